@@ -1,0 +1,1 @@
+"""Where a program runs: emulator, C simulation."""

@@ -1,0 +1,157 @@
+"""The numbers that define one systolic array: the single source for emulator, C++ header, estimates and driver.
+
+Only the standard library is imported: a board loads this module too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Rounding = Literal["trunc", "tozero", "half_up", "half_away", "rne"]
+Saturation = Literal["sym", "full", "wrap"]
+LogMode = Literal["floor", "ceil"]
+Multiplier = Literal["dsp", "dsp_packed"]
+Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
+
+#: Cycles an array operation spends beyond its loop: pipeline registers of operand fetch, multiply, drain.
+PIPELINE_DEPTH = 24
+#: Cycles a load, a store or a weight transfer spends beyond one per word.
+TRANSFER_DEPTH = 8
+#: Exponent of the sigmoid and tanh results (BFP 4.4).
+ACTIVATION_EXPONENT = -14
+
+
+def container_bits(bits: int) -> int:
+    """Width a value of ``bits`` takes in memory and on streams: the next power of two, 4 at least (BFP 2.1)."""
+    return max(4, 1 << (bits - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """A block floating point format: value = mantissa * 2**exponent (BFP 2.1, 2.2)."""
+
+    mantissa_bits: int = 8
+    exponent_bits: int = 8
+    rounding: Rounding = "rne"
+    saturation: Saturation = "sym"
+    log: LogMode = "floor"
+
+    @property
+    def exponent_min(self) -> int:
+        return -(1 << (self.exponent_bits - 1))
+
+    @property
+    def exponent_max(self) -> int:
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def mantissa_max(self) -> int:
+        return (1 << (self.mantissa_bits - 1)) - 1
+
+    @property
+    def mantissa_min(self) -> int:
+        return -self.mantissa_max - (0 if self.saturation == "sym" else 1)
+
+    @property
+    def container_bits(self) -> int:
+        return container_bits(self.mantissa_bits)
+
+
+@dataclass(frozen=True)
+class SystolicConfig:
+    """One array: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6).
+
+    Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
+    ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
+    """
+
+    format: BlockFormat = field(default_factory=BlockFormat)
+    columns: int = 12
+    rows: int = 16
+    lanes: int = 2
+    multiplier: Multiplier = "dsp"
+    dsp: Dsp = "DSP48E1"
+    accumulator_bits: int = 32
+    bias_bits: int = 18
+    activation_words: int = 4096
+    weight_words: int = 4096
+    parameter_rows: int = 2048
+    stream_bits: int = 64
+    weight_stream_bits: int = 64
+    functions: tuple[str, ...] = ("none", "relu", "leaky_relu", "sigmoid", "tanh", "clip")
+    skew: bool = True
+    tensor_slots: int = 64
+    policy_slots: int = 64
+
+    @property
+    def banks(self) -> int:
+        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts."""
+        if self.columns == 1:
+            return 1
+        number = max(self.columns, 5)
+        while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+            number += 1
+        return number
+
+    @property
+    def words_per_block(self) -> int:
+        """Memory words that hold the ``rows`` output channels of one row block at one pixel."""
+        return self.rows // self.lanes
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of one activation word on a stream."""
+        return self.lanes * self.format.container_bits
+
+    @property
+    def weight_word_bits(self) -> int:
+        """Bits of one weight word on the weight stream: rows x lanes mantissas (512 for 16 x 2 x 16, BFP R60)."""
+        return self.rows * self.lanes * self.format.container_bits
+
+    @property
+    def beats_per_weight_word(self) -> int:
+        return -(-self.weight_word_bits // self.weight_stream_bits)
+
+    @property
+    def words_per_beat(self) -> int:
+        """Activation words in one beat of the input and output streams (elements are packed little-endian)."""
+        return self.stream_bits // self.word_bits
+
+    @property
+    def packing_shift(self) -> int:
+        """Distance of two products that share one DSP (BFP 7): 17 on DSP48E1, 18 on DSP48E2 and DSP58."""
+        return 17 if self.dsp == "DSP48E1" else 18
+
+    @property
+    def fill_cycles(self) -> int:
+        """Cycles the skewed array needs until its last cell has met its first operands (BFP 6)."""
+        return (self.rows - 1 + self.columns - 1) if self.skew else 0
+
+    @property
+    def operation_depth(self) -> int:
+        """Cycles one array operation costs beyond the iterations of its loop."""
+        return PIPELINE_DEPTH + self.fill_cycles
+
+    @property
+    def largest_product(self) -> int:
+        """Largest magnitude of one product. Weights are always symmetric; activations follow the format."""
+        return self.format.mantissa_max * -self.format.mantissa_min
+
+    @property
+    def macs_per_clock(self) -> int:
+        return self.columns * self.rows * self.lanes
+
+    def terms_limit(self) -> int:
+        """Largest number of products one accumulator holds exactly, one bit kept for the bias (BFP 7)."""
+        return ((1 << (self.accumulator_bits - 2)) - 1) // self.largest_product
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> SystolicConfig:
+        values = dict(values)
+        values["format"] = BlockFormat(**values["format"])
+        values["functions"] = tuple(values["functions"])
+        return SystolicConfig(**values)

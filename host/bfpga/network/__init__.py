@@ -1,0 +1,1 @@
+"""ONNX to a calibrated, quantized, scheduled program."""

@@ -1,0 +1,222 @@
+"""What a compiled network is: logical nodes (the mathematics) and steps (the schedule a kernel executes).
+
+The emulator computes the nodes; a kernel executes the operations of the steps. Both must give the same bits.
+Only the standard library and numpy are imported here: a board loads programs with this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Descriptor, Function, Policy
+
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass
+class BlockTensor:
+    """Activations in block floating point: one exponent per sample (shape `whole`).
+
+    mantissa: (samples, height, width, channels) integers; exponent: (samples,) int32.
+    """
+
+    mantissa: IntArray
+    exponent: IntArray
+
+
+@dataclass
+class PolicySpec:
+    """How one tensor's exponent is chosen; ``exponent`` is the static value or the preset."""
+
+    policy: Policy = Policy.STATIC
+    exponent: int = 0
+    slot: int = 0
+    window: int = 0
+    factor: int = 12
+    preset: bool = False
+    #: MAX pooling and plain copies keep their input's exponent.
+    inherit: bool = False
+
+
+@dataclass
+class TensorSpec:
+    """An activation tensor that lives in BFP: (height, width, channels) of one sample."""
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    #: For tensors that enter from the host: how they are encoded. None: exponent of the sample's maximum.
+    input_exponent: int | None = None
+    #: Shape of the ONNX value (without the batch axis) and the axes that lead from it to (height, width, channels).
+    onnx_shape: tuple[int, ...] = ()
+
+
+@dataclass
+class Window:
+    """Geometry of convolution and pooling."""
+
+    kernel_height: int = 1
+    kernel_width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    dilation_y: int = 1
+    dilation_x: int = 1
+    output_height: int = 1
+    output_width: int = 1
+
+
+@dataclass
+class Tile:
+    """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1)."""
+
+    y0: int
+    y1: int
+    m0: int
+    m1: int
+
+
+@dataclass
+class ArrayNode:
+    """One layer on the systolic array.
+
+    kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
+    weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
+    weight_exponents: (output channels,); bias: (output channels,) mantissas of ``bias_bits``, one ``bias_exponent``.
+    The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation).
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    output: str
+    channels: int
+    window: Window = field(default_factory=Window)
+    channel_offset: int = 0
+    groups: int = 1
+    weights: IntArray | None = None
+    weight_exponents: IntArray | None = None
+    bias: IntArray | None = None
+    bias_exponent: int = 0
+    function: Function = Function.NONE
+    function_argument: int = 0
+    function_exponent: int = 0
+    function_first: bool = False
+    negate_second: bool = False
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    #: True when every tap and row block uses the same weight words (average pooling).
+    uniform_weights: bool = False
+    #: Order in which the schedule computes the node; statistics policies see the results in this order.
+    tiles: list[Tile] = field(default_factory=list)
+    #: Multiply-accumulates of one sample that the network needs (not those the array spends).
+    macs: int = 0
+
+
+@dataclass
+class MatMulNode:
+    """A product of two activations (attention): out[b] = a[b] @ b[b] for each leading index.
+
+    Tensors are (samples, batch, rows, inner) and (samples, batch, inner, columns) on the host's side; the second
+    operand becomes the weights of the array.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: str
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    macs: int = 0
+
+
+@dataclass
+class HostNode:
+    """Operators left to the host, as one ONNX model run by ONNX Runtime; tensors cross as float32 in ONNX layout."""
+
+    name: str
+    model: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operators: tuple[str, ...] = ()
+    flops: int = 0
+
+
+Node = ArrayNode | MatMulNode | HostNode
+
+
+@dataclass
+class Transfer:
+    """Rows [y0, y1) of a tensor that an operation loads from or stores to the host."""
+
+    tensor: str
+    y0: int
+    y1: int
+
+
+@dataclass
+class KernelOperation:
+    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream."""
+
+    layer: str
+    descriptor: Descriptor
+    transfer: Transfer | None = None
+    weights: bytes = b""
+    #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
+    first_only: bool = False
+
+
+@dataclass
+class LaunchStep:
+    """One kernel start: operations in order. Input and output packets follow from their transfers."""
+
+    operations: list[KernelOperation]
+
+
+@dataclass
+class HostStep:
+    """Run ``nodes[node]`` (a HostNode) on the host."""
+
+    node: int
+
+
+@dataclass
+class MatMulStep:
+    """Run ``nodes[node]`` (a MatMulNode): one kernel start per matrix; the runtime packs the second operand.
+
+    operations: LOAD, WEIGHTS (its bytes filled at run time), GEMM, STORE of one matrix.
+    """
+
+    node: int
+    operations: list[KernelOperation]
+
+
+Step = LaunchStep | HostStep | MatMulStep
+
+
+@dataclass
+class Program:
+    """A compiled network for one accelerator."""
+
+    name: str
+    accelerator: str
+    digest: str
+    config: SystolicConfig
+    clock_mhz: float
+    tensors: dict[str, TensorSpec]
+    nodes: list[Node]
+    #: Run once after loading: resident weights.
+    setup: LaunchStep
+    steps: list[Step]
+    #: ONNX names and shapes (without batch) at the network's edge.
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    notes: list[str] = field(default_factory=list)
