@@ -1,0 +1,1 @@
+"""HLS kernel templates and the header-only engine library; usable without the host package."""
