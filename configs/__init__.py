@@ -1,0 +1,1 @@
+"""Boards and ready accelerators, shipped as data."""

@@ -1,0 +1,113 @@
+"""Boards as data: `configs/boards/*.yaml`."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from bfpga.accelerator.schema import BoardFile, validate
+from bfpga.accelerator.yaml_reader import read_document
+from bfpga.engines.configuration import Dsp
+from bfpga.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board: its device, what that holds, and how the logic reaches the memory.
+
+    Rates in GB/s (1e9 bytes), clocks in MHz. ``processing_system`` is `zynq7` or `zynqmp`.
+    """
+
+    name: str
+    title: str
+    part: str
+    board_part: str
+    board_files_in_vivado: bool
+    processing_system: str
+    dsp_kind: Dsp
+    dsp: int
+    bram36: int
+    uram: int
+    lut: int
+    ff: int
+    port_count: int
+    port_bits: int
+    ddr_mib: int
+    peak_gb_s: float
+    assumed_gb_s: float
+    assumption: str
+    clock_min: float
+    clock_max: float
+    clock_default: float
+    pynq_images: tuple[str, ...]
+
+
+def config_folder(kind: str) -> Path:
+    """Folder of the shipped files of one kind (`boards`, `accelerators`)."""
+    return Path(str(files("bfpga.configs"))) / kind
+
+
+def names(kind: str) -> list[str]:
+    """Names of the shipped files of one kind, sorted."""
+    return sorted(path.stem for path in config_folder(kind).glob("*.yaml"))
+
+
+def resolve(name_or_path: str | Path, kind: str, folder: Path | None = None) -> Path:
+    """File of a shipped name, or the path itself (relative to ``folder`` when given).
+
+    Raises ConfigurationError that lists the known names when a plain name is none of them.
+    """
+    text = str(name_or_path)
+    if text in names(kind):
+        return config_folder(kind) / f"{text}.yaml"
+    path = Path(text) if folder is None else folder / text
+    if "/" in text or text.endswith((".yaml", ".yml")) or path.exists():
+        return path
+    near = difflib.get_close_matches(text, names(kind), 1, 0.5)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    raise ConfigurationError(
+        f"{text!r} is neither a file nor a known name; {hint}known {kind}: {', '.join(names(kind))}"
+    )
+
+
+def load_board(name_or_path: str | Path, folder: Path | None = None) -> Board:
+    """The board of a name or of a file; ConfigurationError lists every problem of the file."""
+    return read_board(resolve(name_or_path, "boards", folder))
+
+
+def load_boards() -> list[Board]:
+    """All shipped boards, by name."""
+    return [load_board(name) for name in names("boards")]
+
+
+@cache
+def read_board(path: Path) -> Board:
+    """The board that a file describes."""
+    document = read_document(path, "a board")
+    board: BoardFile = validate(document, BoardFile, "a board")
+    clock = board.clock_mhz
+    if not clock.min <= clock.default <= clock.max:
+        document.refuse(("clock_mhz",), "must hold min <= default <= max")
+    if board.memory.assumed_gb_s > board.memory.peak_gb_s:
+        document.refuse(("memory", "assumed_gb_s"), f"must not exceed peak_gb_s = {board.memory.peak_gb_s:g}")
+    document.raise_problems("a board")
+    return Board(
+        name=board.name,
+        title=board.title,
+        part=board.part,
+        board_part=board.board_part,
+        board_files_in_vivado=board.board_files_in_vivado,
+        processing_system=board.processing_system,
+        dsp_kind=board.dsp_kind,
+        **board.resources.model_dump(),
+        port_count=board.high_performance_ports.count,
+        port_bits=board.high_performance_ports.bits,
+        **board.memory.model_dump(),
+        clock_min=clock.min,
+        clock_max=clock.max,
+        clock_default=clock.default,
+        pynq_images=tuple(board.pynq_images),
+    )

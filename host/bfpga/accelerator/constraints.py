@@ -1,0 +1,84 @@
+"""Constraints between the numbers of one array, and the limits of its board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bfpga.accelerator.boards import Board
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.resources import Resources, estimate_resources
+
+#: A wrong number: the key it belongs to and what would be right.
+Finding = tuple[str, str]
+
+#: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
+PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
+
+
+def config_findings(config: SystolicConfig) -> list[Finding]:
+    """Every constraint that ``config`` violates; an empty list for an array that can be built."""
+    return [*shape_findings(config), *width_findings(config), *function_findings(config)]
+
+
+def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
+    if config.rows % config.lanes:
+        yield "rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}"
+    if config.parameter_rows < config.rows:
+        yield "parameter_rows", f"is {config.parameter_rows}; must be at least rows = {config.rows}"
+    if config.multiplier != "dsp_packed":
+        return
+    terms = PACKED_TERMS[config.dsp]
+    if config.rows % 2:
+        yield "rows", f"is {config.rows}; must be even for dsp_packed: two rows share a DSP block"
+    if config.lanes > terms:
+        yield "lanes", f"is {config.lanes}; must be at most {terms} for dsp_packed on {config.dsp}"
+    if config.format.mantissa_bits > 8:
+        bits = config.format.mantissa_bits
+        yield "multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp"
+
+
+def width_findings(config: SystolicConfig) -> Iterator[Finding]:
+    least = 2 * config.format.mantissa_bits + 2
+    if config.accumulator_bits < least:
+        yield "accumulator_bits", f"is {config.accumulator_bits}; must be {least}..58 (2 * mantissa_bits + 2 at least)"
+    if config.bias_bits > config.accumulator_bits:
+        yield "bias_bits", f"is {config.bias_bits}; must not exceed accumulator_bits = {config.accumulator_bits}"
+    if config.stream_bits < config.word_bits:
+        yield "stream_bits", f"is {config.stream_bits}; must hold one word of lanes x container = {config.word_bits}"
+
+
+def function_findings(config: SystolicConfig) -> Iterator[Finding]:
+    if "none" not in config.functions:
+        yield "functions", "lacks `none`; layers without a function need it"
+    if len(set(config.functions)) < len(config.functions):
+        yield "functions", "names a function twice; each must be given once"
+
+
+def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
+    """What of the board the array exceeds: with the numbers and the largest column count that fits."""
+    over = exceeded(estimate_resources(config).total, board)
+    if not over:
+        return []
+    best = largest_columns(config, board)
+    remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
+    return [("columns", f"is {config.columns}; the array needs {'; '.join(over)} of {board.title}; {remedy}")]
+
+
+def exceeded(needed: Resources, board: Board) -> list[str]:
+    """`300 DSP blocks, more than the 220`, for every resource of the board that is too small."""
+    amounts = [
+        ("DSP blocks", needed.dsp, board.dsp),
+        ("block memories (36 Kbit)", needed.bram36, board.bram36),
+        ("LUTs", needed.lut, board.lut),
+        ("flip-flops", needed.ff, board.ff),
+    ]
+    return [f"{need} {what}, more than the {limit}" for what, need, limit in amounts if need > limit]
+
+
+def largest_columns(config: SystolicConfig, board: Board) -> int:
+    """Largest column count, all else equal, that the board holds; 0 if none."""
+    for columns in range(config.columns, 0, -1):
+        if not exceeded(estimate_resources(replace(config, columns=columns)).total, board):
+            return columns
+    return 0

@@ -1,0 +1,132 @@
+"""YAML -> validated accelerator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from bfpga.accelerator.boards import Board, load_board, names, resolve
+from bfpga.accelerator.constraints import board_findings, config_findings
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName, SystolicSection, validate
+from bfpga.accelerator.yaml_reader import Document, read_document
+from bfpga.engines.configuration import BlockFormat, SystolicConfig
+from bfpga.errors import ConfigurationError
+
+#: Mantissa and exponent bits of the profiles (BFP 2.1).
+PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
+#: The order of the functions in a digest does not depend on the order in the file.
+FUNCTION_ORDER = get_args(FunctionName)
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
+
+    ``digest`` is the SHA-256 of the numbers (name and description do not enter); ``path`` is the file read.
+    """
+
+    name: str
+    description: str
+    board: Board
+    clock_mhz: float
+    systolic: SystolicConfig
+    digest: str
+    path: Path
+
+
+def accelerator_names() -> list[str]:
+    """Names of the ready accelerators."""
+    return names("accelerators")
+
+
+def load_accelerator(name_or_path: str | Path) -> Accelerator:
+    """The accelerator of a ready name or of a YAML file.
+
+    Raises ConfigurationError: one message with every problem of the file, each with line and key path.
+    """
+    path = resolve(name_or_path, "accelerators")
+    document = read_document(path, "an accelerator")
+    described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
+    board = find_board(document, described)
+    config = systolic_config(document, described.engines[0], board)
+    check(document, described, board, config)
+    return Accelerator(
+        name=described.name,
+        description=described.description,
+        board=board,
+        clock_mhz=float(described.clock_mhz),
+        systolic=config,
+        digest=digest(board, described.clock_mhz, config),
+        path=path,
+    )
+
+
+def find_board(document: Document, described: AcceleratorFile) -> Board:
+    """The board the file names; a path is relative to the file."""
+    try:
+        return load_board(described.board, document.source.parent)
+    except ConfigurationError as error:
+        document.refuse(("board",), str(error))
+        document.raise_problems("an accelerator")
+        raise
+
+
+def block_format(document: Document, section: FormatSection) -> BlockFormat:
+    """The profile's widths with the explicitly given keys on top."""
+    given = section.model_fields_set
+    mantissa, exponent = PROFILES.get(section.profile, (section.mantissa_bits, section.exponent_bits))
+    if section.profile == "custom" and "mantissa_bits" not in given:
+        document.refuse(("engines", 0, "format"), "must give a profile (bfp8, bfp16, bfp16e5) or mantissa_bits")
+    return BlockFormat(
+        mantissa_bits=section.mantissa_bits if "mantissa_bits" in given else mantissa,
+        exponent_bits=section.exponent_bits if "exponent_bits" in given else exponent,
+        rounding=section.rounding,
+        saturation=section.saturation,
+        log=section.log,
+    )
+
+
+def systolic_config(document: Document, section: SystolicSection, board: Board) -> SystolicConfig:
+    """The numbers of the array; `auto` is resolved, the kind of DSP block comes from the board."""
+    number_format = block_format(document, section.format)
+    accumulator = section.accumulator_bits
+    if accumulator == "auto":
+        accumulator = 32 if number_format.mantissa_bits <= 8 else 48
+    return SystolicConfig(
+        format=number_format,
+        columns=section.columns,
+        rows=section.rows,
+        lanes=section.lanes,
+        multiplier=section.multiplier,
+        dsp=board.dsp_kind,
+        accumulator_bits=accumulator,
+        bias_bits=section.bias_bits,
+        activation_words=section.activation_words,
+        weight_words=section.weight_words,
+        parameter_rows=section.parameter_rows,
+        stream_bits=section.stream_bits,
+        weight_stream_bits=section.weight_stream_bits,
+        functions=tuple(sorted(section.functions, key=FUNCTION_ORDER.index)),
+        skew=section.skew,
+    )
+
+
+def check(document: Document, described: AcceleratorFile, board: Board, config: SystolicConfig) -> None:
+    """Constraints between keys, then the board's limits; raises with all of them."""
+    clock = described.clock_mhz
+    if not board.clock_min <= clock <= board.clock_max:
+        wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
+        document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
+    findings = config_findings(config) or board_findings(config, board)
+    for key, text in findings:
+        document.refuse(("engines", 0, key), text)
+    document.raise_problems("an accelerator")
+
+
+def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
+    """SHA-256 of the canonical JSON of everything that shapes the kernel."""
+    numbers = {"part": board.part, "clock_mhz": float(clock_mhz), "systolic": config.to_dict()}
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,251 @@
+"""The YAML keys of an accelerator and of a board: types, ranges, defaults and the one-line text of each.
+
+The models are the documentation's tables, the editor's JSON schema and the validator at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bfpga.accelerator.yaml_reader import Document, KeyPath
+from bfpga.engines.configuration import Dsp, LogMode, Multiplier, Rounding, Saturation
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
+FunctionName = Literal["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"]
+LineWidth = Literal[32, 64, 128, 256, 512]
+
+
+class Section(BaseModel):
+    """Every section is strict: no unknown keys, no conversion of types."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class FormatSection(Section):
+    """Number format of the mantissas; keys beside ``profile`` override it."""
+
+    profile: Literal["bfp8", "bfp16", "bfp16e5", "custom"] = Field(
+        "custom", description="mantissa and exponent widths: bfp8 = 8 and 8, bfp16 = 16 and 8, bfp16e5 = 16 and 5"
+    )
+    mantissa_bits: int = Field(8, ge=4, le=18, description="bits of a mantissa, sign included")
+    exponent_bits: int = Field(8, ge=4, le=16, description="bits of an exponent, sign included")
+    rounding: Rounding = Field("rne", description="how bits are dropped; rne rounds to nearest, ties to even")
+    saturation: Saturation = Field("sym", description="sym keeps -2^(n-1) out, full allows it, wrap drops high bits")
+    log: LogMode = Field("floor", description="leading position from floor(log2) or ceil(log2)")
+
+
+class SystolicSection(Section):
+    """One systolic array."""
+
+    kind: Literal["systolic_array"] = Field(description="which engine this section describes")
+    format: FormatSection = Field(description="number format of activations and weights")
+    columns: int = Field(ge=1, le=128, description="output pixels computed at once")
+    rows: int = Field(16, ge=2, le=64, description="output channels computed at once; a multiple of lanes")
+    lanes: Literal[1, 2, 4] = Field(2, description="input channels multiplied at once in every tile")
+    multiplier: Multiplier = Field(description="dsp: one product in a DSP block; dsp_packed: two products of 8 bits")
+    accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
+        "auto", description="accumulator width; auto: 32 up to 8 mantissa bits, 48 above"
+    )
+    bias_bits: int = Field(18, ge=4, le=32, description="bits of a bias mantissa")
+    activation_words: int = Field(
+        4096, ge=64, le=65536, description="words of `lanes` mantissas in each activation memory"
+    )
+    weight_words: int = Field(4096, ge=16, le=65536, description="words of rows x lanes mantissas in the weight memory")
+    parameter_rows: int = Field(2048, ge=2, le=65536, description="output channels whose bias and exponent fit")
+    stream_bits: LineWidth = Field(64, description="width of the input and output streams")
+    weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
+    functions: list[FunctionName] = Field(
+        default=["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"],
+        min_length=1,
+        max_length=6,
+        description="functions the function unit is built with; `none` must be among them",
+    )
+    skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
+
+
+class AcceleratorFile(Section):
+    """An accelerator: a board, a clock and its engines."""
+
+    name: Name = Field(description="name of the accelerator: lower case letters, digits, underscores")
+    description: str = Field("", max_length=400, description="what it is for, in one sentence")
+    board: str = Field(min_length=1, description="name of a board (`bfpga boards`) or path of a board file")
+    clock_mhz: float = Field(gt=0, le=1000, description="clock of the engines in MHz, within the board's range")
+    engines: list[SystolicSection] = Field(min_length=1, max_length=1, description="exactly one systolic array")
+
+
+class ResourceSection(Section):
+    """What the programmable logic of the board's device holds."""
+
+    dsp: int = Field(ge=0, le=100000, description="DSP blocks")
+    bram36: int = Field(ge=0, le=100000, description="block memories of 36 Kbit")
+    uram: int = Field(ge=0, le=100000, description="UltraRAM blocks of 288 Kbit")
+    lut: int = Field(ge=0, le=100000000, description="6-input look-up tables")
+    ff: int = Field(ge=0, le=100000000, description="flip-flops")
+
+
+class PortSection(Section):
+    """High-performance ports from the logic to the DDR memory."""
+
+    count: int = Field(ge=1, le=16, description="number of ports")
+    bits: Literal[32, 64, 128] = Field(description="data width of one port")
+
+
+class MemorySection(Section):
+    """The DDR memory of the processing system."""
+
+    ddr_mib: int = Field(ge=1, le=1 << 20, description="size in MiB")
+    peak_gb_s: float = Field(gt=0, le=1000, description="peak rate in GB/s (1e9 bytes)")
+    assumed_gb_s: float = Field(gt=0, le=1000, description="rate the estimates use, in GB/s")
+    assumption: str = Field(min_length=1, max_length=400, description="where the assumed rate comes from")
+
+
+class ClockSection(Section):
+    """Clocks the estimates and the build accept, in MHz."""
+
+    min: float = Field(gt=0, le=1000, description="slowest clock in MHz")
+    max: float = Field(gt=0, le=1000, description="fastest clock in MHz")
+    default: float = Field(gt=0, le=1000, description="a clock that is easy to meet, in MHz")
+
+
+class BoardFile(Section):
+    """A board is data: adding one means adding one file."""
+
+    name: Name = Field(description="name of the board, equal to the file's name")
+    title: str = Field(min_length=1, max_length=100, description="the vendor's name of the board")
+    part: str = Field(min_length=1, max_length=60, description="device, package and speed grade")
+    board_part: str = Field(min_length=1, max_length=100, description="board definition in Vivado")
+    board_files_in_vivado: bool = Field(description="whether Vivado ships the board definition")
+    processing_system: Literal["zynq7", "zynqmp"] = Field(description="Zynq-7000 or Zynq UltraScale+")
+    dsp_kind: Dsp = Field(description="kind of DSP block")
+    resources: ResourceSection = Field(description="what the device holds")
+    high_performance_ports: PortSection = Field(description="ports to the DDR memory")
+    memory: MemorySection = Field(description="the DDR memory")
+    clock_mhz: ClockSection = Field(description="clock range")
+    pynq_images: list[str] = Field(description="PYNQ image versions known for the board")
+
+
+def validate(document: Document, model: type[Section], what: str) -> Any:
+    """Instance of ``model`` from ``document``; ConfigurationError lists every wrong key with its line."""
+    if not isinstance(document.value, dict):
+        document.refuse((), f"the file holds {kind_of(document.value)}; it must hold keys and values")
+        document.raise_problems(what)
+    try:
+        return model.model_validate(document.value)
+    except ValidationError as error:
+        add_problems(document, model.model_json_schema(), error)
+    document.raise_problems(what)
+    raise AssertionError("a validation error names at least one problem")
+
+
+def add_problems(document: Document, schema: dict[str, Any], error: ValidationError) -> None:
+    """Translate pydantic's errors; one problem for every key path."""
+    for item in error.errors(include_url=False):
+        path, rule = locate(schema, item["loc"])
+        if item["type"] == "extra_forbidden":
+            text = unknown_key(str(item["loc"][-1]), list(locate(schema, item["loc"][:-1])[1]["properties"]))
+            path = item["loc"]
+        elif item["type"] == "missing":
+            text = f"missing; must be {expectation(schema, rule)}"
+        else:
+            text = f"is {shown(value_at(document.value, path))}; must be {expectation(schema, rule)}"
+        document.refuse(path, text)
+
+
+def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str, Any]]:
+    """Longest part of ``location`` that the schema knows, and its rule (pydantic appends the member of a union)."""
+    rule, path = schema, ()  # type: tuple[dict[str, Any], KeyPath]
+    for part in location:
+        below = rule.get("items") if isinstance(part, int) else rule.get("properties", {}).get(part)
+        if below is None:
+            break
+        rule, path = {**resolved(schema, below), **{k: v for k, v in below.items() if k != "$ref"}}, (*path, part)
+    return path, rule
+
+
+def resolved(schema: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
+    reference = rule.get("$ref", "")
+    return dict(schema["$defs"][reference.rsplit("/", 1)[-1]]) if reference else rule
+
+
+def expectation(schema: dict[str, Any], rule: dict[str, Any]) -> str:
+    """What a value must be, in words, from its rule in the JSON schema."""
+    text = kind_words(schema, resolved(schema, rule))
+    description = rule.get("description")
+    return f"{text} ({description})" if description else text
+
+
+def kind_words(schema: dict[str, Any], rule: dict[str, Any]) -> str:
+    """`a whole number 1..128`, `one of a, b`, `true or false`, ..."""
+    if "anyOf" in rule:
+        return " or ".join(kind_words(schema, option) for option in rule["anyOf"])
+    if "const" in rule:
+        return str(rule["const"])
+    if "enum" in rule:
+        return "one of " + ", ".join(map(str, rule["enum"]))
+    kind = rule.get("type")
+    if kind == "array":
+        return "a list" + list_length(rule) + " of " + kind_words(schema, resolved(schema, rule["items"]))
+    if kind == "string" and "pattern" in rule:
+        return "a name of lower case letters, digits and underscores that starts with a letter"
+    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
+    return words.get(str(kind), "a section of keys") + number_range(rule)
+
+
+def list_length(rule: dict[str, Any]) -> str:
+    low, high = rule.get("minItems", 0), rule.get("maxItems")
+    if low == high == 1:
+        return " with one element"
+    return f" with {low} to {high} elements" if high else ""
+
+
+def number_range(rule: dict[str, Any]) -> str:
+    if "maxLength" in rule:
+        return f" of at most {rule['maxLength']} characters"
+    if "minimum" in rule:
+        return f" {rule['minimum']}..{rule['maximum']}"
+    if "exclusiveMinimum" in rule:
+        return f" above {rule['exclusiveMinimum']:g} and up to {rule['maximum']:g}"
+    return ""
+
+
+def unknown_key(key: str, known: list[str]) -> str:
+    """`unknown key; did you mean ...`, or the list of the known keys."""
+    near = difflib.get_close_matches(key, known, 1, 0.6)
+    if near:
+        return f"unknown key; did you mean `{near[0]}`?"
+    return f"unknown key; the keys here are {', '.join(known)}"
+
+
+def value_at(value: Any, path: KeyPath) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as it stands in the file, shortened."""
+    if isinstance(value, (dict, list)) or value is None:
+        return kind_of(value)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def kind_of(value: Any) -> str:
+    if value is None:
+        return "empty"
+    names = {dict: "a section of keys", list: "a list", str: "text", bool: "true or false"}
+    return names.get(type(value), "a number")
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of an accelerator file, for editors (`bfpga schema`)."""
+    schema = AcceleratorFile.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "bfpga accelerator",
+    }

@@ -1,0 +1,163 @@
+"""DSP, block memory, LUT and flip-flop estimate of one systolic array, known before any synthesis.
+
+DSP blocks and memories follow from the structure and are exact up to the tool's freedom. LUTs and flip-flops are a
+model, built from the sizes of single units as mapped to 6-input LUTs by an open-source synthesizer:
+
+* requantizer 32 -> 8 bits 157 LUT, 48 -> 16 bits 291 LUT (round to nearest even, saturation); linear in between
+* leading-one detector 32 bits 55 LUT, 48 bits 83 LUT
+* dot tile of one product a DSP block: 31 LUT (16 bits); a packed pair with two fabric accumulators: 168 LUT
+* statistics unit: sums 46 LUT, square root 133 LUT
+
+The rest is reasoned: an n-to-1 selection costs n / 3 LUT a bit, an adder one LUT a bit, a shifter half a LUT a bit and
+stage. No figure was measured with the vendor's tools; expect the LUT count to be off by a third.
+Only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from bfpga.engines.configuration import SystolicConfig
+
+#: Shapes of one block memory of 36 Kbit: (depth, width).
+BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
+#: Bits of a row exponent on the weight stream.
+ROW_EXPONENT_BITS = 16
+#: Squares, products of the window size and of the policy factor in the statistics unit (two 18 x 18 products and one
+#: 28 x 28 product of four).
+STATISTICS_DSP = 6
+#: Address generators, group and tap counters of one column.
+ADDRESS_LUT = 120
+#: Sequencer, descriptor decoder, stream adapters, control registers.
+CONTROL_LUT = 3500
+CONTROL_FF = 6000
+#: A LUT counts as used when its flip-flops are: registers of pipelined operands beside each DSP block.
+FF_PER_DSP = 35
+
+
+@dataclass(frozen=True)
+class Resources:
+    """An amount of each kind of resource of a device."""
+
+    dsp: int = 0
+    bram36: int = 0
+    lut: int = 0
+    ff: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.dsp + other.dsp, self.bram36 + other.bram36, self.lut + other.lut, self.ff + other.ff)
+
+
+@dataclass(frozen=True)
+class ArrayResources:
+    """The estimate of one array, part by part."""
+
+    parts: dict[str, Resources] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Resources:
+        return sum(self.parts.values(), Resources())
+
+
+def estimate_resources(config: SystolicConfig) -> ArrayResources:
+    """Resources of every part of the array that ``config`` describes."""
+    columns = config.columns
+    return ArrayResources(
+        {
+            "dot tiles": tiles(config),
+            "activation memories": activation_memories(config),
+            "weight memory": weight_memory(config),
+            "parameter memory": Resources(bram36=memory_blocks(config.parameter_rows, parameter_bits(config))),
+            "crossbars and addresses": scaled(crossbar(config), columns),
+            "output stages": scaled(output_stage(config), columns),
+            "statistics": Resources(STATISTICS_DSP, 0, 46 + 133 + 250, 600),
+            "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
+        }
+    )
+
+
+def array_dsp(config: SystolicConfig) -> int:
+    """DSP blocks of the dot tiles: one a product, or one for the products of two rows when packed (BFP 7)."""
+    products = config.columns * config.rows * config.lanes
+    return products // 2 if config.multiplier == "dsp_packed" else products
+
+
+def tiles(config: SystolicConfig) -> Resources:
+    """Dot tiles with their accumulators; a finished row leaves through a second register set while the next pass runs.
+
+    Unpacked tiles accumulate in the DSP block as long as 48 bits suffice.
+    """
+    cells = config.columns * config.rows
+    bits = config.accumulator_bits
+    dsp = array_dsp(config)
+    if config.multiplier == "dsp_packed":
+        lut = 84 * bits // 32 + bits // 2
+        ff = 2 * bits + 18
+    else:
+        fabric_adder = bits if bits > 48 else 0
+        lut = 31 + bits // 2 + fabric_adder
+        ff = bits + 16 + fabric_adder
+    return Resources(dsp, 0, cells * lut, cells * ff + FF_PER_DSP * dsp // 2)
+
+
+def memory_blocks(depth: int, width: int) -> int:
+    """Fewest block memories of 36 Kbit that hold ``depth`` words of ``width`` bits with one read and one write port."""
+    return min(-(-depth // deep) * -(-width // wide) for deep, wide in BRAM36_SHAPES)
+
+
+def activation_memories(config: SystolicConfig) -> Resources:
+    """One memory a bank (mantissas are stored in containers)."""
+    return Resources(bram36=config.banks * memory_blocks(config.activation_words, config.word_bits))
+
+
+def weight_memory(config: SystolicConfig) -> Resources:
+    """One wide word of rows x lanes mantissas a clock."""
+    return Resources(bram36=memory_blocks(config.weight_words, config.weight_word_bits), ff=2 * config.weight_word_bits)
+
+
+def parameter_bits(config: SystolicConfig) -> int:
+    """Bits of one parameter row: bias mantissa and row exponent."""
+    return config.bias_bits + ROW_EXPONENT_BITS
+
+
+def crossbar(config: SystolicConfig) -> Resources:
+    """One column's share of reading and writing the banks: data and address selection, address generation."""
+    address_bits = max(1, (config.activation_words - 1).bit_length())
+    data_bits = config.lanes * config.format.mantissa_bits
+    selected = 2 * (data_bits + address_bits) if config.columns > 1 else 0
+    return Resources(lut=selected * config.banks // 3 + 2 * ADDRESS_LUT, ff=2 * selected + 4 * 32)
+
+
+def output_stage(config: SystolicConfig) -> Resources:
+    """One column's bias adder, function unit, leading-one detector and requantizer."""
+    bits, mantissa = config.accumulator_bits, config.format.mantissa_bits
+    stages = max(1, math.ceil(math.log2(bits)))
+    requantizer = round(1.4375 * bits + 13.875 * mantissa)
+    bias = bits + bits * stages // 2
+    leading_one = round(1.75 * bits)
+    lut = requantizer + bias + leading_one + function_lut(config, stages)
+    return Resources(lut=lut, ff=6 * bits + 4 * 16)
+
+
+def function_lut(config: SystolicConfig, stages: int) -> int:
+    """LUTs of one column's function unit; the tables of sigmoid and tanh are 257 x 15 bits, read twice a clock."""
+    bits = config.accumulator_bits
+    cost = {
+        "none": 0,
+        "relu": bits // 2,
+        "leaky_relu": bits * stages // 2,
+        "clip": bits,
+        "sigmoid": 0,
+        "tanh": 0,
+    }
+    lut = sum(cost[name] for name in config.functions)
+    tables = sum(name in config.functions for name in ("sigmoid", "tanh"))
+    if tables:
+        lut += bits * stages // 2 + 60 + tables * 2 * 64
+    return lut
+
+
+def scaled(resources: Resources, factor: int) -> Resources:
+    """``factor`` copies."""
+    return Resources(resources.dsp * factor, resources.bram36 * factor, resources.lut * factor, resources.ff * factor)
