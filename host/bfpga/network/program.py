@@ -53,8 +53,10 @@ class TensorSpec:
     channels: int
     #: For tensors that enter from the host: how they are encoded. None: exponent of the sample's maximum.
     input_exponent: int | None = None
-    #: Shape of the ONNX value (without the batch axis) and the axes that lead from it to (height, width, channels).
+    #: Shape of the ONNX value (without the batch axis) and the order of its axes in memory: the array's tensor is
+    #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
 
 
 @dataclass
