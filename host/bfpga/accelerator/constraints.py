@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bfpga.accelerator.boards import Board
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.resources import Resources, estimate_resources
+from bfpga.engines.resources import Resources, array_dsp, estimate_resources
 
 #: A wrong number: the key it belongs to and what would be right.
 Finding = tuple[str, str]
@@ -62,18 +62,19 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
         return []
     best = largest_columns(config, board)
     remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
-    return [("columns", f"is {config.columns}; the array needs {'; '.join(over)} of {board.title}; {remedy}")]
+    products = f"an array with {array_dsp(config)} DSP blocks in its dot tiles"
+    return [("columns", f"is {config.columns}: {products} needs {'; '.join(over)} of {board.title}; {remedy}")]
 
 
 def exceeded(needed: Resources, board: Board) -> list[str]:
-    """`300 DSP blocks, more than the 220`, for every resource of the board that is too small."""
+    """`306 DSP blocks in all, more than the 220`, for every resource of the board that is too small."""
     amounts = [
         ("DSP blocks", needed.dsp, board.dsp),
         ("block memories (36 Kbit)", needed.bram36, board.bram36),
         ("LUTs", needed.lut, board.lut),
         ("flip-flops", needed.ff, board.ff),
     ]
-    return [f"{need} {what}, more than the {limit}" for what, need, limit in amounts if need > limit]
+    return [f"{need} {what} in all, more than the {limit}" for what, need, limit in amounts if need > limit]
 
 
 def largest_columns(config: SystolicConfig, board: Board) -> int:

@@ -51,8 +51,9 @@ class Document:
         return self.lines.get(path, 1)
 
     def refuse(self, path: KeyPath, text: str) -> None:
-        """Add a problem at ``path``."""
-        self.problems.append(Problem(path, text, self.line(path)))
+        """Add a problem at ``path``; the first one there is enough."""
+        if all(problem.path != path for problem in self.problems):
+            self.problems.append(Problem(path, text, self.line(path)))
 
     def raise_problems(self, what: str) -> None:
         """Raise one ConfigurationError that lists every problem; nothing happens without problems."""
@@ -78,7 +79,8 @@ def path_text(path: KeyPath) -> str:
 def read_document(source: Path, what: str) -> Document:
     """Read one YAML file strictly; ``what`` ("an accelerator") completes the message.
 
-    Raises ConfigurationError with every problem of the syntax found.
+    Raises ConfigurationError when it cannot be parsed. Wrong values and keys given twice are in ``problems``, so that
+    the validation can add what else is wrong.
     """
     document = Document(source)
     text = read_text(source)
@@ -92,9 +94,8 @@ def read_document(source: Path, what: str) -> Document:
     else:
         if node is None:
             document.problems.append(Problem((), "the file is empty; it must hold keys and values", 1))
-        else:
-            document.value = Composer(document).value(node, ())
     document.raise_problems(what)
+    document.value = Composer(document).value(node, ())
     return document
 
 
@@ -171,7 +172,7 @@ class Composer:
             if kind == "bool":
                 return BOOLEANS[text.lower()]
         except (ValueError, KeyError):
-            self.document.refuse(path, f"{text!r} is not a value of type {kind}")
+            self.document.refuse(path, f"{text[:40]!r} is not a value of type {kind}")
             return None
         if kind == "null":
             return None
@@ -184,6 +185,6 @@ class Composer:
         plain = text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan")
         number = float(plain)
         if not math.isfinite(number):
-            self.document.refuse(path, f"{text} is not a finite number")
+            self.document.refuse(path, f"{text[:40]} is not a finite number")
             return None
         return number
