@@ -33,10 +33,9 @@ def pack_elements(mantissas: IntArray, container_bits: int) -> ByteArray:
 
     container_bits: 4, 8, 16 or 32. An odd number of 4-bit elements is padded with zero.
     """
-    flat = np.asarray(mantissas).reshape(-1)
+    flat: npt.NDArray[Any] = np.asarray(mantissas).reshape(-1)
     if container_bits != 4:
-        words: ByteArray = flat.astype(_WORDS[container_bits]).view(np.uint8)
-        return words
+        return flat.astype(_WORDS[container_bits]).view(np.uint8)
     nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
     nibbles[: flat.size] = flat.astype(np.int8).view(np.uint8)
     packed: ByteArray = (nibbles[0::2] & 15) | (nibbles[1::2] << 4)

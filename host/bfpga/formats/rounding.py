@@ -25,10 +25,8 @@ _LARGEST_SHIFT = 63
 
 def _rounding_offset(
     values: Int64Array, amount: Int64Array, rounding: HostRounding, generator: np.random.Generator | None
-) -> Int64Array | int:
+) -> Int64Array:
     """What is added before an arithmetic right shift by ``amount`` so that the shift rounds as wanted."""
-    if rounding == "trunc":
-        return 0
     if rounding == "tozero":
         return np.where(values < 0, ~(np.int64(-1) << amount), 0)
     if rounding == "stochastic":
@@ -52,8 +50,14 @@ def _shift_right(
     values: Int64Array, amount: Int64Array, rounding: HostRounding, generator: np.random.Generator | None
 ) -> Int64Array:
     """values * 2**-amount for amounts in 0..63, rounded."""
+    if rounding == "trunc":
+        return values >> amount
     offset = _rounding_offset(values, amount, rounding, generator)
-    return (values + offset) >> amount
+    if offset.size < values.size:
+        return (values + offset) >> amount
+    offset += values  # in place: large arrays cost more to allocate than to add
+    offset >>= amount
+    return offset
 
 
 def shift_round(
