@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bfpga.engines.configuration import BlockFormat
 from bfpga.engines.exponents import PolicySlot, format_exponent, statistics_lead
-from bfpga.formats.block_float import FloatArray, decode, float_lead, requantize_block
+from bfpga.formats.block_float import FloatArray, decode, encode, float_lead, requantize_block
 from bfpga.formats.rounding import Int64Array, IntArray, saturate, shift_round
 
 
@@ -81,8 +81,7 @@ def error_step(x: FloatArray, exponent: int, fmt: BlockFormat, limit: float) -> 
     """The exponent, moved by one step to where the mean error falls, only if the error exceeds ``limit``. BFP R33."""
 
     def error(candidate: int) -> float:
-        scaled = np.rint(np.ldexp(np.asarray(x, np.float64), -candidate))
-        return mean_error(x, np.clip(scaled, fmt.mantissa_min, fmt.mantissa_max).astype(np.int64), candidate)
+        return mean_error(x, encode(x, fmt, exponents=candidate).mantissa, candidate)
 
     if error(exponent) <= limit:
         return exponent

@@ -1,6 +1,6 @@
 """Arithmetic on matrices in block floating point: element by element, segmented products, small linear algebra.
 
-The result's exponent always comes from the selector (the maximum of the results), not from the operands alone (BFP R48).
+Exponents of results come from the selector (the maximum of the results), not from the operands alone (BFP R48).
 """
 
 from __future__ import annotations
@@ -135,9 +135,8 @@ def reblock(matrix: BlockMatrix, shape: BlockShape) -> BlockMatrix:
 def transpose(matrix: BlockMatrix) -> BlockMatrix:
     """The transposed matrix: no mantissa changes, the exponents move with their shape. BFP R50."""
     shape, order = matrix.shape.transposed(*matrix.mantissa.shape)
-    return BlockMatrix(
-        matrix.format, shape, matrix.mantissa.T, np.asarray(matrix.exponent)[order], matrix.exponent_bias
-    )
+    exponent = np.asarray(matrix.exponent)[order]
+    return BlockMatrix(matrix.format, shape, matrix.mantissa.T, exponent, matrix.exponent_bias)
 
 
 def _on_host(matrix: BlockMatrix, function: Callable[[FloatArray], FloatArray]) -> FloatArray:

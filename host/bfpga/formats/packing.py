@@ -36,10 +36,10 @@ def pack_elements(mantissas: IntArray, container_bits: int) -> ByteArray:
     flat: npt.NDArray[Any] = np.asarray(mantissas).reshape(-1)
     if container_bits != 4:
         return flat.astype(_WORDS[container_bits]).view(np.uint8)
-    nibbles = np.zeros(flat.size + flat.size % 2, np.uint8)
-    nibbles[: flat.size] = flat.astype(np.int8).view(np.uint8)
-    packed: ByteArray = (nibbles[0::2] & 15) | (nibbles[1::2] << 4)
-    return packed
+    nibbles = np.zeros(flat.size + flat.size % 2, np.int8)
+    nibbles[: flat.size] = flat
+    octets: npt.NDArray[np.int8] = (nibbles[0::2] & 15) | (nibbles[1::2] << 4)
+    return octets.view(np.uint8)
 
 
 def unpack_elements(data: bytes | ByteArray, count: int, container_bits: int) -> Int32Array:

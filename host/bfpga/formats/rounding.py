@@ -53,7 +53,7 @@ def _shift_right(
     if rounding == "trunc":
         return values >> amount
     offset = _rounding_offset(values, amount, rounding, generator)
-    if offset.size < values.size:
+    if offset.shape != np.broadcast_shapes(values.shape, amount.shape):
         return (values + offset) >> amount
     offset += values  # in place: large arrays cost more to allocate than to add
     offset >>= amount
