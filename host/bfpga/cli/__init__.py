@@ -1,0 +1,42 @@
+"""The command line: `bfpga COMMAND ...`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from bfpga.errors import BfpgaError
+
+#: Exit codes: a difference or a failed check, and an error that is the user's to mend.
+FAILED, WRONG_USE = 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; an error prints one message (with `--debug` the traceback too)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    from bfpga.cli.application import app
+
+    try:
+        app(args=[word for word in words if word != "--debug"], prog_name="bfpga")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; nothing is left to say, not even by the interpreter's last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (BfpgaError, OSError, MemoryError) as error:
+        if debug:
+            traceback.print_exc()
+        print(f"bfpga: {message(error)}", file=sys.stderr)
+        return WRONG_USE
+    return 0
+
+
+def message(error: BaseException) -> str:
+    """One sentence about an error; files that cannot be opened are named with the reason."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,183 @@
+"""The commands. Each imports what it needs when it runs, so that `bfpga --help` answers at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from bfpga.cli import output
+
+app = typer.Typer(
+    name="bfpga",
+    help="FPGA deployment toolkit for PYNQ boards: from an ONNX file to a bit-exact run, with or without a board.",
+    epilog="`--debug` after any command shows the traceback of an error.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# `Optional` instead of `X | None`: typer reads these types at run time, also on Python 3.10.
+Model = Annotated[Path, typer.Argument(help="Network in ONNX format.", show_default=False)]
+AcceleratorOption = Annotated[
+    str, typer.Option("--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False)
+]
+AcceleratorArgument = Annotated[
+    str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+]
+Data = Annotated[Path, typer.Option("--data", "-d", help="NPZ with x and, where known, y.", show_default=False)]
+Json = Annotated[Optional[Path], typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]  # noqa: UP045
+Calibration = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."),
+]
+PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
+Samples = Annotated[Optional[int], typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]  # noqa: UP045
+Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
+DeviceName = Annotated[str, typer.Option("--device", help="emulator, csim (native integers) or csim:ap_int.")]
+
+
+@app.command()
+def boards(json: Json = None) -> None:
+    """List the boards that are known.
+
+    \b
+    Example:
+      bfpga boards
+    """
+    from dataclasses import asdict
+
+    from bfpga.accelerator.boards import load_boards
+
+    output.check_target(json)
+    known = load_boards()
+    rows = [
+        (b.name, b.title, b.part, b.dsp, b.bram36, b.uram, b.lut, f"{b.clock_min:g}-{b.clock_max:g}", b.assumed_gb_s,
+         ", ".join(b.pynq_images))
+        for b in known
+    ]  # fmt: skip
+    headers = ["board", "title", "part", "DSP", "BRAM36", "URAM", "LUT", "MHz", "GB/s*", "PYNQ"]
+    output.table("Boards", headers, rows)
+    output.say("* assumed memory rate, not measured; see the board's file. A new board is one YAML file.")
+    output.write_json(json, {"boards": [asdict(board) for board in known]})
+
+
+@app.command()
+def accelerators(json: Json = None) -> None:
+    """List the ready accelerators.
+
+    \b
+    Example:
+      bfpga accelerators
+    """
+    from bfpga.accelerator.loader import accelerator_names, load_accelerator
+
+    output.check_target(json)
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    rows = [
+        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
+         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock, a.description)
+        for a in ready
+    ]  # fmt: skip
+    headers = ["accelerator", "board", "MHz", "bits", "columns x rows x lanes", "multiplier", "MAC/clock", "purpose"]
+    output.table("Ready accelerators", headers, rows)
+    content = [
+        {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
+         "systolic": a.systolic.to_dict()}
+        for a in ready
+    ]  # fmt: skip
+    output.write_json(json, {"accelerators": content})
+
+
+@app.command()
+def schema(
+    target: Annotated[
+        Optional[Path], typer.Option("--output", "-o", help="Write to FILE instead.", metavar="FILE")
+    ] = None,  # noqa: UP045, E501
+) -> None:
+    """Print the JSON schema of accelerator files, for editors that complete and check YAML.
+
+    \b
+    Example:
+      bfpga schema --output accelerator.schema.json
+    """
+    import json
+
+    from bfpga.accelerator.schema import json_schema
+
+    output.check_target(target)
+    if target is None:
+        output.say(json.dumps(json_schema(), indent=2))
+    else:
+        output.write_json(target, json_schema())
+
+
+@app.command()
+def doctor(json: Json = None) -> None:
+    """Say what this machine can do, what is missing, what for, and how to get it.
+
+    \b
+    Example:
+      bfpga doctor
+    """
+    from dataclasses import asdict
+
+    from bfpga.cli.doctor import examine
+
+    output.check_target(json)
+    checks = examine()
+    rows = [(c.name, "yes" if c.found else "no", c.detail, c.needed_for) for c in checks]
+    output.table("This machine", ["tool", "found", "version or place", "needed for"], rows)
+    for check in checks:
+        if not check.found:
+            output.say(f"{check.name}: {check.remedy}")
+    output.write_json(json, {"checks": [asdict(check) for check in checks]})
+    if any(check.required and not check.found for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command()
+def render(
+    accelerator: AcceleratorArgument,
+    directory: Annotated[
+        Path, typer.Option("--output", "-o", help="New directory.", metavar="DIR", show_default=False)
+    ],
+) -> None:
+    """Write the HLS project of an accelerator: sources, headers, testbench.
+
+    \b
+    Example:
+      bfpga render pynq_z2_dense --output build/pynq_z2_dense
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.accelerator.render import write_project
+
+    described = load_accelerator(accelerator)
+    written = write_project(described.name, described.digest, described.systolic, directory)
+    output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
+
+
+@app.command()
+def estimate(
+    accelerator: AcceleratorArgument,
+    model: Annotated[Optional[Path], typer.Argument(help="Network in ONNX format.", show_default=False)] = None,  # noqa: UP045
+    calibration: Calibration = None,
+    json: Json = None,
+) -> None:
+    """Resources against the board, the roofline, and with a network its cycles and what limits them.
+
+    \b
+    Examples:
+      bfpga estimate pynq_z2_dense
+      bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import reports
+
+    output.check_target(json)
+    described = load_accelerator(accelerator)
+    content = reports.accelerator_estimate(described)
+    output.write_json(json, content)

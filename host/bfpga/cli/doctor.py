@@ -1,0 +1,168 @@
+"""What this machine can do: each tool, what it is needed for and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``detail`` holds the version or what is missing."""
+
+    name: str
+    found: bool
+    detail: str
+    needed_for: str
+    remedy: str
+    required: bool = False
+
+
+def examine() -> list[Check]:
+    """All checks, in the order in which the tools are needed."""
+    return [check() for check in CHECKS]
+
+
+def python() -> Check:
+    good = sys.version_info >= (3, 10)
+    return Check("Python", good, platform.python_version(), "everything", "install Python 3.10 or newer", True)
+
+
+def numpy_blas() -> Check:
+    import numpy as np
+
+    detail = f"{np.__version__}, BLAS: {blas_name()}"
+    return Check("numpy", True, detail, "the emulator", "pip install numpy", True)
+
+
+def blas_name() -> str:
+    """Library that multiplies matrices for numpy."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return "unknown (threadpoolctl is not installed)"
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    if not pools:
+        return "none reported"
+    return ", ".join(f"{pool['internal_api']} {pool['version']} ({pool['num_threads']} threads)" for pool in pools)
+
+
+def onnx_runtime() -> Check:
+    return package("ONNX Runtime", "onnxruntime", "float references and layers left to the host", True)
+
+
+def onnx_reader() -> Check:
+    return package("ONNX", "onnx", "reading networks", True)
+
+
+def compiler(name: str, program: str, remedy: str) -> Check:
+    """A C++ compiler on the PATH and its version."""
+    return Check(name, bool(shutil.which(program)), version(program), "the C simulation of kernels", remedy)
+
+
+def gcc() -> Check:
+    return compiler("g++", "g++", "install g++ 9 or newer (Debian, Ubuntu: apt install g++)")
+
+
+def clang() -> Check:
+    found = shutil.which("clang++")
+    remedy = "optional; install clang (Debian, Ubuntu: apt install clang)"
+    return Check("clang", bool(found), version("clang++"), "a second compiler's opinion on the headers", remedy)
+
+
+def libclang() -> Check:
+    return package("libclang", "clang", "`bfpga lint-hls`", distribution="libclang")
+
+
+def ap_int_headers() -> Check:
+    wheel = importlib.util.find_spec("hls4ml")
+    folder = Path(wheel.origin).parent / "templates/vivado/ap_types" if wheel and wheel.origin else None
+    found = folder is not None and (folder / "ap_int.h").exists()
+    return Check(
+        "ap_int headers",
+        found,
+        str(folder) if found else "not found",
+        "C simulation with the vendor's integer types (`--device csim:ap_int`); native integers need nothing",
+        "pip install --no-deps hls4ml",
+    )
+
+
+def pynq() -> Check:
+    return package("pynq", "pynq", "running on a board", remedy="use a PYNQ image on the board; not needed elsewhere")
+
+
+def vendor_tool(name: str, programs: tuple[str, ...], purpose: str) -> Check:
+    """A vendor tool on the PATH, under any of its names."""
+    path = next((found for program in programs if (found := shutil.which(program))), None)
+    remedy = "install it and source its settings64.sh; not needed for emulation, C simulation and estimates"
+    return Check(name, path is not None, path or "not on the PATH", purpose, remedy)
+
+
+def vitis_hls() -> Check:
+    return vendor_tool("Vitis HLS", ("vitis-run", "vitis_hls"), "synthesis of the kernels")
+
+
+def vivado() -> Check:
+    return vendor_tool("Vivado", ("vivado",), "bitstreams")
+
+
+def board() -> Check:
+    """The device tree of a board names it; other machines have none or another name."""
+    model = Path("/proc/device-tree/model")
+    try:
+        text = model.read_bytes().rstrip(b"\0").decode(errors="replace")
+    except OSError:
+        text = ""
+    found = any(word in text.lower() for word in ("zynq", "pynq", "kria", "rfsoc", "ultra96"))
+    remedy = "run bfpga on the board to use one"
+    return Check("board", found, text or "this machine is no board", "running on hardware", remedy)
+
+
+def package(
+    name: str, module: str, purpose: str, required: bool = False, remedy: str = "", distribution: str = ""
+) -> Check:
+    """An importable Python package and the version of its distribution."""
+    found = importlib.util.find_spec(module) is not None
+    distribution = distribution or module
+    detail = "not installed"
+    if found:
+        try:
+            detail = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            detail = "installed"
+    return Check(name, found, detail, purpose, remedy or f"pip install {distribution}", required)
+
+
+def version(program: str) -> str:
+    """First line a compiler prints about itself."""
+    path = shutil.which(program)
+    if path is None:
+        return "not on the PATH"
+    try:
+        result = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{path} does not answer: {error}"
+    return (result.stdout or result.stderr).splitlines()[0] if result.stdout or result.stderr else path
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    python,
+    numpy_blas,
+    onnx_reader,
+    onnx_runtime,
+    gcc,
+    clang,
+    ap_int_headers,
+    libclang,
+    pynq,
+    vitis_hls,
+    vivado,
+    board,
+)

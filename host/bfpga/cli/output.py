@@ -1,0 +1,114 @@
+"""What the commands print and write: tables on the terminal, JSON for machines, progress while waiting."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+#: Columns of a table when the output is no terminal (a file or a pipe has no width).
+PIPE_WIDTH = 140
+
+
+def console() -> Console:
+    """Console on the current standard output; plain text and a fixed width in a pipe."""
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, soft_wrap=False)
+
+
+def say(text: str = "") -> None:
+    """Print a line as it is."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """Print a remark on standard error, so that a pipe gets results only."""
+    print(text, file=sys.stderr)
+
+
+def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; columns whose cells are all numbers (or empty) are aligned to the right."""
+    result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for index, header in enumerate(headers):
+        numeric = all(isinstance(row[index], (int, float)) or row[index] in ("", "-") for row in rows)
+        result.add_column(header, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*map(cell, row))
+    console().print(result)
+
+
+def cell(value: object) -> str:
+    """A table cell: thousands separated, floats with four digits that count."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else str(value)
+    return str(value)
+
+
+def percent(part: float, whole: float) -> str:
+    """`12.3 %`; `-` of nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def check_target(path: Path | None) -> None:
+    """Refuse a file that cannot be written, before work is spent on it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a directory; give a file", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(path.parent))
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "the directory cannot be written", str(path.parent))
+
+
+def write_json(path: Path | None, content: dict[str, Any]) -> None:
+    """Write ``content`` to ``path`` completely or not at all; nothing without a path. Floats stay finite numbers."""
+    if path is None:
+        return
+    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def plain(value: Any) -> Any:
+    """``value`` in JSON's types: numpy scalars become numbers, infinities and NaN become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show that work is going on; silent unless standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(text):
+        yield

@@ -1,0 +1,44 @@
+# Sourced by the other scripts: a virtual environment in .venv with the project installed; sets `python`.
+# Usage: . scripts/environment.sh; prepare_environment [EXTRA]
+
+fail() {
+    echo "$1" >&2
+    exit 1
+}
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python3.10; do
+        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+# A half-made environment (interrupted, or made by another Python that is gone) is made anew.
+create_environment() {
+    local base
+    base=$(find_python)
+    [ -n "$base" ] || fail "Python 3.10 or newer is needed and was not found; set PYTHON=/path/to/python3 if it lies elsewhere."
+    "$base" -c 'import venv, ensurepip' 2>/dev/null ||
+        fail "Python's venv module is missing; install it first (Debian, Ubuntu: sudo apt install python3-venv)."
+    echo "Creating .venv with $("$base" --version) ..."
+    rm -rf .venv
+    "$base" -m venv .venv
+}
+
+# $1: extra of pyproject.toml ("" for none). Installs again only when pyproject.toml or the extra changed.
+prepare_environment() {
+    local extra="${1:-}" stamp=.venv/.installed wanted
+    command -v g++ >/dev/null || fail "g++ is needed for the C simulation (Debian, Ubuntu: sudo apt install g++)."
+    [ -x .venv/bin/python ] && .venv/bin/python -m pip --version >/dev/null 2>&1 || create_environment
+    python=$PWD/.venv/bin/python
+    wanted="$(cksum <pyproject.toml) $extra"
+    if ! grep -qxF "$wanted" "$stamp" 2>/dev/null; then
+        echo "Installing bfpga${extra:+ with the extra \"$extra\"} ..."
+        "$python" -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"
+        echo "$wanted" >>"$stamp"
+    fi
+    export PATH="$PWD/.venv/bin:$PATH"
+}

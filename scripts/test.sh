@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# All checks: formatting, lint, types, tests. Arguments go to pytest, e.g. `scripts/test.sh -k output_stage`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/environment.sh
+
+prepare_environment dev
+# Only the ap_int headers inside the package are used, so none of its dependencies.
+"$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("hls4ml") is None)' ||
+    "$python" -m pip install --quiet --disable-pip-version-check --no-deps "hls4ml>=1.0"
+
+ruff check .
+mypy
+git ls-files -z 'hls/**/*.hpp' 'hls/**/*.cpp' | xargs -0 --no-run-if-empty clang-format --dry-run --Werror
+"$python" -m pytest -n 2 "$@"
