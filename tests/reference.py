@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bfpga.engines.descriptor import Function, Status
 VECTORS = Path(__file__).parent / "vectors"
 
 
+@cache
 def load_vectors(name: str) -> dict[str, Any]:
     """The vector file ``name`` of tests/vectors."""
     content: dict[str, Any] = json.loads((VECTORS / name).read_text())
