@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import operation_cycles
+from bfpga.engines.cycles import COMPUTE, fetch_cycles, kernel_steps, operation_cycles, passes
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.network.program import (
     HostNode,
@@ -23,16 +23,13 @@ from bfpga.network.program import (
     Program,
 )
 
-#: Operations that compute; the others only move data.
-COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM)
-
 
 @dataclass
 class LayerEstimate:
     """One layer of a program, one sample.
 
-    ``cycles``: clocks of its computing operations; ``transfer_cycles``: clocks of its loads, stores and weight
-    transfers; ``bytes``: what it moves over the streams; ``limit``: what most of its clocks wait for.
+    ``cycles``: clocks of its computing operations; ``transfer_cycles``: clocks of its loads, stores, weight transfers
+    and descriptors; ``bytes``: what it moves over the streams; ``limit``: what most of its clocks are spent on.
     """
 
     name: str
@@ -77,25 +74,39 @@ class ProgramEstimate:
 def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstimate:
     """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
     layers = {layer.name: layer for layer in node_layers(program)}
-    total = 0
-    compute = 0
     for operation, repeats in sample_operations(program):
         layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
-        cycles = repeats * operation_cycles(program.config, operation.descriptor)
-        moved = repeats * stream_bytes(program.config, operation.descriptor)
-        total += cycles
-        layer.bytes += moved
-        layer.seconds += max(cycles / (program.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
-        if Operation(operation.descriptor.operation) in COMPUTE:
-            compute += cycles
-            layer.cycles += cycles
-        else:
-            layer.transfer_cycles += cycles
-        for limit, share in operation_limits(program.config, operation.descriptor, cycles // repeats).items():
-            layer.limits[limit] = layer.limits.get(limit, 0) + repeats * share
-    setup = sum(operation_cycles(program.config, item.descriptor) for item in program.setup.operations)
-    seconds = sum(layer.seconds for layer in layers.values())
-    return ProgramEstimate(list(layers.values()), setup, compute, total, program.clock_mhz, seconds)
+        add_operation(accelerator, layer, operation.descriptor, repeats)
+    found = list(layers.values())
+    compute = sum(layer.cycles for layer in found)
+    return ProgramEstimate(
+        layers=found,
+        setup_cycles=sum(whole_cycles(program.config, item.descriptor) for item in program.setup.operations),
+        compute_cycles=compute,
+        total_cycles=compute + sum(layer.transfer_cycles for layer in found),
+        clock_mhz=program.clock_mhz,
+        seconds=sum(layer.seconds for layer in found),
+    )
+
+
+def add_operation(accelerator: Accelerator, layer: LayerEstimate, descriptor: Descriptor, repeats: int) -> None:
+    """Add ``repeats`` runs of one operation to its layer; an operation lasts as long as its clocks or its bytes."""
+    config = accelerator.systolic
+    cycles, fetch = operation_cycles(config, descriptor), fetch_cycles(config)
+    moved = stream_bytes(config, descriptor)
+    seconds = max((cycles + fetch) / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
+    layer.bytes += repeats * moved
+    layer.seconds += repeats * seconds
+    computes = Operation(descriptor.operation) in COMPUTE
+    layer.cycles += repeats * cycles if computes else 0
+    layer.transfer_cycles += repeats * (fetch if computes else cycles + fetch)
+    for limit, share in {**operation_limits(config, descriptor, cycles), "descriptors": fetch}.items():
+        layer.limits[limit] = layer.limits.get(limit, 0) + repeats * share
+
+
+def whole_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of one operation with the fetch of its descriptor."""
+    return operation_cycles(config, descriptor) + fetch_cycles(config)
 
 
 def node_layers(program: Program) -> Iterator[LayerEstimate]:
@@ -143,19 +154,11 @@ def data_words(descriptor: Descriptor) -> int:
     return descriptor.output_pixel_words if loads else descriptor.input_pixel_words
 
 
-def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
-    return -(-descriptor.output_pixels // config.columns) * descriptor.blocks
-
-
-def kernel_steps(descriptor: Descriptor) -> int:
-    return descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
-
-
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation by what they are spent on; the sum is ``cycles``.
 
     `array`: products; `weight stream`, `activation memory`: steps that wait for the weight stream or for banks that
-    collide; `output stage`: passes shorter than their drain; `pipeline`: filling and emptying; `transfer`: the rest.
+    collide; `output stage`: passes shorter than their drain; `pipeline`: filling and emptying; `transfer`: data moved.
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# `Optional` instead of `X | None`: typer reads these types at run time, also on Python 3.10.
 Model = Annotated[Path, typer.Argument(help="Network in ONNX format.", show_default=False)]
 AcceleratorOption = Annotated[
     str, typer.Option("--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False)
@@ -29,13 +28,13 @@ AcceleratorArgument = Annotated[
     str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
 ]
 Data = Annotated[Path, typer.Option("--data", "-d", help="NPZ with x and, where known, y.", show_default=False)]
-Json = Annotated[Optional[Path], typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]  # noqa: UP045
+Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
 Calibration = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option("--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."),
 ]
 PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
-Samples = Annotated[Optional[int], typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]  # noqa: UP045
+Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
 Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
 DeviceName = Annotated[str, typer.Option("--device", help="emulator, csim (native integers) or csim:ap_int.")]
 
@@ -95,8 +94,8 @@ def accelerators(json: Json = None) -> None:
 @app.command()
 def schema(
     target: Annotated[
-        Optional[Path], typer.Option("--output", "-o", help="Write to FILE instead.", metavar="FILE")
-    ] = None,  # noqa: UP045, E501
+        Path | None, typer.Option("--output", "-o", help="Write to FILE instead.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Print the JSON schema of accelerator files, for editors that complete and check YAML.
 
@@ -163,7 +162,7 @@ def render(
 @app.command()
 def estimate(
     accelerator: AcceleratorArgument,
-    model: Annotated[Optional[Path], typer.Argument(help="Network in ONNX format.", show_default=False)] = None,  # noqa: UP045
+    model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
     calibration: Calibration = None,
     json: Json = None,
 ) -> None:
