@@ -1,0 +1,73 @@
+"""Bias correction: the mean error that rounded weights cause on sample data is taken out of the biases."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.network.importer import Graph
+from bfpga.network.layers import Layer, Lowered
+from bfpga.network.program import ArrayNode
+from bfpga.network.quantize import quantize_bias
+from bfpga.network.simplify import session
+
+#: Samples whose mean activations are taken.
+SAMPLES = 128
+
+
+def correct_biases(
+    graph: Graph,
+    lowered: Lowered,
+    nodes: list[ArrayNode],
+    config: SystolicConfig,
+    samples: dict[str, npt.NDArray[np.float32]],
+) -> None:
+    """Change the biases of convolutions and fully connected nodes.
+
+    Away from the border, the mean of a weight's error times its input is the weight's error times the mean of its
+    input channel: one mean for each input channel is enough.
+    """
+    layers = {layer.name: layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights}
+    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples)
+    for node in nodes:
+        if node.name in layers:
+            _correct(node, layers[node.name], means[layers[node.name].inputs[0]], config)
+
+
+def _channel_means(
+    graph: Graph, lowered: Lowered, names: list[str], samples: dict[str, npt.NDArray[np.float32]]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The mean of every element of the named tensors over the samples, in memory order (height, width, channels)."""
+    model = onnx.ModelProto()
+    model.CopyFrom(graph.model)
+    fetched = [name for name in names if name not in graph.inputs]
+    present = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
+    run = session(model)
+    sums = {name: np.zeros(lowered.tensors[name].layout.size) for name in names}
+    total = min(SAMPLES, len(next(iter(samples.values()))))
+    for start in range(0, total, 8):
+        part = {name: array[start : min(start + 8, total)] for name, array in samples.items()}
+        results = dict(zip(fetched, run.run(fetched, part), strict=True)) if fetched else {}
+        for name in names:
+            value = results[name] if name in results else part[name]
+            sums[name] += value.reshape(len(value), -1).sum(axis=0, dtype=np.float64)
+    return {name: sums[name][lowered.tensors[name].layout] / total for name in names}
+
+
+def _correct(node: ArrayNode, layer: Layer, mean: npt.NDArray[np.float64], config: SystolicConfig) -> None:
+    assert node.weights is not None and node.weight_exponents is not None and layer.weights is not None
+    scale = np.exp2(node.weight_exponents.astype(np.float64))
+    error = node.weights * scale[:, None, None, None] - layer.weights
+    outputs, inputs = node.channels // node.groups, error.shape[3]
+    if error.shape[1:3] == mean.shape[:2] and node.groups == 1:
+        shift = np.einsum("mhwc,hwc->m", error, mean)
+    else:
+        channel = mean.mean(axis=(0, 1))
+        group = np.arange(node.channels) // outputs
+        picked = channel[group[:, None] * inputs + np.arange(inputs)]
+        shift = (error.sum(axis=(1, 2)) * picked).sum(axis=1)
+    bias = np.zeros(node.channels) if layer.bias is None else layer.bias
+    node.bias, node.bias_exponent = quantize_bias(bias - shift, config)

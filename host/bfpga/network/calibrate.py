@@ -1,0 +1,124 @@
+"""Ranges of the network's values on sample data, and the exponents that suit them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from bfpga.engines.configuration import BlockFormat
+from bfpga.errors import DataError
+from bfpga.network.importer import Graph
+from bfpga.network.layers import Layer
+from bfpga.network.simplify import session
+
+#: Float32 values captured at a time (all tensors of a few samples).
+MEMORY_VALUES = 24_000_000
+#: Magnitudes are counted by their exponent and the first 6 bits after the leading one.
+BIN_SHIFT = 23 - 6
+BINS = 1 << (31 - BIN_SHIFT)
+#: Exponents below the one without overflow that the error search tries.
+CANDIDATES = 4
+
+
+class Histogram:
+    """Counts of magnitudes in bins of constant relative width (1/64 of a power of two)."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(BINS, np.int64)
+        self.largest = 0.0
+
+    def add(self, values: npt.NDArray[np.float32]) -> None:
+        """Count the magnitudes of finite values."""
+        magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(-1)
+        self.largest = max(self.largest, float(magnitude.max(initial=0.0)))
+        self.counts += np.bincount(magnitude.view(np.uint32) >> BIN_SHIFT, minlength=BINS)[:BINS]
+
+    def squared_error(self, exponent: int, mantissa_max: int) -> float:
+        """Sum of squared errors when the values become mantissas of ``exponent``, saturation included."""
+        filled = np.flatnonzero(self.counts)
+        low = (filled.astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        high = ((filled + 1).astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        center, step = (low + high) / 2, 2.0**exponent
+        rounded = np.minimum(np.rint(center / step), mantissa_max) * step
+        error = (center - rounded) ** 2
+        # A bin wider than half a step spreads its values over the grid: their error is that of even spread.
+        spread = (high - low > step / 2) & (center < mantissa_max * step)
+        error[spread] = step * step / 12
+        return float(np.dot(self.counts[filled], error))
+
+
+def exponent_without_overflow(largest: float, form: BlockFormat) -> int:
+    """The smallest exponent at which ``largest`` is not saturated by more than rounding (BFP equations 2 to 4)."""
+    if largest <= 0:
+        return form.exponent_min
+    _, power = np.frexp(largest)
+    exponent = int(power) - 1 - (form.mantissa_bits - 2)
+    return int(np.clip(exponent, form.exponent_min, form.exponent_max))
+
+
+def best_exponent(histogram: Histogram, form: BlockFormat, method: str = "mse") -> int:
+    """The static exponent of a tensor: least squared error, or the largest value without saturation (``max``)."""
+    top = exponent_without_overflow(histogram.largest, form)
+    if method == "max" or histogram.largest <= 0:
+        return top
+    candidates = range(max(top - CANDIDATES + 1, form.exponent_min), top + 1)
+    return min(reversed(candidates), key=lambda e: histogram.squared_error(e, form.mantissa_max))
+
+
+def samples_of(graph: Graph, calibration: npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    """Calibration data as a dictionary of float32 arrays by input name; DataError if shapes do not fit."""
+    if not isinstance(calibration, Mapping):
+        calibration = {graph.inputs[0]: calibration}
+    result = {}
+    for name in graph.inputs:
+        if name not in calibration:
+            raise DataError(f"calibration data has no input {name}; the network has inputs {', '.join(graph.inputs)}")
+        values = np.asarray(calibration[name])
+        shape = graph.shapes[name]
+        if values.ndim == 0 or len(values) == 0 or int(np.prod(values.shape[1:])) != int(np.prod(shape)):
+            raise DataError(f"calibration data {name} has shape {values.shape}; expected (samples, {_text(shape)})")
+        if not np.issubdtype(values.dtype, np.number) or np.iscomplexobj(values):
+            raise DataError(f"calibration data {name} is of type {values.dtype}; expected numbers")
+        result[name] = values.astype(np.float32).reshape(len(values), *shape)
+        if not np.isfinite(result[name]).all():
+            raise DataError(f"calibration data {name} holds NaN or infinite values")
+    if len({len(values) for values in result.values()}) > 1:
+        raise DataError("calibration data has a different number of samples for each input")
+    return result
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return ", ".join(str(size) for size in shape)
+
+
+def measure(graph: Graph, samples: dict[str, npt.NDArray[np.float32]], values: list[str]) -> dict[str, Histogram]:
+    """Histograms of the named values of the float network on the samples, a few samples at a time."""
+    model = onnx.ModelProto()
+    model.CopyFrom(graph.model)
+    present = {value.name for value in model.graph.output}
+    fetched = [name for name in values if name not in graph.inputs]
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
+    run = session(model)
+    histograms = {name: Histogram() for name in values}
+    each = max(1, sum(int(np.prod(graph.shapes[name])) for name in values))
+    step, total = max(1, MEMORY_VALUES // each), len(next(iter(samples.values())))
+    for start in range(0, total, step):
+        part = {name: array[start : start + step] for name, array in samples.items()}
+        results = dict(zip(fetched, run.run(fetched, part), strict=True)) if fetched else {}
+        for name in values:
+            histograms[name].add(results[name] if name in results else part[name])
+    return histograms
+
+
+def worst_case(layer: Layer, inputs: list[float]) -> float:
+    """The largest magnitude a layer can give when its inputs reach ``inputs`` (BFP R35)."""
+    if layer.kind != "gemm" or layer.weights is None:
+        return sum(inputs) if layer.kind == "sum" else max(inputs)
+    sums = np.abs(layer.weights).reshape(len(layer.weights), -1).sum(axis=1) * inputs[0]
+    if layer.bias is not None:
+        sums = sums + np.abs(layer.bias)
+    return float(sums.max())

@@ -1,0 +1,201 @@
+"""The compiler: one call from an ONNX file to a program for one accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.errors import ModelError
+from bfpga.network.bias_correction import correct_biases
+from bfpga.network.calibrate import Histogram, measure, samples_of
+from bfpga.network.fitting import misfits
+from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
+from bfpga.network.importer import Graph, import_model
+from bfpga.network.layers import Layer, Lowered
+from bfpga.network.lower import lower
+from bfpga.network.matmul import matmul_reserve, matmul_step
+from bfpga.network.options import CompileOptions
+from bfpga.network.policies import PolicyChoice
+from bfpga.network.program import (
+    ArrayNode,
+    HostNode,
+    HostStep,
+    LaunchStep,
+    MatMulNode,
+    Node,
+    Program,
+    Step,
+    TensorSpec,
+)
+from bfpga.network.quantize import quantize_layer
+from bfpga.network.schedule import Scheduler
+from bfpga.network.weight_plan import plan_weights, setup_launch
+
+Progress = Callable[[str], None]
+Calibration = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
+
+
+def compile_network(
+    model_path: str | Path,
+    accelerator_name: str,
+    digest: str,
+    config: SystolicConfig,
+    clock_mhz: float,
+    calibration: Calibration | None = None,
+    options: CompileOptions | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Compile an ONNX network for an accelerator.
+
+    calibration: float samples (samples, ...) in the layout of the network's input, or a dictionary of them by input
+    name; without them every layer measures its own range (policy ``max``). digest: of the accelerator's description;
+    a program runs only where it agrees. Raises ModelError, DataError or ConfigurationError.
+    """
+    say = progress or (lambda text: None)
+    options = options or CompileOptions()
+    say("read the network")
+    graph = import_model(model_path)
+    say("lower the layers")
+    lowered = lower_fitting(graph, config, calibration is not None)
+    if not lowered.layers:
+        lowered.notes.append("no operator of this network runs on the array")
+    samples = None if calibration is None else samples_of(graph, calibration)
+    histograms: dict[str, Histogram] = {}
+    if samples is not None:
+        say("measure the ranges")
+        histograms = measure(graph, samples, list(lowered.tensors))
+    say("choose formats and pack the weights")
+    builder = _Builder(graph, lowered, config, options, histograms)
+    builder.add_nodes()
+    if options.bias_correction and samples is not None:
+        correct_biases(graph, lowered, builder.array_nodes(), config, samples)
+    say("schedule the kernel starts")
+    setup, steps = builder.schedule()
+    return Program(
+        Path(model_path).stem, accelerator_name, digest, config, clock_mhz, builder.tensors, builder.nodes,
+        setup, steps, {name: graph.shapes[name] for name in graph.inputs},
+        {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes],
+    )
+
+
+def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool) -> Lowered:
+    """Lower the network; operators whose layers cannot be cut small enough for the array stay on the host."""
+    blocked: dict[str, str] = {}
+    if not calibrated:
+        reason = "its parts need one exponent, which only calibration samples can give"
+        blocked = {operator.name: reason for operator in graph.operators if operator.type == "Concat"}
+    while True:
+        lowered = lower(graph, config, frozenset(blocked))
+        found = {name: reason for name, reason in misfits(lowered, config).items() if name not in blocked}
+        if not found:
+            break
+        blocked.update(found)
+    lowered.notes += [f"{name} runs on the host: {reason}" for name, reason in blocked.items()]
+    return lowered
+
+
+@dataclass
+class _Builder:
+    """Nodes and steps of one program."""
+
+    graph: Graph
+    lowered: Lowered
+    config: SystolicConfig
+    options: CompileOptions
+    histograms: dict[str, Histogram]
+    nodes: list[Node] = field(default_factory=list)
+    tensors: dict[str, TensorSpec] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    ranges: list[tuple[Stage, int, int]] = field(default_factory=list)
+
+    def array_nodes(self) -> list[ArrayNode]:
+        return [node for node in self.nodes if isinstance(node, ArrayNode)]
+
+    def add_nodes(self) -> None:
+        """Nodes in the order of their stages, with formats."""
+        order = stages(self.graph, self.lowered)
+        layers = [layer for stage in order for layer in stage.layers]
+        choice = PolicyChoice(
+            self.config.format, self.options, self.histograms, layers, self.config.policy_slots
+        )
+        made = {layer.output for layer in layers}
+        for name, tensor in self.lowered.tensors.items():
+            axes = tensor.axes()
+            spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
+            if name not in made:
+                spec.input_exponent = choice.input_exponent(name)
+            self.tensors[name] = spec
+        self._operands_of_products(layers, choice)
+        for number, stage in enumerate(order):
+            first = len(self.nodes)
+            if stage.kind == HOST:
+                needed = outside_values(self.graph, self.lowered, order, number)
+                self.nodes.append(host_node(f"host_{number // 3}", self.graph, self.lowered, stage, needed))
+            else:
+                self.nodes += [self._node(layer, choice) for layer in stage.layers]
+            self.ranges.append((stage, first, len(self.nodes)))
+
+    def _operands_of_products(self, layers: list[Layer], choice: PolicyChoice) -> None:
+        """Operands of activation products that come from the array cross the host and get an exponent there too."""
+        for layer in layers:
+            if layer.kind == "matmul":
+                for name in layer.inputs:
+                    self.tensors[name].input_exponent = choice.input_exponent(name)
+
+    def _node(self, layer: Layer, choice: PolicyChoice) -> Node:
+        policy = choice.of(layer)
+        if layer.kind == "matmul":
+            batch, rows, inner, columns = layer.product
+            first, second = layer.inputs
+            return MatMulNode(
+                layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
+            )
+        exponent = choice.exponents.get(layer.inputs[0])
+        node, note = quantize_layer(layer, self.config, policy, exponent, self.options.weights)
+        if note:
+            self.notes.append(note)
+        return node
+
+    def schedule(self) -> tuple[LaunchStep, list[Step]]:
+        """Setup and steps of the program; fills the tiles of the array nodes."""
+        array = self.array_nodes()
+        products = [node for node in self.nodes if isinstance(node, MatMulNode)]
+        reserve = matmul_reserve(products, self.config)
+        plans = plan_weights(array, self.config, reserve)
+        steps: list[Step] = []
+        for stage, first, last in self.ranges:
+            if stage.kind == HOST:
+                steps.append(HostStep(first))
+            elif stage.kind == ARRAY:
+                nodes = [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
+                leaving = self._leaving(nodes)
+                steps += Scheduler(self.config, self.tensors, nodes, plans, leaving).run()
+            else:
+                for index in range(first, last):
+                    node = self.nodes[index]
+                    assert isinstance(node, MatMulNode)
+                    steps.append(matmul_step(index, node, self.config, plans))
+        return setup_launch(array, plans, self.config), steps
+
+    def _leaving(self, nodes: list[ArrayNode]) -> set[str]:
+        """Tensors that the stage gives and somebody outside it reads."""
+        inside = {id(node) for node in nodes}
+        read = set(self.graph.outputs)
+        for node in self.nodes:
+            if id(node) not in inside:
+                read |= set(node.inputs)
+        return {node.output for node in nodes} & read
+
+
+def host_share(program: Program) -> float:
+    """The share of the network's operations that the host computes (a multiply-accumulate counts two)."""
+    host = sum(node.flops for node in program.nodes if isinstance(node, HostNode))
+    array = sum(2 * node.macs for node in program.nodes if not isinstance(node, HostNode))
+    if host + array == 0:
+        raise ModelError(f"{program.name}: the network computes nothing")
+    return host / (host + array)

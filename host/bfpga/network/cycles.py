@@ -1,0 +1,123 @@
+"""Clocks of a whole program: per layer and in total, split into computing and moving data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import COMPUTE, fetch_cycles, operation_cycles
+from bfpga.engines.descriptor import Operation
+from bfpga.network.program import (
+    HostNode,
+    HostStep,
+    KernelOperation,
+    LaunchStep,
+    MatMulNode,
+    MatMulStep,
+    Program,
+    Step,
+)
+
+
+@dataclass
+class CycleCount:
+    """Clocks by what they are spent on: array operations, weight transfers, loads and stores, descriptors."""
+
+    compute: int = 0
+    weights: int = 0
+    transfer: int = 0
+    fetch: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.compute + self.weights + self.transfer + self.fetch
+
+    def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
+        """Count one execution of an operation."""
+        kind = Operation(operation.descriptor.operation)
+        cycles = operation_cycles(config, operation.descriptor)
+        if kind in COMPUTE:
+            self.compute += cycles
+        elif kind is Operation.WEIGHTS:
+            self.weights += cycles
+        else:
+            self.transfer += cycles
+        self.fetch += fetch_cycles(config)
+
+    def add(self, other: CycleCount, times: int = 1) -> None:
+        """Add ``times`` executions of another count."""
+        self.compute += times * other.compute
+        self.weights += times * other.weights
+        self.transfer += times * other.transfer
+        self.fetch += times * other.fetch
+
+
+@dataclass
+class ProgramCycles:
+    """Clocks of one sample, resident weights already loaded.
+
+    layers: by layer name; setup: loading the resident weights, once; first_sample: measuring passes that a predicting
+    policy adds to the sample that finds its slot unused, by layer name (BFP R38).
+    """
+
+    config: SystolicConfig
+    clock_mhz: float
+    macs: int
+    layers: dict[str, CycleCount] = field(default_factory=dict)
+    setup: CycleCount = field(default_factory=CycleCount)
+    first_sample: dict[str, CycleCount] = field(default_factory=dict)
+
+    @property
+    def sample(self) -> CycleCount:
+        """All layers of one sample together."""
+        result = CycleCount()
+        for count in self.layers.values():
+            result.add(count)
+        return result
+
+    @property
+    def compute_bound(self) -> int:
+        """Clocks of the array's operations alone: what remains when all data is where it is needed."""
+        return self.sample.compute
+
+    @property
+    def dma_inclusive(self) -> int:
+        """Clocks of everything the kernel does for one sample, one thing after another."""
+        return self.sample.total
+
+    @property
+    def utilization(self) -> float:
+        """Multiply-accumulates the network needs over those the array could do in the compute-bound clocks."""
+        return self.macs / (self.compute_bound * self.config.macs_per_clock) if self.compute_bound else 0.0
+
+    def latency_s(self, cycles: int | None = None) -> float:
+        """Seconds of one sample, or of ``cycles``, at the program's clock."""
+        return (self.dma_inclusive if cycles is None else cycles) / (self.clock_mhz * 1e6)
+
+
+def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperation, int]]:
+    """Operations of one step, each with the number of times one sample executes it."""
+    if isinstance(step, LaunchStep):
+        yield from ((operation, 1) for operation in step.operations)
+    elif isinstance(step, MatMulStep):
+        node = program.nodes[step.node]
+        assert isinstance(node, MatMulNode)
+        yield from ((operation, node.batch) for operation in step.operations)
+    else:
+        assert isinstance(step, HostStep)
+
+
+def program_cycles(program: Program) -> ProgramCycles:
+    """Clocks of every layer of ``program``. BFP 6."""
+    macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
+    result = ProgramCycles(program.config, program.clock_mhz, macs)
+    for step in program.steps:
+        for operation, times in step_operations(program, step):
+            layers = result.first_sample if operation.first_only else result.layers
+            once = CycleCount()
+            once.add_operation(program.config, operation)
+            layers.setdefault(operation.layer, CycleCount()).add(once, times)
+    for operation in program.setup.operations:
+        result.setup.add_operation(program.config, operation)
+    return result

@@ -1,0 +1,86 @@
+"""What a recipe may choose about formats and exponents (BFP R36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
+
+from bfpga.errors import ConfigurationError
+
+PolicyName = Literal[
+    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case", "lookup"
+]
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """How the output exponent of a layer is chosen.
+
+    policy: ``auto`` is ``static`` with calibration samples and ``max`` without.
+    k: factor of the standard deviation for ``stats``, in quarters; window: values (a power of two) for ``stats``, or
+    1 to 8 results for ``rolling_max``; limit: overflows that ``feedback`` tolerates; range: the largest magnitude for
+    ``known_range``; exponent: the entry of ``lookup``.
+    """
+
+    policy: PolicyName = "auto"
+    k: float = 3.0
+    window: int = 1024
+    history: int = 4
+    limit: int = 0
+    range: float | None = None
+    exponent: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(PolicyName):
+            raise ConfigurationError(f"policy {self.policy!r} is unknown; known are {', '.join(get_args(PolicyName))}")
+        if not (0 < self.k <= 16 and float(self.k * 4).is_integer()):
+            raise ConfigurationError(f"k = {self.k} is not a quarter between 0.25 and 16")
+        if self.window < 1 or self.window & (self.window - 1) or self.window > 1 << 16:
+            raise ConfigurationError(f"window = {self.window} is not a power of two up to 65536")
+        if not 1 <= self.history <= 8:
+            raise ConfigurationError(f"history = {self.history} is not between 1 and 8 results")
+        if self.limit < 0:
+            raise ConfigurationError(f"limit = {self.limit} is negative; it is a number of overflows")
+        if self.range is not None and not self.range > 0:
+            raise ConfigurationError(f"range = {self.range} is not a positive magnitude")
+
+
+@dataclass(frozen=True)
+class CompileOptions(LayerOptions):
+    """Options of a whole network; ``layers`` overrides them by layer name or output name.
+
+    exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
+    weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
+    calibration samples is taken out of the biases.
+    """
+
+    exponents: Literal["mse", "max"] = "mse"
+    weights: Literal["mse", "max"] = "mse"
+    bias_correction: bool = False
+    layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("exponents", "weights"):
+            if getattr(self, key) not in ("mse", "max"):
+                raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
+        for name in self.layers:
+            self.layer(name)
+
+    def layer(self, *names: str) -> LayerOptions:
+        """Options of the layer known by any of the names.
+
+        Raises ConfigurationError for options that layers do not have.
+        """
+        known = {item.name for item in fields(LayerOptions)}
+        options = LayerOptions(**{name: getattr(self, name) for name in known})
+        for name in names:
+            values = dict(self.layers.get(name, {}))
+            unknown = sorted(set(values) - known)
+            if unknown:
+                raise ConfigurationError(
+                    f"layer {name}: option {unknown[0]!r} is unknown; known are {', '.join(sorted(known))}"
+                )
+            options = replace(options, **values)
+        return options

@@ -1,0 +1,122 @@
+"""The exponent policy of every layer: recipe, calibration and the rules that tie layers together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bfpga.engines.configuration import BlockFormat
+from bfpga.engines.descriptor import Function, Policy
+from bfpga.errors import ConfigurationError
+from bfpga.network.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
+from bfpga.network.layers import Layer
+from bfpga.network.options import CompileOptions, LayerOptions
+from bfpga.network.program import PolicySpec
+
+PREDICTING = {
+    "stats": Policy.STATISTICS,
+    "static_history": Policy.STATISTICS,
+    "rolling_max": Policy.ROLLING_MAX,
+    "feedback": Policy.FEEDBACK,
+}
+
+
+class PolicyChoice:
+    """Chooses policies in the order of the layers; ``exponents`` are the static exponents known so far."""
+
+    def __init__(
+        self,
+        form: BlockFormat,
+        options: CompileOptions,
+        histograms: dict[str, Histogram],
+        layers: list[Layer],
+        policy_slots: int,
+    ) -> None:
+        self.form = form
+        self.options = options
+        self.histograms = histograms
+        self.policy_slots = policy_slots
+        self.next_slot = 1  # slot 0 serves all layers without memory of earlier results
+        self.joined = {name for name, count in Counter(layer.output for layer in layers).items() if count > 1}
+        self.exponents: dict[str, int] = {}
+
+    def input_exponent(self, name: str) -> int | None:
+        """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
+        if self.options.policy == "max" or name not in self.histograms:
+            return None
+        self.exponents[name] = best_exponent(self.histograms[name], self.form, self.options.exponents)
+        return self.exponents[name]
+
+    def of(self, layer: Layer) -> PolicySpec:
+        """The policy of a layer's result.
+
+        Raises ConfigurationError if the recipe asks for something that needs calibration samples or more slots.
+        """
+        options = self.options.layer(layer.name, layer.output)
+        spec = self._spec(layer, options)
+        if not spec.inherit and spec.policy == Policy.STATIC:
+            self.exponents[layer.output] = spec.exponent
+        return spec
+
+    def _spec(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        if layer.output in self.joined:
+            return PolicySpec(exponent=self._joined_exponent(layer, options))
+        bounded = layer.function in (Function.SIGMOID, Function.TANH)
+        if layer.kind == "max" and not bounded and options.policy in ("auto", "static", "max"):
+            if layer.inputs[0] in self.exponents:
+                self.exponents[layer.output] = self.exponents[layer.inputs[0]]
+            return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
+        policy = options.policy
+        if policy == "auto":
+            policy = "static" if layer.output in self.histograms else "max"
+        if policy == "max":
+            return PolicySpec(Policy.MAX)
+        if policy in PREDICTING:
+            return self._predicting(layer, options)
+        return PolicySpec(exponent=self._static(layer, options))
+
+    def _joined_exponent(self, layer: Layer, options: LayerOptions) -> int:
+        if options.policy == "lookup" and options.exponent is not None:
+            return options.exponent
+        return best_exponent(self._histogram(layer, "a concatenation"), self.form, self.options.exponents)
+
+    def _static(self, layer: Layer, options: LayerOptions) -> int:
+        if options.policy == "lookup":
+            if options.exponent is None:
+                raise ConfigurationError(f"layer {layer.name}: policy lookup needs its exponent in the recipe")
+            return options.exponent
+        if options.policy == "known_range":
+            bounded = layer.function in (Function.SIGMOID, Function.TANH)
+            largest = options.range or (1.0 if bounded else self._histogram(layer, "known_range").largest)
+            return exponent_without_overflow(largest, self.form)
+        if options.policy == "worst_case":
+            inputs = [self._histogram_of(name, layer, "worst_case").largest for name in layer.inputs]
+            return exponent_without_overflow(worst_case(layer, inputs), self.form)
+        return best_exponent(self._histogram(layer, "static"), self.form, self.options.exponents)
+
+    def _predicting(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        if self.next_slot >= self.policy_slots:
+            raise ConfigurationError(
+                f"layer {layer.name}: the accelerator keeps {self.policy_slots} policy slots, one is shared; "
+                "use static or max for some layers, or an accelerator with more policy_slots"
+            )
+        slot, self.next_slot = self.next_slot, self.next_slot + 1
+        policy = PREDICTING[options.policy]
+        spec = PolicySpec(policy, slot=slot)
+        if policy == Policy.STATISTICS:
+            spec.window, spec.factor = options.window.bit_length() - 1, round(4 * options.k)
+        elif policy == Policy.ROLLING_MAX:
+            spec.window = options.history
+        else:
+            spec.factor = options.limit
+        if options.policy == "static_history":
+            spec.preset = True
+            spec.exponent = best_exponent(self._histogram(layer, "static_history"), self.form, self.options.exponents)
+        return spec
+
+    def _histogram(self, layer: Layer, policy: str) -> Histogram:
+        return self._histogram_of(layer.output, layer, policy)
+
+    def _histogram_of(self, name: str, layer: Layer, policy: str) -> Histogram:
+        if name not in self.histograms:
+            raise ConfigurationError(f"layer {layer.name}: {policy} needs calibration samples; give some or use max")
+        return self.histograms[name]

@@ -1,0 +1,193 @@
+"""Simplification of an ONNX model by existing libraries, each step checked or guarded."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnx import ModelProto, numpy_helper
+
+#: Largest relative difference that rounding may cause between a model and its simplified form.
+TOLERANCE = 1e-3
+
+
+def session(model: ModelProto | bytes) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session on the CPU, without its console messages."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def probe_inputs(model: ModelProto, batch: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Random inputs of ``batch`` samples, the same at every call."""
+    generator = np.random.default_rng(0)
+    inputs = {}
+    for value in model.graph.input:
+        shape = [batch, *(dim.dim_value for dim in value.type.tensor_type.shape.dim[1:])]
+        inputs[value.name] = generator.normal(size=shape).astype(np.float32)
+    return inputs
+
+
+def simplify(model: ModelProto, batch: int) -> ModelProto:
+    """The model with constants folded and idle operators removed.
+
+    onnxslim does it; its result is used only if ONNX Runtime computes the same outputs with it, otherwise constants are
+    folded here operator by operator.
+    """
+    try:
+        slim = _slim(model)
+        onnx.checker.check_model(slim)
+        if _same_interface(model, slim) and _same_outputs(model, slim, batch):
+            return fold_constants(slim)
+    except Exception as error:
+        logging.getLogger(__name__).debug("onnxslim does not take this network: %s", error)
+    return fold_constants(model)
+
+
+def _slim(model: ModelProto) -> ModelProto:
+    import onnxslim
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return onnxslim.slim(copy)
+
+
+def _same_interface(first: ModelProto, second: ModelProto) -> bool:
+    def names(model: ModelProto) -> list[list[str]]:
+        return [[value.name for value in model.graph.input], [value.name for value in model.graph.output]]
+
+    return names(first) == names(second)
+
+
+def _same_outputs(first: ModelProto, second: ModelProto, batch: int) -> bool:
+    inputs = probe_inputs(first, batch)
+    expected, found = session(first).run(None, inputs), session(second).run(None, inputs)
+    for a, b in zip(expected, found, strict=True):
+        if a.shape != b.shape or np.abs(a - b).max(initial=0) > TOLERANCE * (1 + np.abs(a).max(initial=0)):
+            return False
+    return True
+
+
+def fold_constants(model: ModelProto) -> ModelProto:
+    """The model without operators of constant inputs and without operators that nobody uses."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    constants = {item.name: numpy_helper.to_array(item) for item in result.graph.initializer}
+    outputs = {value.name for value in result.graph.output}
+    kept = []
+    for node in result.graph.node:
+        if node.op_type.startswith(("Random", "Multinomial", "Bernoulli")) or outputs & set(node.output):
+            kept.append(node)
+            continue
+        values = _evaluate(node, constants, result) if all(not n or n in constants for n in node.input) else None
+        if values is None:
+            kept.append(node)
+        else:
+            constants.update(values)
+    _replace(result, _used(kept, outputs), constants)
+    return result
+
+
+def _evaluate(
+    node: onnx.NodeProto, constants: dict[str, npt.NDArray[Any]], model: ModelProto
+) -> dict[str, npt.NDArray[Any]] | None:
+    """Outputs of one operator by the reference evaluator; None where it does not know the operator."""
+    from onnx.reference import ReferenceEvaluator
+
+    if any(item.type == onnx.AttributeProto.GRAPH for item in node.attribute):
+        return None
+    graph = onnx.helper.make_graph(
+        [node],
+        "constant",
+        [onnx.helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(node.input) if name],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name],
+    )
+    single = onnx.helper.make_model(graph, opset_imports=list(model.opset_import))
+    try:
+        feed = {name: constants[name] for name in node.input if name}
+        results = ReferenceEvaluator(single).run(None, feed)
+    except Exception:
+        return None
+    names = [name for name in node.output if name]
+    if not all(isinstance(value, np.ndarray | np.generic) for value in results):
+        return None
+    return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+
+
+def _used(nodes: list[onnx.NodeProto], outputs: set[str]) -> list[onnx.NodeProto]:
+    """The operators that lead to an output."""
+    needed, kept = set(outputs), []
+    for node in reversed(nodes):
+        if needed & set(node.output):
+            kept.append(node)
+            needed |= set(node.input) | _subgraph_names(node)
+    return kept[::-1]
+
+
+def _subgraph_names(node: onnx.NodeProto) -> set[str]:
+    graphs = [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
+    inner = [child for graph in graphs for child in graph.node]
+    return {name for child in inner for name in [*child.input, *_subgraph_names(child)]}
+
+
+def _replace(model: ModelProto, nodes: list[onnx.NodeProto], constants: dict[str, npt.NDArray[Any]]) -> None:
+    graph = model.graph
+    copies = []
+    for node in nodes:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copies.append(copy)
+    needed = {name for node in copies for name in [*node.input, *_subgraph_names(node)]}
+    needed |= {value.name for value in graph.output}
+    del graph.node[:], graph.initializer[:], graph.value_info[:]
+    graph.node.extend(copies)
+    for name in sorted(needed & set(constants)):
+        graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(constants[name]), name))
+
+
+def rewrite_reshapes(model: ModelProto, batches: tuple[int, int]) -> ModelProto:
+    """The model whose Reshape targets follow the batch.
+
+    A target that is computed from the batch, or that states a fixed batch, becomes a constant with 0 ("as the input")
+    in front. Other targets stay.
+    """
+    result = ModelProto()
+    result.CopyFrom(model)
+    targets = [node for node in result.graph.node if node.op_type == "Reshape"]
+    try:
+        values = [_probe(result, targets, batch) for batch in batches]
+    except Exception:
+        return model
+    for node, (shape, before, after), (second, _, _) in zip(targets, *values, strict=True):
+        first_varies = after[0] == before[0] == batches[0] and len(shape) == len(second)
+        if not first_varies or list(shape[1:]) != list(second[1:]):
+            continue
+        name = f"{node.output[0]}_target"
+        result.graph.initializer.append(numpy_helper.from_array(np.array([0, *shape[1:]], np.int64), name))
+        node.input[1] = name
+        for attribute in [item for item in node.attribute if item.name == "allowzero"]:
+            node.attribute.remove(attribute)
+    return result
+
+
+def _probe(
+    model: ModelProto, reshapes: list[onnx.NodeProto], batch: int
+) -> list[tuple[npt.NDArray[Any], tuple[int, ...], tuple[int, ...]]]:
+    """Target, input shape and output shape of every Reshape at one batch size."""
+    if not reshapes:
+        return []
+    probe = ModelProto()
+    probe.CopyFrom(model)
+    names = list(dict.fromkeys(name for node in reshapes for name in [node.input[0], node.input[1], node.output[0]]))
+    del probe.graph.output[:]
+    probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
+    values = dict(zip(names, session(probe).run(names, probe_inputs(model, batch)), strict=True))
+    return [(values[n.input[1]], values[n.input[0]].shape, values[n.output[0]].shape) for n in reshapes]

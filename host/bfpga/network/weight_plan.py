@@ -1,0 +1,147 @@
+"""Where weights live: resident from the start, loaded before use, or streamed during use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.network.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
+from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep
+from bfpga.network.streams import pack_parameters, pack_weights
+
+Mode = Literal["resident", "load", "stream"]
+
+
+@dataclass
+class WeightTile:
+    """Output channels [m0, m1) whose weights lie together: one descriptor computes them."""
+
+    m0: int
+    m1: int
+    words: int
+    rows: int
+    weight_base: int = 0
+    parameter_base: int = 0
+
+
+@dataclass
+class NodeWeights:
+    """The plan of one node; nodes without weights have one tile of no words."""
+
+    mode: Mode
+    tiles: list[WeightTile]
+    #: Bytes of tiles already packed.
+    packed: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    @property
+    def words(self) -> int:
+        return sum(tile.words for tile in self.tiles)
+
+    @property
+    def rows(self) -> int:
+        return sum(tile.rows for tile in self.tiles)
+
+
+def plan_weights(
+    nodes: list[ArrayNode], config: SystolicConfig, reserved: tuple[int, int] = (0, 0)
+) -> dict[str, NodeWeights]:
+    """A plan for every node by name; resident nodes first in memory, the rest of it is shared by the others.
+
+    reserved: (weight words, parameter rows) that products of two activations need.
+    """
+    plans = {node.name: NodeWeights("resident", _tiles(node, config)) for node in nodes}
+    gemms = [node for node in nodes if node.kind == "gemm"]
+    words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1]
+    total = (sum(plans[n.name].words for n in gemms), sum(plans[n.name].rows for n in gemms))
+    if total[0] > words or total[1] > rows:
+        _choose_residents(gemms, plans, config, reserved)
+    word = row = 0
+    for node in gemms:
+        plan = plans[node.name]
+        if plan.mode == "resident":
+            for tile in plan.tiles:
+                tile.weight_base, tile.parameter_base = word, row
+                word, row = word + tile.words, row + tile.rows
+    for node in gemms:
+        if plans[node.name].mode != "resident":
+            _cut(node, plans[node.name], config, word, row)
+    return plans
+
+
+def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
+    if node.kind != "gemm":
+        return [WeightTile(0, node.channels, 0, 0)]
+    return [
+        WeightTile(m0, m1, weight_words(node, config, m0, m1), blocks_of(config, m1 - m0) * config.rows)
+        for m0, m1 in channel_runs(node, config)
+    ]
+
+
+def groups_of(node: ArrayNode, config: SystolicConfig) -> int:
+    """Groups of columns that the output pixels make: how often every weight is used."""
+    return -(-node.window.output_height * node.window.output_width // config.columns)
+
+
+def _choose_residents(
+    gemms: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig, reserved: tuple[int, int]
+) -> None:
+    """Keep the layers that use their weights often, small ones first; the others share what is left."""
+    order = sorted(gemms, key=lambda node: (groups_of(node, config) == 1, plans[node.name].words))
+    shared_words = min(max(plans[node.name].words for node in gemms), config.weight_words // 2)
+    shared_rows = min(max(plans[node.name].rows for node in gemms), config.parameter_rows // 2)
+    shared_words, shared_rows = max(shared_words, reserved[0]), max(shared_rows, reserved[1])
+    words, rows = config.weight_words - shared_words, config.parameter_rows - shared_rows
+    for node in order:
+        plan = plans[node.name]
+        if plan.words <= words and plan.rows <= rows:
+            words, rows = words - plan.words, rows - plan.rows
+            continue
+        once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
+        plan.mode = "stream" if once and not node.uniform_weights else "load"
+
+
+def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
+    """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
+    words, rows = config.weight_words - word, config.parameter_rows - row
+    block = max(weight_words(node, config, tile.m0, min(tile.m0 + config.rows, tile.m1)) for tile in plan.tiles)
+    if block > words:
+        plan.mode = "stream"
+    most = rows // config.rows
+    if plan.mode == "load" and not node.uniform_weights:
+        most = min(most, words // block)
+    result = []
+    for tile in plan.tiles:
+        for m0 in range(tile.m0, tile.m1, most * config.rows):
+            m1 = min(m0 + most * config.rows, tile.m1)
+            size = 0 if plan.mode == "stream" else weight_words(node, config, m0, m1)
+            result.append(WeightTile(m0, m1, size, blocks_of(config, m1 - m0) * config.rows, word, row))
+    plan.tiles = result
+
+
+def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:
+    """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
+    data = pack_parameters(node, config, tile.m0, tile.m1)
+    if plan.mode != "stream":
+        data += packed_weights(node, plan, tile, config)
+    return KernelOperation(
+        node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data
+    )
+
+
+def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> bytes:
+    """Weight words of a tile, packed once."""
+    key = (tile.m0, tile.m1)
+    if key not in plan.packed:
+        plan.packed[key] = pack_weights(node, config, tile.m0, tile.m1)
+    return plan.packed[key]
+
+
+def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig) -> LaunchStep:
+    """The start that fills the memories with all resident weights."""
+    operations = []
+    for node in nodes:
+        plan = plans[node.name]
+        if node.kind == "gemm" and plan.mode == "resident":
+            operations += [weights_operation(node, plan, tile, config) for tile in plan.tiles]
+    return LaunchStep(operations)
