@@ -1,4 +1,4 @@
-"""Between the host's values (float32, ONNX layout) and the array's tensors (pixels x channels, block floating point)."""
+"""Between the host's values (float32, ONNX layout) and the array's tensors (pixels x channels, one exponent)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def onnx_shape(spec: TensorSpec) -> tuple[int, ...]:
 def to_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
     """(samples, *onnx_shape) -> (samples, height, width, channels). ``DataError`` if the shape differs."""
     if x.shape[1:] != onnx_shape(spec):
-        raise DataError(f"tensor {spec.name} has shape {x.shape[1:]} for a sample; the program expects {onnx_shape(spec)}")
+        raise DataError(
+            f"tensor {spec.name} has shape {x.shape[1:]} for a sample; the program expects {onnx_shape(spec)}"
+        )
     order = (0, *(axis + 1 for axis in memory_axes(spec)))
     return x.transpose(order).reshape(len(x), spec.height, spec.width, spec.channels)
 
@@ -52,5 +54,7 @@ def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTen
 
 def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
     """The host value (samples, *onnx_shape) float32 of an array tensor (R20)."""
-    values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(np.float32, copy=False)
+    values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(
+        np.float32, copy=False
+    )
     return values

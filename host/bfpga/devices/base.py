@@ -1,0 +1,70 @@
+"""The one interface of everything a program runs on: emulator, C simulation, boards (architecture 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.engines.systolic import LayerCounters
+from bfpga.network.program import BlockTensor
+
+HostArray = npt.NDArray[Any]
+
+
+@dataclass
+class LayerResult:
+    """One layer of a run, all samples together. ``cycles`` is 0 for work of the host; ``counters`` may be missing."""
+
+    name: str
+    engine: str
+    macs: int = 0
+    cycles: int = 0
+    counters: LayerCounters | None = None
+
+
+@dataclass
+class DeviceResult:
+    """What a run gives.
+
+    outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
+    request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
+    clock of this machine by part of the work.
+    """
+
+    outputs: dict[str, HostArray]
+    samples: int
+    cycles: int = 0
+    layers: list[LayerResult] = field(default_factory=list)
+    tensors: dict[str, BlockTensor] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class Device(Protocol):
+    """A device with one program open. Policy slots keep what they learned from run to run; ``reset`` clears them."""
+
+    @property
+    def name(self) -> str:
+        """Name as the user gives it."""
+        ...
+
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
+    ) -> DeviceResult:
+        """Run a batch. inputs: (samples, *shape) floats by ONNX name.
+
+        trace: keep every tensor the array produced. statistics: count overflows and collect status bits; without,
+        a device may take a faster way to the same outputs.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Forget what policy slots learned."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and files."""
+        ...

@@ -1,0 +1,146 @@
+"""The emulator: a program's nodes in numpy, whole batches at a time, bit for bit what a kernel computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.base import DeviceResult, LayerResult
+from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.matmul import decode_product, encode_operands
+from bfpga.devices.values import Values, check_inputs
+from bfpga.engines.accumulators import Block, activation_products
+from bfpga.engines.exponents import PolicyRegisters
+from bfpga.engines.systolic import LayerCounters, LayerEngine
+from bfpga.network.cycles import CycleCount, ProgramCycles, program_cycles
+from bfpga.network.matmul import product_node
+from bfpga.network.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
+
+
+class Emulator:
+    """One program on an emulated array (BFP R81)."""
+
+    name = "emulator"
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
+        self.engines: dict[int, LayerEngine] = {}
+        self.host: dict[int, HostFunction] = {}
+        self.cycles: ProgramCycles = program_cycles(program)
+        for index, node in enumerate(program.nodes):
+            self._prepare(index, node)
+
+    def _prepare(self, index: int, node: Node) -> None:
+        if isinstance(node, HostNode):
+            self.host[index] = host_function(node)
+            return
+        config = self.program.config
+        if isinstance(node, MatMulNode):
+            products = activation_products(node.inner, config.format)
+            self.engines[index] = LayerEngine(product_node(node), config, self.registers, products)
+        else:
+            self.engines[index] = LayerEngine(node, config, self.registers)
+
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
+    ) -> DeviceResult:
+        """Run a batch; see ``Device.run``."""
+        values = Values(self.program, check_inputs(self.program, inputs))
+        result = DeviceResult({}, values.samples)
+        uses = self._uses()
+        measured = self._measured()
+        for index, node in enumerate(self.program.nodes):
+            with _timed(result.seconds, "host" if isinstance(node, HostNode) else "array"):
+                counters = self._node(index, node, values, result.tensors if trace else None)
+            result.layers.append(self._layer_result(node, counters, values.samples, measured))
+            for name in node.inputs:
+                uses[name] -= 1
+                if not uses[name]:
+                    values.drop(name)
+        result.cycles = sum(layer.cycles for layer in result.layers)
+        result.outputs = values.outputs()
+        return result
+
+    def _uses(self) -> Counter[str]:
+        """How often each value is read; outputs are read by the caller too."""
+        uses = Counter(self.program.outputs.keys())
+        for node in self.program.nodes:
+            uses.update(node.inputs)
+        return uses
+
+    def _node(
+        self, index: int, node: Node, values: Values, trace: dict[str, BlockTensor] | None
+    ) -> LayerCounters | None:
+        if isinstance(node, HostNode):
+            results = self.host[index]({name: values.on_host(name) for name in node.inputs})
+            values.host.update(results)
+            return None
+        if isinstance(node, MatMulNode):
+            operands = encode_operands(
+                node, values.on_host(node.inputs[0]), values.on_host(node.inputs[1]), self.program
+            )
+            output, counters = self.engines[index].run(_blocks(operands))
+            tensor = BlockTensor(*output)
+            values.host[node.output] = decode_product(node, tensor, self.program)
+        else:
+            output, counters = self.engines[index].run(_blocks([values.on_array(name) for name in node.inputs]))
+            tensor = self._keep(node, output, values)
+        if trace is not None:
+            trace[node.output] = tensor
+        return counters
+
+    def _keep(self, node: ArrayNode, output: Block, values: Values) -> BlockTensor:
+        """Store a layer's result: as its tensor, or into its channels of a concatenated one."""
+        if node.channels == self.program.tensors[node.output].channels:
+            values.array[node.output] = BlockTensor(*output)
+            return values.array[node.output]
+        tensor = values.allocate(node.output)
+        tensor.mantissa[..., node.channel_offset : node.channel_offset + node.channels] = output.mantissa
+        tensor.exponent[...] = output.exponent
+        return tensor
+
+    def _measured(self) -> set[str]:
+        """Layers whose first sample of this run is measured before it is computed: their policy slot is unused."""
+        return {
+            node.name
+            for node in self.program.nodes
+            if not isinstance(node, HostNode) and not self.registers.in_use(node.policy.slot)
+        }
+
+    def _layer_result(
+        self, node: Node, counters: LayerCounters | None, samples: int, measured: set[str]
+    ) -> LayerResult:
+        if isinstance(node, HostNode):
+            return LayerResult(node.name, "host")
+        cycles = samples * self.cycles.layers.get(node.name, CycleCount()).total
+        if node.name in measured and node.name in self.cycles.first_sample:
+            cycles += self.cycles.first_sample[node.name].total
+        return LayerResult(node.name, "systolic_array", samples * node.macs, cycles, counters)
+
+    def reset(self) -> None:
+        """Forget what policy slots learned."""
+        self.registers.reset()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds[part] = seconds.get(part, 0.0) + perf_counter() - start
+
+
+def _blocks(tensors: Sequence[BlockTensor]) -> list[Block]:
+    """Tensors of a program as the engines take them."""
+    return [Block(tensor.mantissa, tensor.exponent) for tensor in tensors]

@@ -1,0 +1,51 @@
+"""The operators a program leaves to the host: ONNX Runtime where it is installed, a small numpy set otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.host_operators import compile_model
+from bfpga.network.program import HostNode
+
+HostArray = npt.NDArray[Any]
+HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
+
+
+def onnx_runtime_installed() -> bool:
+    """Whether operators of the host can be run by ONNX Runtime."""
+    return find_spec("onnxruntime") is not None
+
+
+def onnx_session(model: bytes, threads: int = 0) -> Any:
+    """A session of ONNX Runtime on the CPU; threads: 0 for one a core. Idle threads do not spin."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
+    """The function from input values to output values, by ONNX name, of one host node.
+
+    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it.
+    """
+    if numpy_only or not onnx_runtime_installed():
+        return compile_model(node.model, node.name)
+    session = onnx_session(node.model)
+    wanted = [value.name for value in session.get_outputs()]
+    needed = [value.name for value in session.get_inputs()]
+
+    def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
+        results = session.run(wanted, {name: values[name] for name in needed})
+        return {name: np.asarray(result) for name, result in zip(wanted, results, strict=True)}
+
+    return run

@@ -1,0 +1,86 @@
+"""Values of one run: as float32 on the host's side and in block floating point on the array's, converted on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.errors import DataError, ProgramError
+from bfpga.network.layout import decode_tensor, encode_tensor
+from bfpga.network.program import BlockTensor, Program
+
+HostArray = npt.NDArray[Any]
+
+
+def check_inputs(program: Program, inputs: Mapping[str, HostArray]) -> dict[str, HostArray]:
+    """The inputs as contiguous float32; ``DataError`` for missing or unknown names, wrong shapes or batch sizes."""
+    unknown = sorted(set(inputs) - set(program.inputs))
+    missing = sorted(set(program.inputs) - set(inputs))
+    if unknown or missing:
+        wanted = ", ".join(sorted(program.inputs))
+        what = f"input {missing[0]!r} is missing" if missing else f"input {unknown[0]!r} is unknown"
+        raise DataError(f"{what}; program {program.name} takes {wanted}")
+    result = {}
+    sizes = set()
+    for name, shape in program.inputs.items():
+        value = np.asarray(inputs[name])
+        if value.dtype == object or not np.issubdtype(value.dtype, np.number) or np.iscomplexobj(value):
+            raise DataError(f"input {name!r} has type {value.dtype}; numbers are needed")
+        if value.shape[1:] != tuple(shape) or value.ndim == 0:
+            raise DataError(f"input {name!r} has shape {value.shape}; the program takes (samples, {_comma(shape)})")
+        sizes.add(len(value))
+        result[name] = np.ascontiguousarray(value, np.float32)
+    if len(sizes) != 1 or 0 in sizes:
+        raise DataError(f"inputs have {sorted(sizes)} samples; all need the same number, one at least")
+    return result
+
+
+def _comma(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
+
+
+class Values:
+    """Values by ONNX name. A value may exist on either side; asking for the other side converts it once."""
+
+    def __init__(self, program: Program, inputs: Mapping[str, HostArray]) -> None:
+        self.program = program
+        self.samples = len(next(iter(inputs.values())))
+        self.host: dict[str, HostArray] = dict(inputs)
+        self.array: dict[str, BlockTensor] = {}
+
+    def on_host(self, name: str) -> HostArray:
+        """(samples, ...) in ONNX layout."""
+        if name not in self.host:
+            if name not in self.array:
+                raise ProgramError(f"program {self.program.name} reads {name!r} before anything computes it")
+            self.host[name] = decode_tensor(self.array[name], self.program.tensors[name])
+        return self.host[name]
+
+    def on_array(self, name: str) -> BlockTensor:
+        """The block floating point tensor."""
+        if name not in self.array:
+            if name not in self.host:
+                raise ProgramError(f"program {self.program.name} reads {name!r} before anything computes it")
+            self.array[name] = encode_tensor(self.host[name], self.program.tensors[name], self.program.config.format)
+        return self.array[name]
+
+    def allocate(self, name: str) -> BlockTensor:
+        """The tensor that layers or stores fill part by part (concatenation, tiles)."""
+        if name not in self.array:
+            spec = self.program.tensors[name]
+            kind = np.int8 if self.program.config.format.mantissa_bits <= 8 else np.int32
+            shape = (self.samples, spec.height, spec.width, spec.channels)
+            self.array[name] = BlockTensor(np.zeros(shape, kind), np.zeros(self.samples, np.int32))
+        return self.array[name]
+
+    def outputs(self) -> dict[str, HostArray]:
+        """The program's outputs on the host's side."""
+        return {name: self.on_host(name) for name in self.program.outputs}
+
+    def drop(self, name: str) -> None:
+        """Release a value that nothing reads any more."""
+        self.host.pop(name, None)
+        self.array.pop(name, None)

@@ -1,0 +1,52 @@
+"""Clocks of the array's operations, as the kernel's own loops spend them (docs/systolic-array.md, section 6)."""
+
+from __future__ import annotations
+
+from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+
+#: Operations that compute; the others only move data.
+COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM)
+WORD_BITS = 32
+
+
+def fetch_cycles(config: SystolicConfig) -> int:
+    """Clocks to read one descriptor from the input stream."""
+    return DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
+
+
+def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Passes of a computing operation: groups of output pixels times row blocks."""
+    return -(-descriptor.output_pixels // config.columns) * descriptor.blocks
+
+
+def kernel_steps(descriptor: Descriptor) -> int:
+    """Steps of one pass: words read at all taps."""
+    return descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
+
+
+def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks one pass takes to leave through the output stage, which is the least a pass may take."""
+    return config.words_per_block * max(config.lanes, descriptor.write_slots)
+
+
+def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """What the field ``steps`` of a descriptor must hold: clocks of one pass."""
+    streamed = config.beats_per_weight_word if descriptor.flags & Flag.STREAM_WEIGHTS else 1
+    slots = max(descriptor.read_slots, streamed)
+    return max(kernel_steps(descriptor) * slots, drain_cycles(config, descriptor))
+
+
+def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of one operation without the fetch of its descriptor. BFP 6, R71."""
+    operation = Operation(descriptor.operation)
+    if operation is Operation.LOAD:
+        return 1 + descriptor.output_pixels * descriptor.output_pixel_words + TRANSFER_DEPTH
+    if operation is Operation.STORE:
+        return 1 + descriptor.output_pixels * descriptor.input_pixel_words + TRANSFER_DEPTH
+    if operation is Operation.WEIGHTS:
+        return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word + TRANSFER_DEPTH
+    if operation in COMPUTE:
+        tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
+        return config.columns + passes(config, descriptor) * descriptor.steps + tail + config.operation_depth
+    return 0
