@@ -45,20 +45,18 @@ def subtract(a: IntArray, a_exponent: int, b: IntArray, b_exponent: int, fmt: Bl
 
 
 def _divide_rounded(numerator: Int64Array, denominator: Int64Array, rounding: Rounding) -> Int64Array:
-    """Whole quotients of integers (denominators not zero), rounded exactly."""
+    """Whole quotients of integers (denominators not zero), rounded; ties do not occur.
+
+    A tie needs a denominator with more factors of two than the numerator; ``divide`` gives the numerator
+    mantissa_bits - 1 of them, as many as a mantissa can have.
+    """
     numerator = np.where(denominator < 0, -numerator, numerator)
     denominator = np.abs(denominator)
-    floor = numerator // denominator
-    rest = numerator - floor * denominator
-    tie, above = 2 * rest == denominator, 2 * rest > denominator
-    raised: dict[str, BoolArray] = {
-        "trunc": np.zeros_like(tie),
-        "tozero": (numerator < 0) & (rest != 0),
-        "half_up": above | tie,
-        "half_away": above | (tie & (numerator > 0)),
-        "rne": above | (tie & (floor & 1 == 1)),
-    }
-    return floor + raised[rounding]
+    quotient = numerator // denominator
+    rest = numerator - quotient * denominator
+    if rounding == "trunc":
+        return quotient
+    return quotient + ((numerator < 0) & (rest != 0) if rounding == "tozero" else 2 * rest > denominator)
 
 
 def divide(a: IntArray, a_exponent: int, b: IntArray, b_exponent: int, fmt: BlockFormat) -> Quotient:

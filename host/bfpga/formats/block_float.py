@@ -92,9 +92,13 @@ def requantize_values(
     """
     values = np.asarray(values, np.int64)
     shift = np.asarray(output_exponents, np.int64) - np.asarray(exponents, np.int64)
-    mantissa, overflow = shift_to_bits(values, shift, fmt.mantissa_bits, fmt.rounding, fmt.saturation)
-    underflow = (mantissa == 0) & (values != 0) & ~overflow
-    return mantissa.astype(mantissa_dtype(fmt.mantissa_bits)), overflow, underflow
+    wide, overflow = shift_to_bits(values, shift, fmt.mantissa_bits, fmt.rounding, fmt.saturation)
+    mantissa = wide.astype(mantissa_dtype(fmt.mantissa_bits))
+    underflow = mantissa == 0
+    underflow &= values != 0
+    if fmt.saturation == "wrap":  # only a wrapped value overflows to zero
+        underflow &= ~overflow
+    return mantissa, overflow, underflow
 
 
 def requantize_block(

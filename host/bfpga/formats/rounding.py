@@ -90,6 +90,8 @@ def shift_saturate(
     amount = np.asarray(shift, np.int64)
     if amount.min(initial=0) >= 0:
         rounded = shift_round(values, amount, rounding)
+        if rounded.max(initial=low) <= high and rounded.min(initial=high) >= low:
+            return rounded, np.zeros(rounded.shape, np.bool_)
         clamped = np.clip(rounded, low, high)
         return clamped, clamped != rounded
     rounded = shift_round(values, np.maximum(amount, 0), rounding)
