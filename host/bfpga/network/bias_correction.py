@@ -58,7 +58,9 @@ def _channel_means(
 
 
 def _correct(node: ArrayNode, layer: Layer, mean: npt.NDArray[np.float64], config: SystolicConfig) -> None:
-    assert node.weights is not None and node.weight_exponents is not None and layer.weights is not None
+    assert node.weights is not None
+    assert node.weight_exponents is not None
+    assert layer.weights is not None
     scale = np.exp2(node.weight_exponents.astype(np.float64))
     error = node.weights * scale[:, None, None, None] - layer.weights
     outputs, inputs = node.channels // node.groups, error.shape[3]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.errors import ModelError
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
 from bfpga.network.fitting import misfits
@@ -133,9 +132,10 @@ class _Builder:
         self._operands_of_products(layers, choice)
         for number, stage in enumerate(order):
             first = len(self.nodes)
+            hosts = sum(isinstance(node, HostNode) for node in self.nodes)
             if stage.kind == HOST:
                 needed = outside_values(self.graph, self.lowered, order, number)
-                self.nodes.append(host_node(f"host_{number // 3}", self.graph, self.lowered, stage, needed))
+                self.nodes.append(host_node(f"host_{hosts}", self.graph, self.lowered, stage, needed))
             else:
                 self.nodes += [self._node(layer, choice) for layer in stage.layers]
             self.ranges.append((stage, first, len(self.nodes)))
@@ -190,12 +190,3 @@ class _Builder:
             if id(node) not in inside:
                 read |= set(node.inputs)
         return {node.output for node in nodes} & read
-
-
-def host_share(program: Program) -> float:
-    """The share of the network's operations that the host computes (a multiply-accumulate counts two)."""
-    host = sum(node.flops for node in program.nodes if isinstance(node, HostNode))
-    array = sum(2 * node.macs for node in program.nodes if not isinstance(node, HostNode))
-    if host + array == 0:
-        raise ModelError(f"{program.name}: the network computes nothing")
-    return host / (host + array)

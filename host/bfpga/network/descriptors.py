@@ -81,7 +81,7 @@ def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
     wrap = split(config, region.pitch - region.width, region.pixel_words)
     step = split(config, 1, region.pixel_words)
     return Descriptor(
-        operation=Operation.LOAD, output_slot=region.slot, output_pixels=rows * region.width,
+        operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=rows * region.width,
         output_width=region.width, output_rows=region.channels, output_pixel_words=region.pixel_words,
         output_word=region.base, output_step_word=step[0], output_step_bank=step[1],
         output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
@@ -94,7 +94,7 @@ def store_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
     wrap = split(config, region.pitch - region.width, region.pixel_words)
     step = split(config, 1, region.pixel_words)
     return Descriptor(
-        operation=Operation.STORE, input_slot=region.slot, output_pixels=rows * region.width,
+        operation=int(Operation.STORE), input_slot=region.slot, output_pixels=rows * region.width,
         output_width=region.width, input_pixel_words=region.pixel_words, input_word=region.base,
         input_step_word=step[0], input_step_bank=step[1], input_wrap_word=wrap[0], input_wrap_bank=wrap[1],
     )
@@ -103,7 +103,7 @@ def store_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
 def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: int) -> Descriptor:
     """WEIGHTS: rows of bias and exponent, then weight words."""
     return Descriptor(
-        operation=Operation.WEIGHTS, weight_base=weight_base, weight_words=words,
+        operation=int(Operation.WEIGHTS), weight_base=weight_base, weight_words=words,
         parameter_base=parameter_base, parameter_rows=rows,
     )
 
@@ -112,7 +112,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     """GEMM, MAX or SUM for one tile of a node."""
     node, tile = place.node, place.tile
     operation = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM}[node.kind]
-    result = Descriptor(operation=operation, flags=int(_flags(place)), output_slot=place.output.slot)
+    result = Descriptor(operation=int(operation), flags=int(_flags(place)), output_slot=place.output.slot)
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step

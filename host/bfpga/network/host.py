@@ -29,10 +29,7 @@ class Stage:
 def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
     """Layers and host operators in stages: an item waits only for items of earlier stages, or of its own before it."""
     items: list[Operator | Layer] = [*lowered.host, *lowered.layers]
-    producers: dict[str, list[Operator | Layer]] = {}
-    for item in items:
-        for name in item.outputs if isinstance(item, Operator) else (item.output,):
-            producers.setdefault(name, []).append(item)
+    producers = _producers(lowered)
     numbers: dict[int, int] = {}
 
     def number(item: Operator | Layer) -> int:
@@ -52,6 +49,17 @@ def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
         else:
             stage.layers.append(item)
     return [result[key] for key in sorted(result)]
+
+
+def _producers(lowered: Lowered) -> dict[str, list[Operator | Layer]]:
+    """Who computes each value; parts of a concatenation have several."""
+    producers: dict[str, list[Operator | Layer]] = {}
+    for operator in lowered.host:
+        for name in operator.outputs:
+            producers.setdefault(name, []).append(operator)
+    for layer in lowered.layers:
+        producers.setdefault(layer.output, []).append(layer)
+    return producers
 
 
 def _kind(item: Operator | Layer) -> int:
@@ -135,10 +143,7 @@ def host_flops(graph: Graph, operator: Operator) -> int:
 
 def outside_values(graph: Graph, lowered: Lowered, order: list[Stage], number: int) -> set[str]:
     """Values that the caller or any stage but ``number`` reads, views resolved."""
-    producers: dict[str, list[Operator | Layer]] = {}
-    for item in [*lowered.host, *lowered.layers]:
-        for name in item.outputs if isinstance(item, Operator) else (item.output,):
-            producers.setdefault(name, []).append(item)
+    producers = _producers(lowered)
     used = list(graph.outputs)
     for index, stage in enumerate(order):
         if index != number:

@@ -21,12 +21,12 @@ from bfpga.network.program import Window
 from bfpga.network.views import view_index
 
 
-class NotOnArray(Exception):
+class NotOnArrayError(Exception):
     """This operator has to run on the host; the text says why."""
 
 
 class Lowering:
-    """One pass over the graph; the ``_operator`` methods raise NotOnArray where a pattern does not apply."""
+    """One pass over the graph; the ``_operator`` methods raise NotOnArrayError where a pattern does not apply."""
 
     def __init__(self, graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> None:
         """blocked: operators that must stay on the host (they do not fit the array's memory)."""
@@ -67,12 +67,12 @@ class Lowering:
         """Let the host compute a view, so that it becomes a value of its own."""
         operator = self.view_operators.pop(value, None)
         if operator is None:
-            raise NotOnArray("its input lies in an order the array cannot read")
+            raise NotOnArrayError("its input lies in an order the array cannot read")
         self._to_host(operator)
 
     def _view(self, value: str) -> View:
         if value not in self.views:
-            raise NotOnArray("the shape of its input is not known, or does not follow the batch")
+            raise NotOnArrayError("the shape of its input is not known, or does not follow the batch")
         return self.views[value]
 
     def _tensor(self, value: str, wanted: IndexArray) -> str:
@@ -96,14 +96,14 @@ class Lowering:
         elif len(shape) == 2:
             wanted = positions(shape).T.reshape(shape[1], 1, shape[0])
         else:
-            raise NotOnArray(f"its input has {len(shape)} axes besides the batch")
+            raise NotOnArrayError(f"its input has {len(shape)} axes besides the batch")
         return self.tensors[self._tensor(value, np.ascontiguousarray(wanted))]
 
     def _own_layout(self, value: str) -> tuple[ArrayTensor, IndexArray]:
         """The tensor behind a value and, for each place in memory, the position in the value."""
         view = self._view(value)
         if view.index.size != len(np.unique(view.index)):
-            raise NotOnArray("its input repeats elements")
+            raise NotOnArrayError("its input repeats elements")
         if view.root not in self.tensors:
             shape = self.graph.shapes[value]
             if len(shape) == 3:
@@ -113,7 +113,7 @@ class Lowering:
             view = self._view(value)
         tensor = self.tensors[view.root]
         if tensor.layout.size != view.index.size:
-            raise NotOnArray("its input is a part of a tensor")
+            raise NotOnArrayError("its input is a part of a tensor")
         inverse = np.empty(view.index.size, np.int64)
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]
@@ -122,7 +122,7 @@ class Lowering:
         """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value)."""
         shape = self.graph.shapes.get(value)
         if shape is None or axes_of(shape, layout) is None:
-            raise NotOnArray("its result lies in an order the host cannot read")
+            raise NotOnArrayError("its result lies in an order the host cannot read")
         self.layers.append(layer)
         self.producers[value] = layer
         self.tensors[value] = ArrayTensor(value, shape, np.ascontiguousarray(layout))
@@ -157,8 +157,8 @@ class Lowering:
                 method = self._arithmetic
         try:
             method(operator)
-        except NotOnArray as reason:
-            if operator.type in place.HEAVY:
+        except NotOnArrayError as reason:
+            if operator.type in place.HEAVY and operator.type != "ReduceMean":
                 self.notes.append(f"{operator.name} ({operator.type}) runs on the host: {reason}")
             return False
         return True
@@ -170,7 +170,7 @@ class Lowering:
         output = operator.outputs[0]
         index = view_index(operator, view.index, self.graph.shapes.get(output))
         if index is None or any(self.graph.consumers.get(name) for name in operator.outputs[1:]):
-            raise NotOnArray("not a rearrangement of its input")
+            raise NotOnArrayError("not a rearrangement of its input")
         self.views[output] = View(view.root, index)
         self.view_operators[output] = operator
 
@@ -178,19 +178,19 @@ class Lowering:
         """Zero padding of an image in front of convolutions becomes their padding."""
         consumers = self.graph.consumers.get(operator.outputs[0], [])
         if not consumers or any(op.type != "Conv" or op.name not in self.chosen for op in consumers):
-            raise NotOnArray("padding is absorbed by convolutions only")
+            raise NotOnArrayError("padding is absorbed by convolutions only")
         pads = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("pads")
         value = constant_of(self.graph, operator, 2) if len(operator.inputs) > 2 and operator.inputs[2] else 0
         mode = operator.attributes.get("mode", b"constant")
         shape = self.graph.shapes.get(operator.inputs[0], ())
         if pads is None or value is None or mode not in (b"constant", "constant") or len(operator.inputs) > 3:
-            raise NotOnArray("only constant padding")
+            raise NotOnArrayError("only constant padding")
         numbers = [int(number) for number in np.asarray(pads).reshape(-1)]
         rank = len(shape) + 1
         if len(numbers) != 2 * rank or rank != 4 or float(np.asarray(value).reshape(-1)[0]) != 0 or min(numbers) < 0:
-            raise NotOnArray("only padding with zeros")
+            raise NotOnArrayError("only padding with zeros")
         if any(numbers[axis] or numbers[axis + rank] for axis in (0, 1)) or operator.outputs[0] in self.graph.outputs:
-            raise NotOnArray("only padding of height and width")
+            raise NotOnArrayError("only padding of height and width")
         self.pads[operator.outputs[0]] = (operator.inputs[0], Window(pad_top=numbers[2], pad_left=numbers[3]))
         self.view_operators[operator.outputs[0]] = operator
 
@@ -200,10 +200,10 @@ class Lowering:
         weights = constant_of(self.graph, operator, 1)
         bias = constant_of(self.graph, operator, 2)
         if weights is None or (bias is None and len(operator.inputs) > 2 and operator.inputs[2]):
-            raise NotOnArray("its weights are computed")
+            raise NotOnArrayError("its weights are computed")
         axes = weights.ndim - 2
         if axes not in (1, 2):
-            raise NotOnArray(f"a convolution over {axes} axes")
+            raise NotOnArrayError(f"a convolution over {axes} axes")
         value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
         source = self._image(value)
         kernel = (int(weights.shape[2]), int(weights.shape[3]) if axes == 2 else 1)
@@ -212,7 +212,7 @@ class Lowering:
         size = (padded[1], padded[2] if axes == 2 else 1)
         window = window_of(operator, kernel, size, (layout.shape[0], layout.shape[1]), axes)
         if window is None:
-            raise NotOnArray("negative padding")
+            raise NotOnArrayError("negative padding")
         window = replace(window, pad_top=window.pad_top + extra.pad_top, pad_left=window.pad_left + extra.pad_left)
         self._check_stride(window)
         shaped = weights.reshape(*weights.shape[:2], *kernel).transpose(0, 2, 3, 1).astype(np.float64)
@@ -225,19 +225,19 @@ class Lowering:
     def _check_stride(self, window: Window) -> None:
         banks = self.config.banks
         if self.config.columns > 1 and window.output_width > 1 and window.stride_x % banks == 0:
-            raise NotOnArray(f"a stride of {window.stride_x} makes all columns read one of the {banks} memory banks")
+            raise NotOnArrayError(f"with a stride of {window.stride_x} all columns read one of the {banks} banks")
 
     def _gemm(self, operator: Operator) -> None:
         matrix = constant_of(self.graph, operator, 1)
         bias = constant_of(self.graph, operator, 2)
         attributes = operator.attributes
         if matrix is None or attributes.get("transA", 0) or (bias is None and len(operator.inputs) > 2):
-            raise NotOnArray("its weights are computed, or its input is transposed")
+            raise NotOnArrayError("its weights are computed, or its input is transposed")
         matrix = (matrix.T if attributes.get("transB", 0) else matrix) * float(attributes.get("alpha", 1.0))
         if bias is not None:
             bias = bias * float(attributes.get("beta", 1.0))
             if bias.size not in (1, matrix.shape[1]):
-                raise NotOnArray("its bias differs from sample to sample")
+                raise NotOnArrayError("its bias differs from sample to sample")
             bias = np.broadcast_to(bias.reshape(-1), (matrix.shape[1],)).astype(np.float64)
         self._product(operator, operator.inputs[0], matrix, bias)
 
@@ -246,7 +246,7 @@ class Lowering:
         if matrix is None:
             self._activation_product(operator)
         elif matrix.ndim != 2:
-            raise NotOnArray("its constant operand is not a matrix")
+            raise NotOnArrayError("its constant operand is not a matrix")
         else:
             self._product(operator, operator.inputs[0], matrix, None)
 
@@ -295,15 +295,15 @@ class Lowering:
     def _activation_product(self, operator: Operator) -> None:
         """A product of two computed matrices: its operands cross as host values, matrix by matrix."""
         if len(activations(self.graph, operator)) != 2 or operator.inputs[0] == operator.inputs[1]:
-            raise NotOnArray("its first operand is a constant")
+            raise NotOnArrayError("its first operand is a constant")
         first, second = (self.graph.shapes.get(name, ()) for name in operator.inputs)
         if len(first) < 2 or first[:-2] != second[:-2] or operator.outputs[0] not in self.graph.shapes:
-            raise NotOnArray("its operands have different leading axes")
+            raise NotOnArrayError("its operands have different leading axes")
         for name in operator.inputs:
             if self._view(name).root != name:
                 self._materialize(name)
             if name in self.producers or name in self.tensors:
-                raise NotOnArray("an operand is still on the array")
+                raise NotOnArrayError("an operand is still on the array")
         batch, (rows, inner), columns = int(np.prod(first[:-2])), first[-2:], second[-1]
         for name, shape in zip(operator.inputs, (first, second), strict=True):
             self.tensors[name] = ArrayTensor(name, shape, positions((int(np.prod(shape[:-1])), 1, shape[-1])))
@@ -322,13 +322,13 @@ class Lowering:
         size, target = (source.height, source.width), (layout.shape[0], layout.shape[1])
         window = window_of(operator, kernel, size, (int(target[0]), int(target[1])), axes)
         if window is None:
-            raise NotOnArray("negative padding")
+            raise NotOnArrayError("negative padding")
         self._check_stride(window)
         return window
 
     def _max_pool(self, operator: Operator) -> None:
         if any(operator.outputs[1:]):
-            raise NotOnArray("it also gives the positions of the maxima")
+            raise NotOnArrayError("it also gives the positions of the maxima")
         source = self._image(operator.inputs[0])
         layout = self._image_layout(operator.outputs[0])
         window = self._pool_window(operator, source, layout)
@@ -343,7 +343,7 @@ class Lowering:
         if not inside(window, source.height, source.width):
             whole = operator.attributes.get("count_include_pad", 0) and not operator.attributes.get("ceil_mode", 0)
             if not whole:
-                raise NotOnArray("windows at the border average fewer pixels than others")
+                raise NotOnArrayError("windows at the border average fewer pixels than others")
         self._average(operator, source, window, layout)
 
     def _reduce_mean(self, operator: Operator) -> None:
@@ -351,7 +351,7 @@ class Lowering:
         shape = self.graph.shapes.get(operator.inputs[0], ())
         axes = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("axes")
         if len(shape) != 3 or axes is None or sorted(int(axis) % 4 for axis in np.asarray(axes).reshape(-1)) != [2, 3]:
-            raise NotOnArray("only a mean over height and width is a pooling")
+            raise NotOnArrayError("only a mean over height and width is a pooling")
         source = self._image(operator.inputs[0])
         self._average(operator, source, Window(source.height, source.width), positions((1, 1, source.channels)))
 
@@ -405,7 +405,7 @@ class Lowering:
     def _arithmetic(self, operator: Operator) -> None:
         """Add and Sub of two tensors; Add, Sub, Mul and Div with a constant that depends on the channel only."""
         if operator.type not in ("Add", "Sub", "Mul", "Div"):
-            raise NotOnArray("no pattern")
+            raise NotOnArrayError("no pattern")
         constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
         if constants[0] is None and constants[1] is None:
             self._sum(operator)
@@ -413,7 +413,7 @@ class Lowering:
         position = 0 if constants[0] is not None else 1
         number = constants[position]
         if number is None or (position == 0 and operator.type == "Div"):
-            raise NotOnArray("a constant divided by a tensor")
+            raise NotOnArrayError("a constant divided by a tensor")
         number = number.astype(np.float64)
         scale, shift = np.ones(1), np.zeros(1)
         if operator.type in ("Mul", "Div"):
@@ -426,7 +426,7 @@ class Lowering:
     def _normalization(self, operator: Operator) -> None:
         values = [constant_of(self.graph, operator, index) for index in range(1, 5)]
         if any(value is None for value in values) or any(operator.outputs[1:]):
-            raise NotOnArray("its statistics are computed")
+            raise NotOnArrayError("its statistics are computed")
         gain, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
         scale = gain / np.sqrt(variance + float(operator.attributes.get("epsilon", 1e-5)))
         shape = (-1, *([1] * (len(self.graph.shapes.get(operator.inputs[0], ())) - 1)))
@@ -437,10 +437,10 @@ class Lowering:
     ) -> None:
         """value * scale + shift with numbers for each channel: into the weights before, or a 1x1 depthwise layer."""
         if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
-            raise NotOnArray("its constants are not finite")
+            raise NotOnArrayError("its constants are not finite")
         shape = self.graph.shapes.get(value, ())
         if self.graph.shapes.get(operator.outputs[0]) != shape or max(scale.ndim, shift.ndim) > len(shape) + 1:
-            raise NotOnArray("its constant changes the shape")
+            raise NotOnArrayError("its constant changes the shape")
         source, order = self._own_layout(value)
         factors, offsets = (self._by_channel(numbers, shape, order) for numbers in (scale, shift))
         layer = self._fusible(value)
@@ -464,24 +464,24 @@ class Lowering:
         """Constants of a value's shape as one number for each channel of the layout."""
         if numbers.ndim == len(shape) + 1:
             if numbers.shape[0] != 1:
-                raise NotOnArray("its constant differs from sample to sample")
+                raise NotOnArrayError("its constant differs from sample to sample")
             numbers = numbers[0]
         spread = np.broadcast_to(numbers, shape).reshape(-1)[order]
         channel = spread[0, 0]
         if not (spread == channel).all():
-            raise NotOnArray("its constant differs from pixel to pixel")
+            raise NotOnArrayError("its constant differs from pixel to pixel")
         return np.array(channel, np.float64)
 
     def _sum(self, operator: Operator) -> None:
         if operator.type not in ("Add", "Sub"):
-            raise NotOnArray("a product of two tensors")
+            raise NotOnArrayError("a product of two tensors")
         shapes = [self.graph.shapes.get(name) for name in operator.inputs]
         if shapes[0] is None or shapes[0] != shapes[1]:
-            raise NotOnArray("its operands have different shapes")
+            raise NotOnArrayError("its operands have different shapes")
         first, order = self._own_layout(operator.inputs[0])
         second, other = self._own_layout(operator.inputs[1])
         if not np.array_equal(order, other):
-            raise NotOnArray("its operands lie in different orders")
+            raise NotOnArrayError("its operands lie in different orders")
         window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
         layer = Layer(operator.name, "sum", (first.name, second.name), operator.outputs[0], first.channels, window,
                       negate_second=operator.type == "Sub", operators=[operator])
@@ -491,12 +491,12 @@ class Lowering:
         """Concatenation along the channels: producers write their part of the result, others are copied."""
         shape = self.graph.shapes.get(operator.outputs[0])
         if shape is None or len(set(operator.inputs)) != len(operator.inputs):
-            raise NotOnArray("an operand appears twice")
+            raise NotOnArrayError("an operand appears twice")
         if any(name in self.graph.constants for name in operator.inputs):
-            raise NotOnArray("an operand is a constant")
+            raise NotOnArrayError("an operand is a constant")
         axis = int(operator.attributes["axis"]) % (len(shape) + 1) - 1
         if axis < 0:
-            raise NotOnArray("it joins along the batch")
+            raise NotOnArrayError("it joins along the batch")
         sizes = [self.graph.shapes[name][axis] for name in operator.inputs]
         sources = [self._own_layout(name) for name in operator.inputs]
         bounds = np.cumsum([0, *sizes])
@@ -505,11 +505,11 @@ class Lowering:
         for (tensor, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True):
             part = np.take(places, np.arange(start, end), axis).reshape(-1)[order]
             if part.shape[:2] != sources[0][0].layout.shape[:2] or tensor.channels != part.shape[2]:
-                raise NotOnArray("its operands have different heights or widths in memory")
+                raise NotOnArrayError("its operands have different heights or widths in memory")
             parts.append(part)
         offsets = np.cumsum([0] + [part.shape[2] for part in parts])
         if any(offset % self.config.lanes for offset in offsets[:-1]):
-            raise NotOnArray(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
+            raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
         self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=2), offsets)
 
     def _join(
@@ -517,7 +517,7 @@ class Lowering:
     ) -> None:
         shape, output = self.graph.shapes[operator.outputs[0]], operator.outputs[0]
         if axes_of(shape, layout) is None:
-            raise NotOnArray("its result lies in an order the host cannot read")
+            raise NotOnArrayError("its result lies in an order the host cannot read")
         for source, value, offset in zip(sources, operator.inputs, offsets[:-1], strict=True):
             layer = self.producers.get(value)
             direct = layer is not None and layer.kind != "matmul" and layer.output == value == source.name

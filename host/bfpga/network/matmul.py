@@ -96,7 +96,7 @@ class _Product:
             result += self._phase(Flag.MEASURE, predicted)
         result += self._phase(Flag.NONE, False)
         stores = [operation for operation in result if operation.descriptor.operation == Operation.STORE]
-        stores[-1].descriptor.flags |= Flag.END_PACKET
+        stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         return result
 
     def _weights(self, m0: int, m1: int) -> KernelOperation:
@@ -112,7 +112,8 @@ class _Product:
             memory = ActivationMemory(config)
             source = memory.place(node.inputs[0], (y0, y1), 1, 1, node.inner)
             target = memory.place(node.output, (y0, y1), 1, 1, node.columns)
-            assert source is not None and target is not None
+            assert source is not None
+            assert target is not None
             load = Transfer(node.inputs[0], y0, y1)
             result.append(KernelOperation(name, load_descriptor(config, source), load))
             for m0, m1 in self.tiles:
@@ -126,9 +127,9 @@ class _Product:
                 store = Transfer(node.output, y0, y1)
                 result.append(KernelOperation(name, store_descriptor(config, target), store))
         products = [operation for operation in result if operation.descriptor.operation == Operation.GEMM]
-        products[0].descriptor.flags |= Flag.FIRST
+        products[0].descriptor.flags |= int(Flag.FIRST)
         if not flags & Flag.MEASURE:
-            products[-1].descriptor.flags |= Flag.LAST
+            products[-1].descriptor.flags |= int(Flag.LAST)
         for operation in result:
             operation.first_only = first_only
         return result

@@ -80,10 +80,15 @@ def _supported(graph: Graph, operator: Operator, chosen: set[str], producers: di
         return False
     if len(sources) == 1 and operator.type != "Concat":
         source = sources[0]
-        fusible = source is not None and source.type in ("Conv", "Gemm", "MatMul", *ELEMENTWISE)
+        fusible = source is not None and (source.type in ("Conv", "Gemm", *ELEMENTWISE) or _weighted(graph, source))
         if fusible and graph.only_consumer(operator.inputs[0]) is operator:
             return True
     return _feeds_array(graph, operator, chosen)
+
+
+def _weighted(graph: Graph, operator: Operator) -> bool:
+    """Whether the operator is a product with a constant matrix."""
+    return operator.type == "MatMul" and constant_of(graph, operator, 1) is not None
 
 
 def _source(value: str, chosen: set[str], producers: dict[str, Operator]) -> Operator | None:

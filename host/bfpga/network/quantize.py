@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from bfpga.engines.descriptor import Function
 from bfpga.network.layers import Layer
 from bfpga.network.program import ArrayNode, IntArray, PolicySpec
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.floating[Any]]
 #: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
 BOUND_BITS = 16
 

@@ -1,8 +1,8 @@
 """Array nodes -> kernel operations: what is loaded, computed and stored in which kernel start.
 
-Tensors stay in activation memory while they fit. A tensor that has to leave is stored and loaded again in a later start;
-a layer whose operands do not fit together is computed in strips of output rows, each with the rows around it that its
-window needs. Nothing in activation memory is kept from one start to the next; weights are.
+Tensors stay in activation memory while they fit. A tensor that has to leave is stored and loaded again in a later
+start; a layer whose operands do not fit together is computed in strips of output rows, each with the rows around it
+that its window needs. Nothing in activation memory is kept from one start to the next; weights are.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Scheduler:
                 self._keep(name)
         stores = [operation for operation in self.operations if operation.descriptor.operation == Operation.STORE]
         if stores:
-            stores[-1].descriptor.flags |= Flag.END_PACKET
+            stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
             self.steps.append(LaunchStep(self.operations))
         self._restart()
@@ -215,7 +215,8 @@ class Scheduler:
 
     def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
         """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
-        window, found = node.window, {}
+        window = node.window
+        found: dict[str, Region] = {}
         pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
         reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
         wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
@@ -235,7 +236,8 @@ class Scheduler:
     def _strip(
         self, node: ArrayNode, output: Region | None, regions: dict[str, Region], y0: int, y1: int
     ) -> Strip:
-        loads, inputs = [], []
+        loads: list[Region] = []
+        inputs: list[Region] = []
         for name in node.inputs:
             region = regions.get(name)
             if region is None:
@@ -285,9 +287,9 @@ class Scheduler:
                     node.tiles.append(Tile(strip.y0, strip.y1, tile.m0, tile.m1))
             if strip.store is not None and not flags & Flag.MEASURE:
                 self._store(node.name, strip.store)
-        computed[0].descriptor.flags |= Flag.FIRST
+        computed[0].descriptor.flags |= int(Flag.FIRST)
         if not flags & Flag.MEASURE:
-            computed[-1].descriptor.flags |= Flag.LAST
+            computed[-1].descriptor.flags |= int(Flag.LAST)
         for operation in self.operations[first:]:
             operation.first_only = first_only
 
