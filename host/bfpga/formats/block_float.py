@@ -219,8 +219,8 @@ def _largest_magnitudes(x: FloatArray) -> FloatArray:
     """Largest |x| of each sample (first axis); ``DataError`` if a number is not finite."""
     if x.size == 0:
         return np.zeros(len(x), x.dtype)
-    flat = x.reshape(len(x), -1)
-    largest: FloatArray = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+    axes = tuple(range(1, x.ndim))  # not a reshape: it would copy transposed data
+    largest: FloatArray = np.maximum(x.max(axis=axes), -x.min(axis=axes))
     if not np.isfinite(largest).all():
         raise DataError(_not_finite(x))
     return largest
