@@ -123,6 +123,12 @@ def test_samples_are_independent_of_the_batch() -> None:
     assert exponent[2] == -128
 
 
+def test_transposed_data_encodes_like_its_copy() -> None:
+    x = np.random.default_rng(1).normal(size=(3, 2, 5, 4)).astype(np.float32).transpose(0, 2, 3, 1)
+    for view, copy in zip(encode_samples(x, BlockFormat()), encode_samples(x.copy(), BlockFormat()), strict=True):
+        assert np.array_equal(view, copy)
+
+
 def test_weights_are_symmetric_whatever_the_activations_do() -> None:
     """BFP 7: packed products need symmetric weights."""
     w = np.array([[-1.0, 0.5], [-255.0, 1.0]])

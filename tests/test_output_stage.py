@@ -15,6 +15,7 @@ from bfpga.engines.activation import TABLES, interpolate
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Function, Status
 from bfpga.engines.output_stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.formats.block_float import decode, encode_rows, encode_samples
 from reference import (
     load_vectors,
     packed_dot,
@@ -171,6 +172,26 @@ def test_requantizer_is_exact_at_any_given_exponent(fmt: BlockFormat, acc: list[
     exact = [reference_mantissa(Fraction(value) * Fraction(2) ** -7, e4, fmt) for value in acc]
     assert mantissa.ravel().tolist() == [m for m, _, _ in exact]
     assert (int(overflow[0]), int(underflow[0])) == (sum(o for _, o, _ in exact), sum(u for _, _, u in exact))
+
+
+def test_a_chain_of_layers_stays_in_block_floating_point() -> None:
+    """R14, R19, R37: three layers, three exponents, no conversion between them, close to the real product."""
+    rng = np.random.default_rng(6)
+    cfg = SystolicConfig(format=BlockFormat(16), accumulator_bits=48)
+    x = rng.normal(size=(2, 4, 8))
+    mantissa, exponent = encode_samples(x, cfg.format)
+    chosen = []
+    for scale in (1.0, 40.0, 0.01):
+        w = rng.normal(size=(8, 8)) * scale
+        weights, rows = encode_rows(w, cfg.format)
+        acc = mantissa.astype(np.int64) @ weights.T.astype(np.int64)
+        stage = evaluate(acc, exponent, cfg, row_exponents=rows, function=Function.RELU)
+        e4, _ = exponent_from_lead(*block_lead(stage.v, stage.e3, "floor"), cfg.format)
+        mantissa, _, _ = requantize(stage.v, stage.e3, e4, cfg.format)
+        exponent, x = e4, np.maximum(x @ w.T, 0)
+        chosen.append(int(e4[0]))
+    assert len(set(chosen)) == 3
+    assert np.abs(decode(mantissa, exponent, np.float64) - x).max() < 1e-3 * np.abs(x).max()
 
 
 def test_bias_saturates_with_a_flag_only_beside_a_value() -> None:

@@ -41,12 +41,12 @@ def statistics_lead(s1: int, s2: int, count: int, factor: int, unit: int) -> int
 
     count is a power of two in hardware (a shift); any other count needs a divider and exists in emulation only (R26).
     """
-    mean = predicted_sum(s1, s2, count, factor)
-    if mean == 0:
+    total = predicted_sum(s1, s2, count, factor)
+    if total == 0:
         return None
-    lead = mean.bit_length() - count.bit_length()
-    # Exact floor(log2(mean / count)): the bit lengths leave one of two candidates.
-    too_high = mean < count << lead if lead >= 0 else mean << -lead < count
+    lead = total.bit_length() - count.bit_length()
+    # Exact floor(log2(total / count)): the bit lengths leave one of two candidates.
+    too_high = total < count << lead if lead >= 0 else total << -lead < count
     return lead - too_high + unit
 
 

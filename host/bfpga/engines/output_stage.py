@@ -1,7 +1,7 @@
 """The output stage of the array: accumulator -> bias -> function -> leading position -> mantissa, bit for bit.
 
-Steps and names are those of section 5 of `docs/systolic-array.md`; the C++ side is `output_stage.hpp`. Arrays are
-(samples, pixels, channels); a sample is one tensor with one exponent.
+Steps and names are those of section 5 of `docs/systolic-array.md`. Arrays are (samples, pixels, channels); a sample is
+one tensor with one exponent.
 """
 
 from __future__ import annotations
