@@ -13,15 +13,8 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.cycles import COMPUTE, fetch_cycles, kernel_steps, operation_cycles, passes
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
-from bfpga.network.program import (
-    HostNode,
-    HostStep,
-    KernelOperation,
-    LaunchStep,
-    MatMulNode,
-    MatMulStep,
-    Program,
-)
+from bfpga.network.cycles import ProgramCycles, program_cycles, step_operations
+from bfpga.network.program import HostNode, Program
 
 
 @dataclass
@@ -48,65 +41,56 @@ class LayerEstimate:
 
 @dataclass
 class ProgramEstimate:
-    """A program on an accelerator: clocks and seconds of one sample, weights resident.
+    """A program on an accelerator: one sample, resident weights already loaded.
 
-    ``compute_cycles`` counts the array's operations only; ``total_cycles`` everything the kernel does for one sample
-    (descriptors, loads, stores, streamed weights); ``seconds`` adds what the memory's assumed rate costs beyond that.
-    Work of the host is not included.
+    ``cycles`` holds the kernel's own counts. ``seconds`` is their time, longer where the memory's assumed rate does not
+    keep up. Work of the host is not included.
     """
 
     layers: list[LayerEstimate]
-    setup_cycles: int
-    compute_cycles: int
-    total_cycles: int
-    clock_mhz: float
+    cycles: ProgramCycles
     seconds: float
 
     @property
     def compute_seconds(self) -> float:
-        return self.compute_cycles / (self.clock_mhz * 1e6)
-
-    @property
-    def macs(self) -> int:
-        return sum(layer.macs for layer in self.layers if layer.engine != "host")
+        """Time of the array's operations alone."""
+        return self.cycles.latency_s(self.cycles.compute_bound)
 
 
 def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstimate:
     """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
     layers = {layer.name: layer for layer in node_layers(program)}
-    for operation, repeats in sample_operations(program):
-        layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
-        add_operation(accelerator, layer, operation.descriptor, repeats)
-    found = list(layers.values())
-    compute = sum(layer.cycles for layer in found)
-    return ProgramEstimate(
-        layers=found,
-        setup_cycles=sum(whole_cycles(program.config, item.descriptor) for item in program.setup.operations),
-        compute_cycles=compute,
-        total_cycles=compute + sum(layer.transfer_cycles for layer in found),
-        clock_mhz=program.clock_mhz,
-        seconds=sum(layer.seconds for layer in found),
-    )
+    operations = [item for step in program.steps for item in step_operations(program, step)]
+    for operation, times in operations:
+        if not operation.first_only:
+            layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
+            add_operation(accelerator, layer, operation.descriptor, times)
+    cycles = program_cycles(program)
+    for name, count in cycles.layers.items():
+        layers[name].cycles = count.compute
+        layers[name].transfer_cycles = count.total - count.compute
+        split_idle_tiles(layers[name], program.config.macs_per_clock)
+    return ProgramEstimate(list(layers.values()), cycles, sum(layer.seconds for layer in layers.values()))
 
 
-def add_operation(accelerator: Accelerator, layer: LayerEstimate, descriptor: Descriptor, repeats: int) -> None:
-    """Add ``repeats`` runs of one operation to its layer; an operation lasts as long as its clocks or its bytes."""
+def add_operation(accelerator: Accelerator, layer: LayerEstimate, descriptor: Descriptor, times: int) -> None:
+    """Add what an operation moves, how long it lasts (its clocks or its bytes) and what limits it."""
     config = accelerator.systolic
     cycles, fetch = operation_cycles(config, descriptor), fetch_cycles(config)
     moved = stream_bytes(config, descriptor)
     seconds = max((cycles + fetch) / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
-    layer.bytes += repeats * moved
-    layer.seconds += repeats * seconds
-    computes = Operation(descriptor.operation) in COMPUTE
-    layer.cycles += repeats * cycles if computes else 0
-    layer.transfer_cycles += repeats * (fetch if computes else cycles + fetch)
+    layer.bytes += times * moved
+    layer.seconds += times * seconds
     for limit, share in {**operation_limits(config, descriptor, cycles), "descriptors": fetch}.items():
-        layer.limits[limit] = layer.limits.get(limit, 0) + repeats * share
+        layer.limits[limit] = layer.limits.get(limit, 0) + times * share
 
 
-def whole_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one operation with the fetch of its descriptor."""
-    return operation_cycles(config, descriptor) + fetch_cycles(config)
+def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
+    """Part the clocks of the products into those the network needs and those of columns, rows or lanes without work."""
+    if layer.macs and "array" in layer.limits:
+        needed = min(-(-layer.macs // peak), layer.limits["array"])
+        layer.limits["idle tiles"] = layer.limits["array"] - needed
+        layer.limits["array"] = needed
 
 
 def node_layers(program: Program) -> Iterator[LayerEstimate]:
@@ -116,20 +100,6 @@ def node_layers(program: Program) -> Iterator[LayerEstimate]:
             yield LayerEstimate(node.name, "host")
         else:
             yield LayerEstimate(node.name, "systolic_array", node.macs)
-
-
-def sample_operations(program: Program) -> Iterator[tuple[KernelOperation, int]]:
-    """Operations that run for every sample, each with the number of times; first-sample passes are left out."""
-    for step in program.steps:
-        if isinstance(step, HostStep):
-            continue
-        repeats = 1
-        if isinstance(step, MatMulStep):
-            node = program.nodes[step.node]
-            assert isinstance(node, MatMulNode)
-            repeats = node.batch
-        assert isinstance(step, (LaunchStep, MatMulStep))
-        yield from ((operation, repeats) for operation in step.operations if not operation.first_only)
 
 
 def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -157,8 +127,9 @@ def data_words(descriptor: Descriptor) -> int:
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation by what they are spent on; the sum is ``cycles``.
 
-    `array`: products; `weight stream`, `activation memory`: steps that wait for the weight stream or for banks that
-    collide; `output stage`: passes shorter than their drain; `pipeline`: filling and emptying; `transfer`: data moved.
+    `array`: products; `elements`: pooling and addition; `weight stream`, `activation memory`: steps that wait for the
+    weight stream or for banks that collide; `output stage`: passes shorter than their drain; `pipeline`: filling and
+    emptying; `transfer`: data moved.
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
@@ -167,7 +138,7 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     slots = max(descriptor.read_slots, streamed)
     waits = "weight stream" if streamed >= descriptor.read_slots else "activation memory"
     shares = {
-        "array": count * steps,
+        "array" if descriptor.operation == Operation.GEMM else "elements": count * steps,
         waits: count * steps * (slots - 1),
         "output stage": count * (descriptor.steps - steps * slots),
     }

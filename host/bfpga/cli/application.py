@@ -35,6 +35,7 @@ Calibration = Annotated[
 ]
 PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
 Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")]
 Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
 DeviceName = Annotated[str, typer.Option("--device", help="emulator, csim (native integers) or csim:ap_int.")]
 
@@ -163,7 +164,6 @@ def render(
 def estimate(
     accelerator: AcceleratorArgument,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
-    calibration: Calibration = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -174,9 +174,45 @@ def estimate(
       bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
     """
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.cli import reports
+    from bfpga.cli import reports, work
 
     output.check_target(json)
     described = load_accelerator(accelerator)
+    program = work.compile_for_estimate(described, model) if model else None
     content = reports.accelerator_estimate(described)
+    if program:
+        content["program"] = reports.program_estimate(described, program)
     output.write_json(json, content)
+
+
+@app.command("compile")
+def compile_command(
+    model: Model,
+    accelerator: AcceleratorOption,
+    target: Annotated[Path, typer.Option("--output", "-o", help="Program file.", metavar="FILE", show_default=False)],
+    calibration: Annotated[
+        Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
+    ] = None,
+    policy: PolicyName = "auto",
+    json: Json = None,
+) -> None:
+    """Compile a network for an accelerator: a program file and its listing.
+
+    \b
+    Example:
+      bfpga compile examples/models/lenet_mnist.onnx -a pynq_z2_dense -c examples/data/mnist.npz -o lenet.bfpga
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import reports, work
+    from bfpga.network.listing import listing
+    from bfpga.network.program_file import save_program
+
+    output.check_target(json)
+    output.check_target(target)
+    described = load_accelerator(accelerator)
+    samples = work.load_calibration(calibration) if calibration else None
+    program = work.compile_program(described, model, samples, policy)
+    save_program(program, target)
+    output.say(listing(program).rstrip())
+    output.say(f"program in {target}")
+    output.write_json(json, reports.program_content(described, program))

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ from rich.table import Table
 
 #: Columns of a table when the output is no terminal (a file or a pipe has no width).
 PIPE_WIDTH = 140
+#: Cells that are aligned to the right: numbers, shares, and what stands for none.
+NUMERIC = re.compile(r"-?|-?[\d.,]+(e[-+]?\d+)?( %| dB)?")
 
 
 def console() -> Console:
@@ -37,10 +40,10 @@ def note(text: str) -> None:
 
 
 def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; columns whose cells are all numbers (or empty) are aligned to the right."""
+    """Print a table; columns of numbers are aligned to the right."""
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for index, header in enumerate(headers):
-        numeric = all(isinstance(row[index], (int, float)) or row[index] in ("", "-") for row in rows)
+        numeric = all(NUMERIC.fullmatch(cell(row[index])) for row in rows)
         result.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         result.add_row(*map(cell, row))

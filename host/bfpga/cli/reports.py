@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from bfpga.accelerator.estimate import ProgramEstimate, estimate_program
 from bfpga.accelerator.loader import Accelerator
 from bfpga.accelerator.roofline import estimate_parts, estimate_roofline
 from bfpga.cli.output import percent, say, table
+from bfpga.network.cycles import CycleCount, program_cycles
+from bfpga.network.listing import host_share
+from bfpga.network.program import HostNode, Program
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -47,4 +51,82 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         "resources": {name: asdict(part) for name, part in parts.items()},
         "board_resources": limits,
         "roofline": {**asdict(roofline), "ridge_macs_per_byte": roofline.ridge_macs_per_byte},
+    }
+
+
+def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, Any]:
+    """Print what every layer of a program costs and what limits it."""
+    estimate = estimate_program(accelerator, program)
+    cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
+    rows = [
+        (layer.name, layer.engine, layer.macs, layer.cycles, percent(layer.macs, layer.cycles * peak),
+         layer.transfer_cycles, layer.limit)
+        for layer in estimate.layers
+    ]  # fmt: skip
+    headers = ["layer", "engine", "MACs", "cycles", "utilization", "transfer cycles", "limit"]
+    table(f"{program.name} on {accelerator.name}, one sample", headers, rows)
+    limits: dict[str, int] = {}
+    for layer in estimate.layers:
+        for name, share in layer.limits.items():
+            limits[name] = limits.get(name, 0) + share
+    spent = ", ".join(f"{name} {percent(share, cycles.dma_inclusive)}" for name, share in by_size(limits) if share)
+    say(f"clocks are spent on: {spent}")
+    say(f"array utilization: {100 * cycles.utilization:.1f} % of {peak} MAC a clock, {products_share(estimate, peak)}")
+    for what, count, seconds in (
+        ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
+        ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
+    ):
+        say(f"{what}: {count:,} cycles, {1e3 * seconds:.3f} ms, {rate(seconds)} images/s")
+    return {
+        "model": program.name,
+        "macs": cycles.macs,
+        "cycles_compute": cycles.compute_bound,
+        "cycles_total": cycles.dma_inclusive,
+        "cycles_setup": cycles.setup.total,
+        "latency_compute_s": estimate.compute_seconds,
+        "latency_s": estimate.seconds,
+        "utilization": cycles.utilization,
+        "limits": limits,
+        "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
+    }
+
+
+def products_share(estimate: ProgramEstimate, peak: int) -> str:
+    """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
+    layers = [layer for layer in estimate.layers if layer.macs and layer.engine != "host"]
+    macs, cycles = sum(layer.macs for layer in layers), sum(layer.cycles for layer in layers)
+    return f"{percent(macs, cycles * peak)} over layers with products"
+
+
+def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
+    """Names with their numbers, largest first."""
+    return sorted(shares.items(), key=lambda item: -item[1])
+
+
+def rate(seconds: float) -> str:
+    """Images a second of one image after the other; `-` when the array does nothing."""
+    return f"{1 / seconds:,.0f}" if seconds else "-"
+
+
+def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any]:
+    """A compiled program for machines: its layers, where they run and their cycles."""
+    cycles = program_cycles(program)
+    return {
+        "model": program.name,
+        "accelerator": accelerator.name,
+        "digest": program.digest,
+        "macs": cycles.macs,
+        "cycles_total": cycles.dma_inclusive,
+        "cycles_compute": cycles.compute_bound,
+        "host_share": host_share(program),
+        "layers": [
+            {
+                "name": node.name,
+                "engine": "host" if isinstance(node, HostNode) else "systolic_array",
+                "macs": 0 if isinstance(node, HostNode) else node.macs,
+                "cycles": cycles.layers.get(node.name, CycleCount()).total,
+            }
+            for node in program.nodes
+        ],
+        "notes": program.notes,
     }
