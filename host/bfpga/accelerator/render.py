@@ -133,6 +133,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "name": name,
         "digest": digest,
         "identification": f"0x{digest[:8]}",
+        "top": "bfpga_systolic",
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier],
         "enumerations": [_enumeration(item) for item in (Operation, Function, Policy)],
@@ -151,7 +152,6 @@ _FILES = {
     "src/config.hpp": "systolic/config.hpp.j2",
     "src/top.cpp": "systolic/top.cpp.j2",
     "src/bridge.cpp": "systolic/bridge.cpp.j2",
-    "tb/testbench.cpp": "systolic/testbench.cpp.j2",
 }
 
 

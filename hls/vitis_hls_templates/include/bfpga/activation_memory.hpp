@@ -1,0 +1,237 @@
+// The activation memory: one word of every bank may be read and one written in a clock (BFP R66).
+//
+// Two forms behind one interface. `Crossbar` is the hardware: every bank selects its address among the columns, so each
+// bank has one read and one write port whatever the columns ask for. `Direct` indexes the banks column by column; a
+// simulation is faster with it. Both refuse two columns that need different words of one bank in one clock: the
+// schedule has to prevent that (docs/systolic-array.md, section 2).
+#pragma once
+#include "bfpga/address.hpp"
+#include "bfpga/checks.hpp"
+
+namespace bfpga {
+
+// `lanes` consecutive channels of one pixel.
+template <class Config>
+struct Word {
+    typename Geometry<Config>::mantissa_t lane[Config::lanes];
+};
+
+// What one column wants from the memory in one clock.
+template <class Config>
+struct Request {
+    bool active;
+    Address<Config> address;
+};
+
+template <class Config>
+struct Banks {
+    // The lanes of a word lie side by side in one memory of each bank; mantissas are in block RAM (BFP R39).
+    typename Geometry<Config>::mantissa_t cell[Config::banks][Config::activation_words][Config::lanes];
+
+    Banks() {
+#pragma HLS ARRAY_PARTITION variable=cell complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
+    }
+
+    Word<Config> read(int bank, typename Geometry<Config>::word_t address) const {
+#pragma HLS INLINE
+        Word<Config> word;
+    Lanes_Read:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            word.lane[l] = cell[bank][static_cast<int>(address)][l];
+        }
+        return word;
+    }
+
+    void write(int bank, typename Geometry<Config>::word_t address, const Word<Config>& word) {
+#pragma HLS INLINE
+    Lanes_Write:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            cell[bank][static_cast<int>(address)][l] = word.lane[l];
+        }
+    }
+};
+
+// Row blocks may read words beyond a tensor's last: their weights are zero, so in a simulation the value is too.
+template <class Config>
+bool inside_memory(typename Geometry<Config>::word_t word) {
+#pragma HLS INLINE
+    return word >= 0 && word < Config::activation_words;
+}
+
+struct Direct {
+    template <class Config>
+    static void read(const Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
+                     Word<Config> (&word)[Config::columns]) {
+    Columns_Read:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (request[i].active) {
+                const Word<Config> nothing = {};
+                const Address<Config> from = request[i].address;
+                word[i] = inside_memory<Config>(from.word) ? banks.read(static_cast<int>(from.bank), from.word)
+                                                           : nothing;
+            }
+        }
+    }
+
+    template <class Config>
+    static void write(Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
+                      const Word<Config> (&word)[Config::columns]) {
+    Columns_Write:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (request[i].active) {
+                banks.write(static_cast<int>(request[i].address.bank), request[i].address.word, word[i]);
+            }
+        }
+    }
+};
+
+struct Crossbar {
+    template <class Config>
+    static void read(const Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
+                     Word<Config> (&word)[Config::columns]) {
+#pragma HLS INLINE
+        Word<Config> found[Config::banks];
+#pragma HLS ARRAY_PARTITION variable=found complete dim=0
+    Banks_Read:
+        for (int b = 0; b < Config::banks; ++b) {
+#pragma HLS UNROLL
+            const typename Geometry<Config>::word_t address = bank_address<Config>(request, b);
+            const Word<Config> nothing = {};
+            found[b] = inside_memory<Config>(address) ? banks.read(b, address) : nothing;
+        }
+    Columns_Select:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+        Banks_Select:
+            for (int b = 0; b < Config::banks; ++b) {
+#pragma HLS UNROLL
+                if (request[i].active && request[i].address.bank == b) {
+                    word[i] = found[b];
+                }
+            }
+        }
+    }
+
+    template <class Config>
+    static void write(Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
+                      const Word<Config> (&word)[Config::columns]) {
+#pragma HLS INLINE
+    Banks_Write:
+        for (int b = 0; b < Config::banks; ++b) {
+#pragma HLS UNROLL
+            Word<Config> selected = {};
+            bool enable = false;
+        Columns_Match:
+            for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+                if (request[i].active && request[i].address.bank == b) {
+                    selected = word[i];
+                    enable = true;
+                }
+            }
+            if (enable) {
+                banks.write(b, bank_address<Config>(request, b), selected);
+            }
+        }
+    }
+
+   private:
+    // The address of bank b. At most one column uses a bank (or several the same word), so an OR is the selection.
+    template <class Config>
+    static typename Geometry<Config>::word_t bank_address(const Request<Config> (&request)[Config::columns], int b) {
+#pragma HLS INLINE
+        typename Geometry<Config>::word_t address = 0;
+    Columns_Match:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (request[i].active && request[i].address.bank == b) {
+                address |= request[i].address.word;
+            }
+        }
+        return address;
+    }
+};
+
+template <class Config, class Ports>
+class ActivationMemory {
+   public:
+    using word_t = Word<Config>;
+
+    // The words of all columns that are active; the others keep what they have.
+    void read(const Request<Config> (&request)[Config::columns], word_t (&word)[Config::columns]) const {
+#pragma HLS INLINE
+        check(request, "read");
+        Ports::template read<Config>(banks_, request, word);
+    }
+
+    void write(const Request<Config> (&request)[Config::columns], const word_t (&word)[Config::columns]) {
+#pragma HLS INLINE
+        check(request, "write");
+        check_writes(request);
+        Ports::template write<Config>(banks_, request, word);
+    }
+
+    // One word, for loads and stores.
+    word_t read(const Address<Config>& address) const {
+#pragma HLS INLINE
+        check_range(address, "a store reads");
+        return banks_.read(static_cast<int>(address.bank), address.word);
+    }
+
+    void write(const Address<Config>& address, const word_t& word) {
+#pragma HLS INLINE
+        check_range(address, "a load writes");
+        banks_.write(static_cast<int>(address.bank), address.word, word);
+    }
+
+   private:
+    static void check_range(const Address<Config>& address, const char* who) {
+#pragma HLS INLINE
+        simulation_check(inside_memory<Config>(address.word), who,
+                         "outside the activation memory, word", static_cast<int>(address.word));
+    }
+
+    static void check_writes(const Request<Config> (&request)[Config::columns]) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+    Columns_Range:
+        for (int i = 0; i < Config::columns; ++i) {
+            if (request[i].active) {
+                check_range(request[i].address, "the array writes");
+            }
+        }
+#endif
+    }
+
+    // Two columns may share a word, not a bank.
+    static void check(const Request<Config> (&request)[Config::columns], const char* access) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+        int used[Config::banks];
+    Banks_Clear:
+        for (int b = 0; b < Config::banks; ++b) {
+            used[b] = -1;
+        }
+    Columns_Check:
+        for (int i = 0; i < Config::columns; ++i) {
+            if (request[i].active) {
+                const int bank = static_cast<int>(request[i].address.bank);
+                const int word = static_cast<int>(request[i].address.word);
+                simulation_check(used[bank] < 0 || used[bank] == word, access,
+                                 "of two columns needs different words of bank", bank);
+                used[bank] = word;
+            }
+        }
+#endif
+    }
+
+    Banks<Config> banks_;
+};
+
+}  // namespace bfpga

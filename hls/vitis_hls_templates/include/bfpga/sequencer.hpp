@@ -1,0 +1,166 @@
+// The sequencer: fetches descriptors from the input stream and executes them, one after the other.
+//
+// `Kernel` is everything an accelerator remembers. One start executes a list of descriptors; activations, weights,
+// exponents and what the policies have learned stay from start to start (BFP R56, R68, R80).
+#pragma once
+#include "bfpga/systolic_array.hpp"
+#include "bfpga/transfers.hpp"
+
+namespace bfpga {
+
+// What a start reports: counters that wrap, sticky bits of `Status`.
+struct KernelStatus {
+    uint32_t cycles;
+    uint32_t overflows;
+    uint32_t underflows;
+    int32_t bits;
+};
+
+// Hears of every finished descriptor; the hardware has nobody who listens.
+struct NoTrace {
+    void finished(int, const Descriptor&, uint32_t) {}
+};
+
+template <class Config, class Storage>
+class Kernel {
+   public:
+    Kernel() : exponent_(), policy_() {
+// Exponents are in registers (BFP R39).
+#pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=policy_ complete dim=0
+    }
+
+    // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned.
+    template <class Source, class WeightSource, class Sink, class Trace>
+    KernelStatus run(int descriptors, bool clear, Source& input, WeightSource& weight_stream, Sink& output,
+                     Trace& trace) {
+        KernelStatus status = {0, 0, 0, 0};
+        if (clear) {
+            clear_policies();
+        }
+    Descriptors:
+        for (int n = 0; n < descriptors; ++n) {
+// Not pipelined: an operation begins when the one before has left its results.
+#pragma HLS LOOP_TRIPCOUNT min=1 max=256
+            Descriptor descriptor;
+            uint32_t cycles = fetch(input, descriptor);
+            cycles += execute(descriptor, input, weight_stream, output, status);
+            status.cycles += cycles;
+            trace.finished(n, descriptor, cycles);
+        }
+        return status;
+    }
+
+   private:
+    void clear_policies() {
+    Policies_Clear:
+        for (int slot = 0; slot < Config::policy_slots; ++slot) {
+// II=1: one slot a clock.
+#pragma HLS PIPELINE II=1
+            policy_[slot] = PolicySlot<Config>();
+        }
+    }
+
+    template <class Source>
+    static uint32_t fetch(Source& input, Descriptor& descriptor) {
+        constexpr int per_beat = Config::stream_bits / 32;
+        constexpr int beats = Descriptor::words / per_beat;
+        static_assert(beats * per_beat == Descriptor::words, "a descriptor is a whole number of beats");
+        int32_t words[Descriptor::words];
+#pragma HLS ARRAY_PARTITION variable=words complete dim=0
+        uint32_t cycles = 0;
+    Beats_Fetch:
+        for (int beat = 0; beat < beats; ++beat) {
+// II=1: one beat is read a clock; the words are registers.
+#pragma HLS PIPELINE II=1
+            const bits_t<Config::stream_bits> data = input.read();
+        Words_Fetch:
+            for (int word = 0; word < per_beat; ++word) {
+#pragma HLS UNROLL
+                words[beat * per_beat + word] = static_cast<int32_t>(get_signed<32>(data, 32 * word));
+            }
+            ++cycles;
+        }
+        descriptor = decode_descriptor(words);
+        return cycles;
+    }
+
+    template <class Source, class WeightSource, class Sink>
+    uint32_t execute(const Descriptor& d, Source& input, WeightSource& weight_stream, Sink& output,
+                     KernelStatus& status) {
+        switch (static_cast<Operation>(d.operation)) {
+            case Operation::Load: {
+                int32_t exponent = 0;
+                const int clocks = load_tensor<Config>(d, activations_, input, exponent);
+                exponent_[slot(d.output_slot)] = exponent;
+                return clocks + Config::transfer_depth;
+            }
+            case Operation::Store:
+                return store_tensor<Config>(d, activations_, output, exponent_of(d.input_slot)) +
+                       Config::transfer_depth;
+            case Operation::Weights:
+                return load_weights(d, weights_, parameters_, weight_stream) + Config::transfer_depth;
+            case Operation::Gemm:
+            case Operation::Max:
+            case Operation::Sum:
+                return compute(d, weight_stream, status);
+            default:
+                simulation_check(d.operation == 0, "a descriptor", "has no such operation:", d.operation);
+                return 0;
+        }
+    }
+
+    template <class WeightSource>
+    uint32_t compute(const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
+        PolicySlot<Config>& policy = policy_[policy_index(d.policy_slot)];
+        const LayerExponents exponents = layer_exponents(d, policy, status);
+        typename Array::Memories memories = {activations_, weights_, parameters_};
+        const uint32_t clocks = array_.run(d, exponents, memories, policy, weight_stream, status);
+        if (d.has(Flag::Last)) {
+            policy.learn(d, exponents.output, status.bits);
+        }
+        return clocks + Config::operation_depth;
+    }
+
+    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that writes.
+    LayerExponents layer_exponents(const Descriptor& d, PolicySlot<Config>& policy, KernelStatus& status) {
+        LayerExponents exponents;
+        exponents.first = exponent_of(d.input_slot);
+        exponents.second = exponent_of(d.second_slot);
+        const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
+        exponents.accumulator =
+            two && exponents.second > exponents.first ? exponents.second : exponents.first;
+        const bool first = d.has(Flag::First);
+        if (first) {
+            policy.begin(d.has(Flag::Measure));
+        }
+        if (first && !d.has(Flag::Measure)) {
+            exponent_[slot(d.output_slot)] = policy.choose(d, exponents.accumulator, status.bits);
+        }
+        exponents.output = exponent_of(d.output_slot);
+        return exponents;
+    }
+
+    int32_t exponent_of(int32_t index) const { return static_cast<int32_t>(exponent_[slot(index)]); }
+
+    static int slot(int32_t index) {
+        simulation_check(index >= 0 && index < Config::tensor_slots, "a descriptor", "names tensor slot", index);
+        return index;
+    }
+
+    static int policy_index(int32_t index) {
+        simulation_check(index >= 0 && index < Config::policy_slots, "a descriptor", "names policy slot", index);
+        return index;
+    }
+
+    using Array = SystolicArray<Config, Storage>;
+
+    ActivationMemory<Config, typename Storage::Ports> activations_;
+    WeightMemory<Config> weights_;
+    ParameterMemory<Config> parameters_;
+    Array array_;
+    int_t<32> exponent_[Config::tensor_slots];
+    PolicySlot<Config> policy_[Config::policy_slots];
+};
+
+}  // namespace bfpga

@@ -1,0 +1,224 @@
+"""C simulation: the rendered kernel, compiled for this machine and called through ctypes.
+
+The library is built once for each content of its sources and kept in a cache; building needs jinja2 and a C++
+compiler, both looked for only then.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from bfpga.devices import toolchain
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.errors import DeviceError
+from bfpga.network import streams
+from bfpga.network.program import BlockTensor, KernelOperation
+
+Integers = Literal["native", "ap_int"]
+
+#: Compiler flags of a build. ap_int's constructors mask bits they have not set, hence the exception from -Werror.
+_FLAGS: dict[Integers, tuple[str, ...]] = {
+    "native": ("-O3", "-march=native", "-DBFPGA_NATIVE_INTEGERS"),
+    "ap_int": ("-O2", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
+}
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept: $BFPGA_CACHE, else ~/.cache/bfpga."""
+    return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """What one kernel start gave: the output stream, clocks (total and of each operation), counters, status bits."""
+
+    output: bytes
+    cycles: int
+    operation_cycles: list[int]
+    overflow: int
+    underflow: int
+    status: int
+    #: Output packets that were ended by TLAST.
+    packets: int = 0
+
+
+class _Run(ctypes.Structure):
+    """``Run`` of the bridge."""
+
+    _fields_ = (
+        ("descriptors", ctypes.c_int32),
+        ("clear_policies", ctypes.c_int32),
+        ("input", ctypes.c_char_p),
+        ("input_bytes", ctypes.c_uint64),
+        ("weights", ctypes.c_char_p),
+        ("weight_bytes", ctypes.c_uint64),
+        ("output", ctypes.c_void_p),
+        ("output_capacity", ctypes.c_uint64),
+        ("operation_cycles", ctypes.c_void_p),
+        ("output_bytes", ctypes.c_uint64),
+        ("packets", ctypes.c_uint64),
+        ("open_beats", ctypes.c_uint64),
+        ("input_left", ctypes.c_uint64),
+        ("weights_left", ctypes.c_uint64),
+        ("cycles", ctypes.c_uint32),
+        ("overflows", ctypes.c_uint32),
+        ("underflows", ctypes.c_uint32),
+        ("status", ctypes.c_int32),
+        ("error", ctypes.c_char * 512),
+    )
+
+
+def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
+    """The shared library of an accelerator's kernel, compiled unless the cache has it.
+
+    The cache key covers rendered sources, library headers, flags and compiler, so a stale file is never used; files
+    appear by renaming, so several processes may build at once. ToolError if a tool is missing or fails.
+    """
+    from bfpga.accelerator.render import library_directory, render_kernel
+
+    sources = {path: text for path, text in render_kernel(name, digest, config).items() if not path.startswith("tb/")}
+    headers = library_directory()
+    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *flags]
+    if integers == "ap_int":
+        arguments += ["-isystem", str(toolchain.find_ap_types())]
+    library = cache_directory() / "csim" / f"{_content_digest(sources, headers, arguments)}.so"
+    if not library.exists():
+        _compile(sources, headers, arguments, library)
+    return library
+
+
+def _content_digest(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]) -> str:
+    content = hashlib.sha256()
+    parts = [toolchain.compiler_version(toolchain.find_compiler()), *arguments]
+    for path in sorted(headers.rglob("*.hpp")):
+        parts += [str(path.relative_to(headers)), path.read_text()]
+    for path_name, text in sorted(sources.items()):
+        parts += [path_name, text]
+    for part in parts:
+        content.update(len(part).to_bytes(8, "little") + part.encode())
+    return content.hexdigest()[:32]
+
+
+def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str], library: Path) -> None:
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as temporary:
+        directory = Path(temporary)
+        for path, text in sources.items():
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        includes = ["-I", str(directory / "include"), "-I", str(directory / "src"), "-I", str(headers)]
+        built = directory / "kernel.so"
+        bridge = str(directory / "src" / "bridge.cpp")
+        toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)])
+        os.replace(built, library)
+
+
+class CSimulation:
+    """One simulated kernel; its memories, exponents and policy slots last as long as the object.
+
+    Two objects never share state. ``integers`` selects native C++ integers or AMD's ap_int (same bits, slower).
+    """
+
+    def __init__(
+        self,
+        config: SystolicConfig,
+        integers: Integers = "native",
+        name: str = "kernel",
+        digest: str = "00000000",
+        flags: Sequence[str] = (),
+    ) -> None:
+        self.config = config
+        self.integers: Integers = integers
+        self._library = ctypes.CDLL(str(build(config, integers, name, digest, flags)))
+        self._library.bfpga_create.restype = ctypes.c_void_p
+        self._library.bfpga_identification.restype = ctypes.c_uint32
+        self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Run)]
+        self._library.bfpga_destroy.argtypes = [ctypes.c_void_p]
+        self._kernel: int | None = self._library.bfpga_create()
+        if self._kernel is None:
+            raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
+
+    def close(self) -> None:
+        """Free the kernel; it cannot run afterwards."""
+        if self._kernel is not None:
+            self._library.bfpga_destroy(self._kernel)
+            self._kernel = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_kernel", None) is not None:
+            self.close()
+
+    @property
+    def identification(self) -> int:
+        """First 32 bits of the accelerator's digest, as the register of that name reads."""
+        return int(self._library.bfpga_identification())
+
+    def run_packet(
+        self, descriptors: int, packet: bytes, weights: bytes = b"", capacity: int = 0, clear_policies: bool = False
+    ) -> KernelResult:
+        """One kernel start on raw streams; ``capacity``: bytes the output may have.
+
+        DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
+        leaves input unread.
+        """
+        if self._kernel is None:
+            raise DeviceError("the simulated kernel is closed")
+        output = np.zeros(max(capacity, 1), np.uint8)
+        cycles = np.zeros(max(descriptors, 1), np.uint32)
+        run = _Run(
+            descriptors=descriptors,
+            clear_policies=int(clear_policies),
+            input=packet,
+            input_bytes=len(packet),
+            weights=weights,
+            weight_bytes=len(weights),
+            output=output.ctypes.data,
+            output_capacity=capacity,
+            operation_cycles=cycles.ctypes.data,
+        )
+        if self._library.bfpga_run(self._kernel, ctypes.byref(run)):
+            raise DeviceError(f"C simulation stopped: {run.error.decode(errors='replace')}")
+        self._check_finished(run)
+        return KernelResult(
+            output=output[: run.output_bytes].tobytes(),
+            cycles=run.cycles,
+            operation_cycles=cycles[:descriptors].tolist(),
+            overflow=run.overflows,
+            underflow=run.underflows,
+            status=run.status,
+            packets=run.packets,
+        )
+
+    @staticmethod
+    def _check_finished(run: _Run) -> None:
+        for stream, left in (("input", run.input_left), ("weights", run.weights_left)):
+            if left:
+                raise DeviceError(f"C simulation: {left} bytes of stream `{stream}` were not read")
+
+    def run_operations(
+        self,
+        operations: Sequence[KernelOperation],
+        tensors: Mapping[str, BlockTensor],
+        sample: int = 0,
+        clear_policies: bool = False,
+    ) -> KernelResult:
+        """One kernel start: loads come from ``tensors``, stores are written into ``tensors`` (rows of ``sample``)."""
+        result = self.run_packet(
+            len(operations),
+            streams.input_packet(operations, self.config, tensors, sample),
+            streams.weight_stream(operations),
+            streams.output_bytes(operations, self.config),
+            clear_policies,
+        )
+        streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
+        return result

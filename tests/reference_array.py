@@ -1,0 +1,284 @@
+"""A kernel in plain Python integers, straight from docs/systolic-array.md: slow, without counters, loops or streams.
+
+Addresses are computed from the pixel's place (never by walking), so the group fields of a descriptor are checked by
+comparing with a kernel that uses them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation, Policy, Status
+from bfpga.network.program import BlockTensor, KernelOperation
+from bfpga.network.streams import unpack_elements
+from reference import (
+    leading_position,
+    reference_magnitude,
+    reference_mantissa,
+    reference_statistics,
+    reference_value,
+    select_exponent,
+    shift,
+)
+
+
+@dataclass
+class Slot:
+    """A policy slot; leads are exponents of two, None for a block of zeros."""
+
+    in_use: bool = False
+    exponent: int = 0
+    measured: int | None = None
+    observed: int | None = None
+    overflows: int = 0
+    values: list[int] = field(default_factory=list)
+    predicted: tuple[int, int] | None = None
+    ring: list[int | None] = field(default_factory=list)
+
+
+class ReferenceKernel:
+    """What a kernel remembers, and what the last ``run`` counted."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self.config = config
+        self.memory: dict[tuple[int, int], list[int]] = {}
+        self.weights: dict[int, list[list[int]]] = {}
+        self.parameters: dict[int, tuple[int, int]] = {}
+        self.exponents: dict[int, int] = {}
+        self.slots: dict[int, Slot] = {}
+        self.cycles: list[int] = []
+        self.overflow = self.underflow = self.status = 0
+
+    def run(self, operations: list[KernelOperation], tensors: dict[str, BlockTensor], sample: int = 0) -> None:
+        """One kernel start."""
+        self.cycles, self.overflow, self.underflow, self.status = [], 0, 0, 0
+        for operation in operations:
+            fetch = DESCRIPTOR_WORDS * 32 // self.config.stream_bits
+            self.cycles.append(fetch + self._execute(operation, tensors, sample))
+
+    def _execute(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d = operation.descriptor
+        if d.operation == Operation.LOAD:
+            return self._load(operation, tensors, sample)
+        if d.operation == Operation.STORE:
+            return self._store(operation, tensors, sample)
+        if d.operation == Operation.WEIGHTS:
+            return self._weights(d, operation.weights)
+        return self._compute(d, operation.weights)
+
+    # Addresses
+
+    def _address(self, d: Descriptor, side: str, p: int, kx: int = 0, ky: int = 0) -> tuple[int, int]:
+        oy, ox = divmod(p, d.output_width)
+        steps = [(ox + oy * d.output_width, f"{side}_step"), (oy, f"{side}_wrap"), (kx, "tap_x"), (ky, "tap_y")]
+        word, bank = getattr(d, f"{side}_word"), getattr(d, f"{side}_bank")
+        for count, name in steps:
+            word += count * getattr(d, f"{name}_word")
+            bank += count * getattr(d, f"{name}_bank")
+        carry, bank = divmod(bank, self.config.banks)
+        return word + carry * getattr(d, f"{side}_pixel_words"), bank
+
+    # Transfers
+
+    def _load(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d, transfer, lanes = operation.descriptor, operation.transfer, self.config.lanes
+        tensor = tensors[transfer.tensor]
+        rows = tensor.mantissa[sample, transfer.y0 : transfer.y1].astype(int)
+        pixels = rows.reshape(-1, rows.shape[-1]).tolist()
+        for p in range(d.output_pixels):
+            word, bank = self._address(d, "output", p)
+            for j in range(d.output_pixel_words):
+                values = pixels[p][j * lanes : (j + 1) * lanes]
+                self.memory[bank, word + j] = values + [0] * (lanes - len(values))
+        self.exponents[d.output_slot] = int(tensor.exponent[sample])
+        return 1 + d.output_pixels * d.output_pixel_words + TRANSFER_DEPTH
+
+    def _store(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d, transfer = operation.descriptor, operation.transfer
+        pixels = []
+        for p in range(d.output_pixels):
+            word, bank = self._address(d, "input", p)
+            pixels.append(sum((self.memory[bank, word + j] for j in range(d.input_pixel_words)), []))
+        tensor = tensors[transfer.tensor]
+        rows = np.array(pixels).reshape(-1, d.output_width, len(pixels[0]))
+        tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]
+        tensor.exponent[sample] = self.exponents[d.input_slot]
+        return 1 + d.output_pixels * d.input_pixel_words + TRANSFER_DEPTH
+
+    def _weights(self, d: Descriptor, data: bytes) -> int:
+        beat = self.config.weight_stream_bits // 8
+        for row in range(d.parameter_rows):
+            part = data[row * beat :]
+            self.parameters[d.parameter_base + row] = (
+                int.from_bytes(part[:4], "little", signed=True),
+                int.from_bytes(part[4:6], "little", signed=True),
+            )
+        for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
+            self.weights[d.weight_base + n] = word
+        return d.parameter_rows + d.weight_words * self.config.beats_per_weight_word + TRANSFER_DEPTH
+
+    def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
+        config, bits = self.config, self.config.format.container_bits
+        per_word = config.beats_per_weight_word * config.weight_stream_bits // bits
+        elements = unpack_elements(data, bits).reshape(count, per_word)[:, : config.rows * config.lanes]
+        return elements.reshape(count, config.rows, config.lanes).tolist()
+
+    # The array
+
+    def _compute(self, d: Descriptor, data: bytes) -> int:
+        config, slot = self.config, self.slots.setdefault(d.policy_slot, Slot())
+        flags, groups = Flag(d.flags), -(-d.output_pixels // config.columns)
+        kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
+        stream = flags & Flag.STREAM_WEIGHTS
+        words = iter(self._words(data, groups * d.blocks * kernel_steps)) if stream else iter(())
+        first = self.exponents[d.input_slot]
+        two = d.operation == Operation.SUM and d.kernel_width == 2
+        e_acc = max(first, self.exponents[d.second_slot]) if two else first
+        self._begin(d, slot, e_acc)
+        for group in range(groups):
+            for block in range(d.blocks):
+                streamed = [next(words) for _ in range(kernel_steps)] if stream else []
+                accumulators = {}
+                for i in range(min(config.columns, d.output_pixels - group * config.columns)):
+                    accumulators[i] = self._accumulate(d, group * config.columns + i, block, streamed, e_acc)
+                self._drain(d, slot, group, block, accumulators, e_acc)
+        if flags & Flag.LAST:
+            self._learn(d, slot)
+        return self._compute_cycles(d, groups, kernel_steps)
+
+    def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
+        config = self.config
+        window = max(config.lanes, d.write_slots)
+        drain = config.words_per_block * window
+        slots = max(d.read_slots, config.beats_per_weight_word if d.flags & Flag.STREAM_WEIGHTS else 1)
+        steps = max(kernel_steps * slots, drain)
+        return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
+
+    def _accumulate(self, d: Descriptor, p: int, block: int, streamed: list, e_acc: int) -> list[int]:
+        config, lanes = self.config, self.config.lanes
+        start = -(1 << (config.format.mantissa_bits - 1)) if d.operation == Operation.MAX else 0
+        acc = [start] * config.rows
+        oy, ox = divmod(p, d.output_width)
+        y, x = oy * d.stride_y - d.pad_top, ox * d.stride_x - d.pad_left
+        for step, (ky, kx, j) in enumerate(np.ndindex(d.kernel_height, d.kernel_width, d.channel_words)):
+            inside = 0 <= y + ky * d.dilation_y < d.input_height and 0 <= x + kx * d.dilation_x < d.input_width
+            if not inside and d.operation != Operation.SUM:
+                continue
+            word, bank = self._address(d, "input", p, kx, ky)
+            operand = self.memory.get((bank, word + block * d.block_step + j), [0] * lanes)
+            if d.operation == Operation.GEMM:
+                tap = (ky * d.kernel_width + kx) * d.weight_tap_step + block * d.weight_block_step + j
+                weights = streamed[step] if streamed else self.weights[d.weight_base + tap]
+                for r in range(config.rows):
+                    acc[r] += sum(w * v for w, v in zip(weights[r], operand, strict=True))
+                continue
+            for lane, value in enumerate(operand):
+                if j * lanes + lane < config.rows:
+                    row = j * lanes + lane
+                    acc[row] = (
+                        max(acc[row], value)
+                        if d.operation == Operation.MAX
+                        else acc[row] + self._term(d, kx, value, e_acc)
+                    )
+        return acc
+
+    def _term(self, d: Descriptor, kx: int, value: int, e_acc: int) -> int:
+        exponent = self.exponents[d.second_slot if kx else d.input_slot]
+        aligned = shift(value, e_acc - exponent, self.config.format.rounding)
+        return -aligned if kx and d.flags & Flag.NEGATE_SECOND else aligned
+
+    def _drain(self, d: Descriptor, slot: Slot, group: int, block: int, accumulators: dict, e_acc: int) -> None:
+        config, fmt, e4 = self.config, self.config.format, self.exponents.get(d.output_slot, 0)
+        mantissas: dict[int, list[int]] = {i: [] for i in accumulators}
+        for r in range(min(config.rows, d.output_rows - block * config.rows)):
+            bias, exponent = self.parameters.get(d.parameter_base + block * config.rows + r, (0, 0))
+            for i, acc in accumulators.items():
+                v, e3, status = reference_value(
+                    acc[r], e_acc, config,
+                    row_exponent=exponent if d.flags & Flag.ROW_EXPONENTS else 0,
+                    bias=bias if d.flags & Flag.BIAS else None,
+                    bias_exponent=d.bias_exponent, function=d.function, function_argument=d.function_argument,
+                    function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
+                )  # fmt: skip
+                self.status |= status
+                lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
+                if d.flags & Flag.MEASURE:
+                    slot.measured = _larger(slot.measured, lead)
+                    continue
+                slot.observed = _larger(slot.observed, lead)
+                if i == 0 and d.policy == Policy.STATISTICS:
+                    self._see(d, slot, reference_magnitude(v, e3, e4, fmt), e4)
+                mantissa, overflow, underflow = reference_mantissa(Fraction(v) * Fraction(2) ** e3, e4, fmt)
+                slot.overflows += overflow
+                self.overflow += overflow
+                self.underflow += underflow
+                self.status |= Status.OVERFLOW * overflow | Status.UNDERFLOW * underflow
+                mantissas[i].append(mantissa)
+        for i, values in mantissas.items():
+            word, bank = self._address(d, "output", group * config.columns + i)
+            for j in range(-(-len(values) // config.lanes)):
+                part = values[j * config.lanes : (j + 1) * config.lanes]
+                address = bank, word + block * config.words_per_block + j
+                self.memory[address] = part + [0] * (config.lanes - len(part))
+
+    # Output exponents
+
+    def _select(self, lead: int | None) -> tuple[int, int]:
+        # floor(log2) of a power of two is its exponent; a lead already took the format's logarithm
+        exponent, status = select_exponent(Fraction(2) ** lead if lead is not None else Fraction(0), self.config.format)
+        return exponent, status
+
+    def _begin(self, d: Descriptor, slot: Slot, e_acc: int) -> None:
+        if not d.flags & Flag.FIRST:
+            return
+        if d.flags & Flag.MEASURE:
+            slot.measured = None
+            return
+        slot.observed, slot.overflows, slot.predicted = None, 0, None
+        status = 0
+        if d.flags & Flag.COPY_EXPONENT:
+            e4 = e_acc
+        elif d.policy == Policy.STATIC:
+            e4 = d.output_exponent
+        elif d.policy != Policy.MAX and slot.in_use:
+            e4 = slot.exponent
+        elif d.policy != Policy.MAX and d.flags & Flag.PRESET:
+            e4 = d.output_exponent
+        else:
+            e4, status = self._select(slot.measured)
+        self.status |= status
+        self.exponents[d.output_slot] = e4
+
+    def _see(self, d: Descriptor, slot: Slot, value: int, e4: int) -> None:
+        slot.values.append(value)
+        if len(slot.values) == 1 << d.policy_window:
+            slot.predicted = self._select(reference_statistics(slot.values, d.policy_factor, e4))
+            slot.values = []
+
+    def _learn(self, d: Descriptor, slot: Slot) -> None:
+        e4, fmt = self.exponents[d.output_slot], self.config.format
+        if d.flags & Flag.COPY_EXPONENT or d.policy in (Policy.STATIC, Policy.MAX):
+            return
+        slot.in_use, status = True, 0
+        if d.policy == Policy.STATISTICS:
+            slot.exponent, status = slot.predicted or (e4, 0)
+            slot.values = slot.values if slot.exponent == e4 else []
+        elif d.policy == Policy.ROLLING_MAX:
+            slot.ring = [*slot.ring, slot.observed][-8:]
+            kept = [lead for lead in slot.ring[-d.policy_window :] if lead is not None]
+            slot.exponent, status = self._select(max(kept, default=None))
+        else:
+            step = 1 if slot.overflows > d.policy_factor else 0
+            lead = slot.observed
+            if not step and lead is not None and lead < e4 + fmt.mantissa_bits - 2:
+                step = -1
+            slot.exponent = max(fmt.exponent_min, min(fmt.exponent_max, e4 + step))
+        self.status |= status
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
