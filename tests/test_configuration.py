@@ -78,7 +78,7 @@ def test_keys_override_the_profile(tmp_path: Path) -> None:
 
 def test_digest_depends_on_numbers_only(tmp_path: Path) -> None:
     original = load_accelerator("pynq_z2_dense").digest
-    renamed = VALID.replace("name: pynq_z2_dense", "name: other").replace("ResNet-8", "all").replace("142", "142.0")
+    renamed = VALID.replace("name: pynq_z2_dense", "name: other").replace("ResNet-8", "All").replace("142", "142.0")
     assert load_accelerator(write(tmp_path, renamed)).digest == original
     reordered = VALID.replace("[none, relu, leaky_relu,", "[leaky_relu, none, relu,")
     assert load_accelerator(write(tmp_path, reordered)).digest == original
@@ -112,7 +112,7 @@ def test_array_with_300_dsp_is_refused_on_a_pynq_z2_with_the_largest_that_fits(t
 
 
 def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
-    message = refusal(tmp_path, VALID.replace("weight_words: 4096", "weight_words: 65536"))
+    message = refusal(tmp_path, VALID.replace("weight_words: 8192", "weight_words: 65536"))
     assert "block memories (36 Kbit)" in message
     assert "not even one column fits" in message
 
@@ -215,7 +215,7 @@ def test_memory_takes_the_fewest_blocks(depth: int, width: int, blocks: int) -> 
 def test_memories_of_the_default_accelerator() -> None:
     parts = estimate_resources(load_accelerator("pynq_z2_dense").systolic).parts
     assert parts["activation memories"].bram36 == 13 * 2
-    assert parts["weight memory"].bram36 == 29
+    assert parts["weight memory"].bram36 == 58
     assert parts["parameter memory"].bram36 == 2
 
 
