@@ -25,7 +25,7 @@ from bfpga.network.program import BlockTensor, KernelOperation
 
 Integers = Literal["native", "ap_int"]
 
-#: Compiler flags of a build. ap_int's constructors mask bits they have not set, hence the exception from -Werror.
+#: Compiler flags of a build. The constructors of ap_int mask bits they have not set; g++ sees that in every use.
 _FLAGS: dict[Integers, tuple[str, ...]] = {
     "native": ("-O3", "-march=native", "-DBFPGA_NATIVE_INTEGERS"),
     "ap_int": ("-O2", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),

@@ -14,6 +14,18 @@ namespace bfpga {
 template <class Config>
 struct Word {
     typename Geometry<Config>::mantissa_t lane[Config::lanes];
+
+    // All lanes zero. (An ap_int that is only default-initialised has no value.)
+    static Word zero() {
+#pragma HLS INLINE
+        Word word;
+    Lanes_Zero:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            word.lane[l] = 0;
+        }
+        return word;
+    }
 };
 
 // What one column wants from the memory in one clock.
@@ -70,10 +82,9 @@ struct Direct {
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
             if (request[i].active) {
-                const Word<Config> nothing = {};
                 const Address<Config> from = request[i].address;
                 word[i] = inside_memory<Config>(from.word) ? banks.read(static_cast<int>(from.bank), from.word)
-                                                           : nothing;
+                                                           : Word<Config>::zero();
             }
         }
     }
@@ -102,8 +113,7 @@ struct Crossbar {
         for (int b = 0; b < Config::banks; ++b) {
 #pragma HLS UNROLL
             const typename Geometry<Config>::word_t address = bank_address<Config>(request, b);
-            const Word<Config> nothing = {};
-            found[b] = inside_memory<Config>(address) ? banks.read(b, address) : nothing;
+            found[b] = inside_memory<Config>(address) ? banks.read(b, address) : Word<Config>::zero();
         }
     Columns_Select:
         for (int i = 0; i < Config::columns; ++i) {
@@ -125,7 +135,7 @@ struct Crossbar {
     Banks_Write:
         for (int b = 0; b < Config::banks; ++b) {
 #pragma HLS UNROLL
-            Word<Config> selected = {};
+            Word<Config> selected = Word<Config>::zero();
             bool enable = false;
         Columns_Match:
             for (int i = 0; i < Config::columns; ++i) {

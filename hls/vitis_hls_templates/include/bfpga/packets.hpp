@@ -14,7 +14,7 @@ struct BeatBytes {
     static_assert(Bits % 32 == 0, "a beat is a whole number of 32-bit words");
 
     static bits_t<Bits> get(const uint8_t* bytes) {
-        bits_t<Bits> beat = {};
+        bits_t<Bits> beat = 0;
         for (int word = 0; word < Bits / 32; ++word) {
             uint32_t value = 0;
             for (int k = 3; k >= 0; --k) {

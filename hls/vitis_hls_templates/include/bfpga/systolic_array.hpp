@@ -124,7 +124,7 @@ class SystolicArray {
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
             if (mine[i]) {
-                operand_[i] = Word<Config>();
+                operand_[i] = Word<Config>::zero();
                 present_[i] = request[i].active;
             }
         }

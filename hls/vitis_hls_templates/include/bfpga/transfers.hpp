@@ -72,7 +72,7 @@ int load_tensor(const Descriptor& d, Memory& memory, Source& input, int32_t& exp
     exponent = static_cast<int32_t>(get_signed<32>(input.read(), 0));
     int clocks = 1;
     WordWalk<Config> walk(output_walk<Config>(d));
-    typename Words::beat_t beat = {};
+    typename Words::beat_t beat = 0;
     int in_beat = 0;
 Words_Load:
     for (int pixels = d.output_pixels; pixels > 0;) {
@@ -96,12 +96,12 @@ Words_Load:
 template <class Config, class Memory, class Sink>
 int store_tensor(const Descriptor& d, const Memory& memory, Sink& output, int32_t exponent) {
     using Words = BeatWords<Config>;
-    typename Words::beat_t header = {};
+    typename Words::beat_t header = 0;
     set_signed<32>(header, 0, exponent);
     output.write(header, false);
     int clocks = 1;
     WordWalk<Config> walk(input_walk<Config>(d));
-    typename Words::beat_t beat = {};
+    typename Words::beat_t beat = 0;
     int in_beat = 0;
 Words_Store:
     for (int pixels = d.output_pixels; pixels > 0;) {
@@ -116,7 +116,7 @@ Words_Store:
         const bool full = in_beat + 1 == Config::words_per_beat;
         if (full || last) {
             output.write(beat, last && d.has(Flag::EndPacket));
-            beat = typename Words::beat_t();
+            beat = 0;
         }
         in_beat = full ? 0 : in_beat + 1;
         ++clocks;
