@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.importer import Graph
-from bfpga.network.layers import Layer, Lowered
+from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.program import ArrayNode
 from bfpga.network.quantize import quantize_bias
-from bfpga.network.simplify import session
+from bfpga.network.simplify import captured_values
 
 #: Samples whose mean activations are taken.
 SAMPLES = 128
@@ -23,6 +22,7 @@ def correct_biases(
     nodes: list[ArrayNode],
     config: SystolicConfig,
     samples: dict[str, npt.NDArray[np.float32]],
+    shifts: dict[str, IndexArray],
 ) -> None:
     """Change the biases of convolutions and fully connected nodes.
 
@@ -30,31 +30,28 @@ def correct_biases(
     input channel: one mean for each input channel is enough.
     """
     layers = {layer.name: layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights}
-    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples)
+    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples, shifts)
     for node in nodes:
         if node.name in layers:
             _correct(node, layers[node.name], means[layers[node.name].inputs[0]], config)
 
 
 def _channel_means(
-    graph: Graph, lowered: Lowered, names: list[str], samples: dict[str, npt.NDArray[np.float32]]
+    graph: Graph,
+    lowered: Lowered,
+    names: list[str],
+    samples: dict[str, npt.NDArray[np.float32]],
+    shifts: dict[str, IndexArray],
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """The mean of every element of the named tensors over the samples, in memory order (height, width, channels)."""
-    model = onnx.ModelProto()
-    model.CopyFrom(graph.model)
-    fetched = [name for name in names if name not in graph.inputs]
-    present = {value.name for value in model.graph.output}
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
-    run = session(model)
+    """The mean of every element as it is stored, in memory order (height, width, channels)."""
     sums = {name: np.zeros(lowered.tensors[name].layout.size) for name in names}
-    total = min(SAMPLES, len(next(iter(samples.values()))))
-    for start in range(0, total, 8):
-        part = {name: array[start : min(start + 8, total)] for name, array in samples.items()}
-        results = dict(zip(fetched, run.run(fetched, part), strict=True)) if fetched else {}
+    part = {name: array[:SAMPLES] for name, array in samples.items()}
+    total = len(next(iter(part.values())))
+    for values in captured_values(graph.model, part, names):
         for name in names:
-            value = results[name] if name in results else part[name]
-            sums[name] += value.reshape(len(value), -1).sum(axis=0, dtype=np.float64)
-    return {name: sums[name][lowered.tensors[name].layout] / total for name in names}
+            sums[name] += values[name].reshape(len(values[name]), -1).sum(axis=0, dtype=np.float64)
+    means = {name: sums[name][lowered.tensors[name].layout] / total for name in names}
+    return {name: mean * np.exp2(shifts[name]) if name in shifts else mean for name, mean in means.items()}
 
 
 def _correct(node: ArrayNode, layer: Layer, mean: npt.NDArray[np.float64], config: SystolicConfig) -> None:

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 from bfpga.engines.configuration import BlockFormat
 from bfpga.errors import DataError
 from bfpga.network.importer import Graph
 from bfpga.network.layers import Layer
-from bfpga.network.simplify import session
+from bfpga.network.simplify import captured_values
 
-#: Float32 values captured at a time (all tensors of a few samples).
-MEMORY_VALUES = 24_000_000
 #: Magnitudes are counted by their exponent and the first 6 bits after the leading one.
 BIN_SHIFT = 23 - 6
 BINS = 1 << (31 - BIN_SHIFT)
@@ -95,22 +92,17 @@ def _text(shape: tuple[int, ...]) -> str:
     return ", ".join(str(size) for size in shape)
 
 
-def measure(graph: Graph, samples: dict[str, npt.NDArray[np.float32]], values: list[str]) -> dict[str, Histogram]:
-    """Histograms of the named values of the float network on the samples, a few samples at a time."""
-    model = onnx.ModelProto()
-    model.CopyFrom(graph.model)
-    present = {value.name for value in model.graph.output}
-    fetched = [name for name in values if name not in graph.inputs]
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
-    run = session(model)
+def measure(
+    graph: Graph,
+    samples: dict[str, npt.NDArray[np.float32]],
+    values: list[str],
+    scales: Mapping[str, npt.NDArray[np.float32]],
+) -> dict[str, Histogram]:
+    """Histograms of the named values of the float network, times their ``scales`` (of one sample's shape)."""
     histograms = {name: Histogram() for name in values}
-    each = max(1, sum(int(np.prod(graph.shapes[name])) for name in values))
-    step, total = max(1, MEMORY_VALUES // each), len(next(iter(samples.values())))
-    for start in range(0, total, step):
-        part = {name: array[start : start + step] for name, array in samples.items()}
-        results = dict(zip(fetched, run.run(fetched, part), strict=True)) if fetched else {}
+    for part in captured_values(graph.model, samples, values):
         for name in values:
-            histograms[name].add(results[name] if name in results else part[name])
+            histograms[name].add(part[name] * scales[name] if name in scales else part[name])
     return histograms
 
 

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
+from bfpga.network.equalize import element_scale, equalize
 from bfpga.network.fitting import misfits
 from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.network.importer import Graph, import_model
-from bfpga.network.layers import Layer, Lowered
+from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.lower import lower
 from bfpga.network.matmul import matmul_reserve, matmul_step
 from bfpga.network.options import CompileOptions
@@ -65,14 +66,18 @@ def compile_network(
         lowered.notes.append("no operator of this network runs on the array")
     samples = None if calibration is None else samples_of(graph, calibration)
     histograms: dict[str, Histogram] = {}
+    shifts: dict[str, IndexArray] = {}
     if samples is not None:
         say("measure the ranges")
-        histograms = measure(graph, samples, list(lowered.tensors))
+        if options.equalize:
+            shifts = equalize(graph, lowered, config.format, samples)
+        scales = {name: element_scale(lowered.tensors[name], shift) for name, shift in shifts.items()}
+        histograms = measure(graph, samples, list(lowered.tensors), scales)
     say("choose formats and pack the weights")
-    builder = _Builder(graph, lowered, config, options, histograms)
+    builder = _Builder(graph, lowered, config, options, histograms, shifts)
     builder.add_nodes()
     if options.bias_correction and samples is not None:
-        correct_biases(graph, lowered, builder.array_nodes(), config, samples)
+        correct_biases(graph, lowered, builder.array_nodes(), config, samples, shifts)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     return Program(
@@ -107,6 +112,7 @@ class _Builder:
     config: SystolicConfig
     options: CompileOptions
     histograms: dict[str, Histogram]
+    shifts: dict[str, IndexArray]
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -119,13 +125,15 @@ class _Builder:
         """Nodes in the order of their stages, with formats."""
         order = stages(self.graph, self.lowered)
         layers = [layer for stage in order for layer in stage.layers]
+        edges = frozenset((*self.graph.inputs, *self.graph.outputs))
         choice = PolicyChoice(
-            self.config.format, self.options, self.histograms, layers, self.config.policy_slots
+            self.config.format, self.options, self.histograms, layers, self.config.policy_slots, edges
         )
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
+            spec.channel_shift = tuple(int(shift) for shift in self.shifts.get(name, ()))
             if name not in made:
                 spec.input_exponent = choice.input_exponent(name)
             self.tensors[name] = spec

@@ -46,8 +46,16 @@ def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
     return np.ascontiguousarray(in_memory.transpose(0, *(int(axis) + 1 for axis in back)))
 
 
+def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
+    """The power of two that every element of a sample is stored times, in the layout of the ONNX value."""
+    factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
+    return from_array(np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels)), spec)[0]
+
+
 def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTensor:
     """The array's tensor of a host value (samples, *onnx_shape); exponent as the tensor's specification says (R25)."""
+    if spec.channel_shift:
+        x = x * channel_factors(spec)
     mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
     return BlockTensor(to_array(mantissa, spec), exponent)
 
@@ -57,4 +65,4 @@ def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float
     values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(
         np.float32, copy=False
     )
-    return values
+    return values / channel_factors(spec) if spec.channel_shift else values

@@ -52,12 +52,13 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases.
+    calibration samples is taken out of the biases. equalize: channels of one tensor may be stored times powers of two.
     """
 
     exponents: Literal["mse", "max"] = "mse"
     weights: Literal["mse", "max"] = "mse"
-    bias_correction: bool = False
+    bias_correction: bool = True
+    equalize: bool = True
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

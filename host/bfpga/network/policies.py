@@ -30,7 +30,10 @@ class PolicyChoice:
         histograms: dict[str, Histogram],
         layers: list[Layer],
         policy_slots: int,
+        edges: frozenset[str] = frozenset(),
     ) -> None:
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them."""
+        self.edges = edges
         self.form = form
         self.options = options
         self.histograms = histograms
@@ -43,7 +46,7 @@ class PolicyChoice:
         """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
         if self.options.policy == "max" or name not in self.histograms:
             return None
-        self.exponents[name] = best_exponent(self.histograms[name], self.form, self.options.exponents)
+        self.exponents[name] = self._best(name)
         return self.exponents[name]
 
     def of(self, layer: Layer) -> PolicySpec:
@@ -77,7 +80,8 @@ class PolicyChoice:
     def _joined_exponent(self, layer: Layer, options: LayerOptions) -> int:
         if options.policy == "lookup" and options.exponent is not None:
             return options.exponent
-        return best_exponent(self._histogram(layer, "a concatenation"), self.form, self.options.exponents)
+        self._histogram(layer, "a concatenation")
+        return self._best(layer.output)
 
     def _static(self, layer: Layer, options: LayerOptions) -> int:
         if options.policy == "lookup":
@@ -91,7 +95,8 @@ class PolicyChoice:
         if options.policy == "worst_case":
             inputs = [self._histogram_of(name, layer, "worst_case").largest for name in layer.inputs]
             return exponent_without_overflow(worst_case(layer, inputs), self.form)
-        return best_exponent(self._histogram(layer, "static"), self.form, self.options.exponents)
+        self._histogram(layer, "static")
+        return self._best(layer.output)
 
     def _predicting(self, layer: Layer, options: LayerOptions) -> PolicySpec:
         if self.next_slot >= self.policy_slots:
@@ -110,8 +115,13 @@ class PolicyChoice:
             spec.factor = options.limit
         if options.policy == "static_history":
             spec.preset = True
-            spec.exponent = best_exponent(self._histogram(layer, "static_history"), self.form, self.options.exponents)
+            self._histogram(layer, "static_history")
+            spec.exponent = self._best(layer.output)
         return spec
+
+    def _best(self, name: str) -> int:
+        method = "max" if name in self.edges else self.options.exponents
+        return best_exponent(self.histograms[name], self.form, method)
 
     def _histogram(self, layer: Layer, policy: str) -> Histogram:
         return self._histogram_of(layer.output, layer, policy)

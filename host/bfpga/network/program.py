@@ -57,6 +57,8 @@ class TensorSpec:
     #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
+    #: Channel c is stored times 2**channel_shift[c]; empty: no channel is shifted.
+    channel_shift: tuple[int, ...] = ()
 
 
 @dataclass
