@@ -1,0 +1,310 @@
+"""A program on a kernel: its steps sample by sample, through the streams that a board's DMA carries.
+
+Whatever executes kernel starts serves: the C simulation now, a virtual or real board by the same interface. The kernel
+keeps weights and policy slots from start to start; tensors cross the streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.base import DeviceResult, LayerResult
+from bfpga.devices.csim import KernelResult
+from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
+from bfpga.devices.values import Values, check_inputs
+from bfpga.engines.descriptor import Descriptor, Flag, Operation
+from bfpga.engines.exponents import LEARNING
+from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
+from bfpga.network.matmul import product_node
+from bfpga.network.program import (
+    ArrayNode,
+    BlockTensor,
+    HostNode,
+    HostStep,
+    KernelOperation,
+    LaunchStep,
+    MatMulNode,
+    MatMulStep,
+    Program,
+    Tile,
+    Transfer,
+)
+from bfpga.network.streams import pack_parameters, pack_weights
+
+
+class Kernel(Protocol):
+    """What executes kernel starts."""
+
+    def run_operations(
+        self,
+        operations: Sequence[KernelOperation],
+        tensors: Mapping[str, BlockTensor],
+        sample: int = 0,
+        clear_policies: bool = False,
+    ) -> KernelResult:
+        """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
+        ...
+
+    def close(self) -> None:
+        """Release the kernel."""
+        ...
+
+
+@dataclass
+class _Tally:
+    """What the starts of a run counted, by layer."""
+
+    cycles: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, LayerCounters] = field(default_factory=dict)
+
+    def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
+        for operation, cycles in zip(operations, result.operation_cycles, strict=True):
+            self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
+        for layer in {operation.layer for operation in operations}:
+            self.counters.setdefault(layer, LayerCounters())
+
+    def count(self, layer: str, result: KernelResult) -> None:
+        counters = self.counters[layer]
+        counters.overflows = (counters.overflows + result.overflow) & COUNTER_MASK
+        counters.underflows = (counters.underflows + result.underflow) & COUNTER_MASK
+        counters.status |= result.status
+
+
+class _Trace:
+    """Tensors the array computed, sample after sample."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tensors: dict[str, BlockTensor] = {}
+        self._begun: set[str] = set()
+
+    def next_sample(self) -> None:
+        self._begun.clear()
+
+    def of_sample(self, name: str) -> BlockTensor:
+        """The tensor whose last sample is the one at hand."""
+        if name not in self._begun:
+            self._begun.add(name)
+            self.append(name, _empty(self.program, name, self.program.tensors[name].height))
+        return self.tensors[name]
+
+    def append(self, name: str, tensor: BlockTensor) -> None:
+        if name in self.tensors:
+            known = self.tensors[name]
+            mantissa = np.concatenate([known.mantissa, tensor.mantissa])
+            tensor = BlockTensor(mantissa, np.concatenate([known.exponent, tensor.exponent]))
+        self.tensors[name] = tensor
+
+
+class KernelDevice:
+    """One program on one kernel. ``name`` is what the user calls the device."""
+
+    def __init__(self, program: Program, kernel: Kernel, name: str) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.name = name
+        self._host: dict[int, HostFunction] = {
+            index: host_function(node) for index, node in enumerate(program.nodes) if isinstance(node, HostNode)
+        }
+        self._learning = {
+            node.name: node.policy.slot
+            for node in program.nodes
+            if not isinstance(node, HostNode) and node.policy.policy in LEARNING
+        }
+        self._in_use: set[int] = set()
+        if program.setup.operations:
+            kernel.run_operations(program.setup.operations, {})
+
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
+    ) -> DeviceResult:
+        """Run a batch; see ``Device.run``.
+
+        With ``trace`` every operation is a start of its own and what it computed is stored, so that tensors and
+        counters are known layer by layer; counters of layers that share a start are otherwise those of the start.
+        """
+        values = Values(self.program, check_inputs(self.program, inputs))
+        result = DeviceResult({}, values.samples)
+        tally, tracer = _Tally(), _Trace(self.program)
+        # Policies learn from sample to sample, so a sample is finished before the next begins.
+        parts = [_sample(values, number, self.program) for number in range(values.samples)]
+        for part in parts:
+            self._run_sample(part, tally, tracer if trace else None, result.seconds)
+        result.tensors = tracer.tensors
+        outputs = [part.outputs() for part in parts]
+        result.outputs = {name: np.concatenate([output[name] for output in outputs]) for name in self.program.outputs}
+        result.layers = [self._layer(node, tally, values.samples, trace) for node in self.program.nodes]
+        result.cycles = sum(tally.cycles.values())
+        return result
+
+    def reset(self) -> None:
+        """Forget what policy slots learned."""
+        self._in_use.clear()
+        self.kernel.run_operations([], {}, clear_policies=True)
+
+    def close(self) -> None:
+        """Release the kernel."""
+        self.kernel.close()
+
+    def _layer(self, node: ArrayNode | MatMulNode | HostNode, tally: _Tally, samples: int, trace: bool) -> LayerResult:
+        if isinstance(node, HostNode):
+            return LayerResult(node.name, "host")
+        counters = tally.counters.get(node.name) if trace else None
+        return LayerResult(
+            node.name, "systolic_array", samples * node.macs, tally.cycles.get(node.name, 0), counters
+        )
+
+    def _run_sample(
+        self, values: Values, tally: _Tally, trace: _Trace | None, seconds: dict[str, float]
+    ) -> None:
+        if trace is not None:
+            trace.next_sample()
+        for step in self.program.steps:
+            start = perf_counter()
+            part = "array"
+            if isinstance(step, HostStep):
+                part = "host"
+                node = self.program.nodes[step.node]
+                values.host.update(self._host[step.node]({name: values.on_host(name) for name in node.inputs}))
+            elif isinstance(step, MatMulStep):
+                self._products(step, values, tally, trace)
+            else:
+                self._launch(step, values, tally, trace)
+            seconds[part] = seconds.get(part, 0.0) + perf_counter() - start
+
+    def _needed(self, operations: Sequence[KernelOperation]) -> list[KernelOperation]:
+        """Operations without the measurements whose policy slot already predicts."""
+        return [
+            operation
+            for operation in operations
+            if not operation.first_only or self._learning.get(operation.layer) not in self._in_use
+        ]
+
+    def _learned(self, operations: Sequence[KernelOperation]) -> None:
+        for operation in operations:
+            if operation.descriptor.flags & Flag.LAST and operation.layer in self._learning:
+                self._in_use.add(self._learning[operation.layer])
+
+    def _launch(self, step: LaunchStep, values: Values, tally: _Tally, trace: _Trace | None) -> None:
+        operations = self._needed(step.operations)
+        for operation in operations:
+            if operation.transfer is not None:
+                _available(values, operation)
+        if trace is None:
+            tally.add(operations, self.kernel.run_operations(operations, values.array))
+        else:
+            self._traced(operations, values, tally, trace)
+        self._learned(operations)
+
+    def _traced(
+        self, operations: Sequence[KernelOperation], values: Values, tally: _Tally, trace: _Trace
+    ) -> None:
+        """One start for each operation; what it computed is stored too."""
+        nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
+        tiles: dict[str, int] = {}
+        for operation in operations:
+            result = self.kernel.run_operations([operation], values.array)
+            tally.add([operation], result)
+            if operation.descriptor.operation not in (Operation.GEMM, Operation.MAX, Operation.SUM):
+                continue
+            tally.count(operation.layer, result)
+            if operation.descriptor.flags & Flag.MEASURE:
+                continue
+            node = nodes[operation.layer]
+            tile = node.tiles[tiles.get(node.name, 0)]
+            tiles[node.name] = tiles.get(node.name, 0) + 1
+            kept = trace.of_sample(node.output)
+            scratch = {node.output: _empty(self.program, node.output, tile.y1 - tile.y0)}
+            self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
+            _copy(scratch[node.output], kept, node, tile.y0, tile.m0, tile.m1)
+
+    def _products(self, step: MatMulStep, values: Values, tally: _Tally, trace: _Trace | None) -> None:
+        node = self.program.nodes[step.node]
+        assert isinstance(node, MatMulNode)
+        operands = encode_operands(node, values.on_host(node.inputs[0]), values.on_host(node.inputs[1]), self.program)
+        count = len(operands.first.mantissa)
+        shape = (count, node.rows, 1, node.columns)
+        product = BlockTensor(np.zeros(shape, np.int32), np.zeros(count, np.int32))
+        for matrix in range(count):
+            operations = self._filled(self._needed(step.operations), node, operands, matrix)
+            tensors = {node.inputs[0]: operands.first, node.output: product}
+            result = self.kernel.run_operations(operations, tensors, matrix)
+            tally.add(operations, result)
+            tally.count(node.name, result)
+            self._learned(operations)
+        values.host[node.output] = decode_product(node, product, self.program)
+        if trace is not None:
+            trace.append(node.output, product)
+
+    def _filled(
+        self, operations: Sequence[KernelOperation], node: MatMulNode, operands: MatMulOperands, matrix: int
+    ) -> list[KernelOperation]:
+        """The operations of one matrix with the bytes of its second operand."""
+        config = self.program.config
+        second = operands.second
+        layer = product_node(node, second.mantissa[matrix, 0].T, int(second.exponent[matrix]))
+        result, m0 = [], 0
+        for operation in operations:
+            if operation.descriptor.operation == Operation.WEIGHTS:
+                m1 = min(m0 + operation.descriptor.parameter_rows, node.columns)
+                data = pack_parameters(layer, config, m0, m1) + pack_weights(layer, config, m0, m1)
+                operation = replace(operation, weights=data)
+                m0 = 0 if m1 == node.columns else m1
+            result.append(operation)
+        return result
+
+
+def _sample(values: Values, number: int, program: Program) -> Values:
+    """The values of one sample."""
+    return Values(program, {name: value[number : number + 1] for name, value in values.host.items()})
+
+
+def _available(values: Values, operation: KernelOperation) -> None:
+    """What a load reads is encoded; what a store fills has a place."""
+    assert operation.transfer is not None
+    if operation.descriptor.operation == Operation.LOAD:
+        values.on_array(operation.transfer.tensor)
+    else:
+        values.allocate(operation.transfer.tensor)
+
+
+def _empty(program: Program, name: str, rows: int) -> BlockTensor:
+    spec = program.tensors[name]
+    return BlockTensor(np.zeros((1, rows, spec.width, spec.channels), np.int32), np.zeros(1, np.int32))
+
+
+def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, y0: int, m0: int, m1: int) -> None:
+    """Rows and channels that one operation computed go to the last sample of the traced tensor."""
+    channels = slice(node.channel_offset + m0, node.channel_offset + m1)
+    rows = source.mantissa.shape[1]
+    target.mantissa[-1, y0 : y0 + rows, :, channels] = source.mantissa[0, ..., channels]
+    target.exponent[-1] = source.exponent[0]
+
+
+def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Program) -> KernelOperation:
+    """The STORE that reads back what an operation has written, with the channels beside it."""
+    done = operation.descriptor
+    before = (node.channel_offset + tile.m0) // program.config.lanes
+    store = Descriptor(
+        operation=Operation.STORE,
+        flags=int(Flag.END_PACKET),
+        input_slot=done.output_slot,
+        output_pixels=done.output_pixels,
+        output_width=done.output_width,
+        input_pixel_words=done.output_pixel_words,
+        input_word=done.output_word - before,
+        input_bank=done.output_bank,
+        input_step_word=done.output_step_word,
+        input_step_bank=done.output_step_bank,
+        input_wrap_word=done.output_wrap_word,
+        input_wrap_bank=done.output_wrap_bank,
+    )
+    return KernelOperation(operation.layer, store, Transfer(node.output, 0, tile.y1 - tile.y0))
+

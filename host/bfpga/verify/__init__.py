@@ -1,0 +1,1 @@
+"""Random accelerators and random layers: the emulator against another device, bit by bit (architecture 3.2)."""

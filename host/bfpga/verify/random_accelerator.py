@@ -1,0 +1,47 @@
+"""Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bfpga.engines.configuration import BlockFormat, SystolicConfig
+
+Generator = np.random.Generator
+
+
+def random_format(rng: Generator, packed: bool) -> BlockFormat:
+    """A block format that validates; packed multipliers take mantissas of 8 bits at most."""
+    return BlockFormat(
+        mantissa_bits=int(rng.integers(4, 9 if packed else 19)),
+        exponent_bits=int(rng.integers(5, 13)),
+        rounding=str(rng.choice(["trunc", "tozero", "half_up", "half_away", "rne", "rne", "rne"])),  # type: ignore[arg-type]
+        saturation=str(rng.choice(["sym", "sym", "full", "wrap"])),  # type: ignore[arg-type]
+        log=str(rng.choice(["floor", "floor", "ceil"])),  # type: ignore[arg-type]
+    )
+
+
+def random_config(rng: Generator) -> SystolicConfig:
+    """A small array of any legal shape, with memories small enough that layers are tiled and spilled."""
+    packed = bool(rng.random() < 0.4)
+    block_format = random_format(rng, packed)
+    lanes = int(rng.choice([1, 2, 2, 2, 4]))
+    rows = int(rng.choice([4, 8, 16]))
+    accumulator = 2 * block_format.mantissa_bits + int(rng.integers(10, 18))
+    container = block_format.container_bits
+    stream_bits = int(rng.choice([width for width in (32, 64, 128) if width >= lanes * container]))
+    return SystolicConfig(
+        format=block_format,
+        columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])),
+        rows=rows,
+        lanes=lanes,
+        multiplier="dsp_packed" if packed else "dsp",
+        dsp="DSP48E1" if rng.random() < 0.5 else "DSP48E2",
+        accumulator_bits=min(56, max(24, accumulator)),
+        bias_bits=int(rng.integers(8, 24)),
+        activation_words=int(rng.choice([64, 256, 1024])),
+        weight_words=int(rng.choice([64, 256, 1024])),
+        parameter_rows=int(rng.choice([64, 256])),
+        stream_bits=stream_bits,
+        weight_stream_bits=int(rng.choice([64, 128])),
+        skew=bool(rng.random() < 0.7),
+    )

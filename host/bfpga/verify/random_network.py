@@ -1,0 +1,177 @@
+"""Random networks: chains and branches of every kind of layer, with any function and any exponent policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Function, Policy
+from bfpga.errors import ModelError
+from bfpga.network.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.network.schedule import Scheduler
+from bfpga.network.weight_plan import plan_weights, setup_launch
+
+Generator = np.random.Generator
+#: Networks drawn for one case until one fits the array's memories.
+ATTEMPTS = 50
+
+
+@dataclass
+class NetworkBuilder:
+    """Grows a random network node by node; tensors keep (height, width, channels)."""
+
+    rng: Generator
+    config: SystolicConfig
+    tensors: dict[str, TensorSpec] = field(default_factory=dict)
+    nodes: list[ArrayNode] = field(default_factory=list)
+
+    def tensor(self, height: int, width: int, channels: int, exponent: int | None = None) -> str:
+        name = f"t{len(self.tensors)}"
+        shape = (channels, height, width)
+        self.tensors[name] = TensorSpec(name, height, width, channels, exponent, shape, (1, 2, 0))
+        return name
+
+    def policy(self) -> PolicySpec:
+        """Static around a plausible exponent, or any policy of the kernel."""
+        kind = Policy(int(self.rng.choice([0, 0, 0, 1, 2, 3, 4])))
+        exponent = int(self.rng.integers(-14, 3)) + (8 - self.config.format.mantissa_bits) // 2
+        exponent = int(np.clip(exponent, self.config.format.exponent_min, self.config.format.exponent_max))
+        if kind is Policy.STATIC:
+            return PolicySpec(kind, exponent)
+        window = int(self.rng.integers(0, 6)) if kind is Policy.STATISTICS else int(self.rng.integers(1, 9))
+        factor = int(self.rng.integers(0, 18))
+        slot = len(self.nodes) % self.config.policy_slots
+        return PolicySpec(kind, exponent, slot, window, factor, preset=bool(self.rng.random() < 0.3))
+
+    def function(self) -> tuple[Function, int, int]:
+        kind = Function(int(self.rng.choice([0, 1, 1, 2, 3, 4, 5])))
+        if kind is Function.LEAKY_RELU:
+            return kind, int(self.rng.integers(0, 6)), 0
+        if kind is Function.CLIP:
+            return kind, int(self.rng.integers(1, 100)), int(self.rng.integers(-12, 3))
+        return kind, 0, 0
+
+    def window(self, spec: TensorSpec, largest: int) -> Window:
+        """A window that fits the tensor, with padding smaller than the (dilated) kernel."""
+        rng = self.rng
+        result = Window(
+            kernel_height=int(rng.integers(1, min(largest, spec.height) + 1)),
+            kernel_width=int(rng.integers(1, min(largest, spec.width) + 1)),
+            stride_y=int(rng.integers(1, 4)),
+            stride_x=int(rng.integers(1, 4)),
+        )
+        if (result.kernel_height - 1) * 2 < spec.height and rng.random() < 0.2:
+            result.dilation_y = 2
+        if (result.kernel_width - 1) * 2 < spec.width and rng.random() < 0.2:
+            result.dilation_x = 2
+        reach_y = (result.kernel_height - 1) * result.dilation_y
+        reach_x = (result.kernel_width - 1) * result.dilation_x
+        result.pad_top, result.pad_left = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
+        bottom, right = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
+        result.output_height = (spec.height + result.pad_top + bottom - reach_y - 1) // result.stride_y + 1
+        result.output_width = (spec.width + result.pad_left + right - reach_x - 1) // result.stride_x + 1
+        return result
+
+    def convolution(self, source: str) -> str:
+        rng, spec = self.rng, self.tensors[source]
+        window = self.window(spec, 5)
+        divisors = [number for number in range(1, spec.channels + 1) if spec.channels % number == 0]
+        groups = int(rng.choice(divisors)) if rng.random() < 0.3 else 1
+        channels = groups * int(rng.integers(1, max(2, 40 // groups)))
+        inner = spec.channels // groups
+        top = self.config.format.mantissa_max
+        weights = rng.integers(-top, top + 1, (channels, window.kernel_height, window.kernel_width, inner))
+        if rng.random() < 0.2:
+            weights = np.where(rng.random(weights.shape) < 0.5, top, -top)
+        terms = window.kernel_height * window.kernel_width * inner
+        while terms > self.config.terms_limit():
+            weights, terms = weights // 4, terms // 4
+        limit = (1 << (self.config.bias_bits - 1)) - 1
+        has_bias = rng.random() < 0.7
+        function, argument, exponent = self.function()
+        output = self.tensor(window.output_height, window.output_width, channels)
+        self.nodes.append(
+            ArrayNode(
+                f"layer{len(self.nodes)}", "gemm", (source,), output, channels, window, 0, groups,
+                weights.astype(np.int32),
+                rng.integers(-9, 0, channels).astype(np.int32),
+                rng.integers(-limit, limit + 1, channels).astype(np.int32) if has_bias else None,
+                int(rng.integers(-24, 0)),
+                function, argument, exponent, bool(rng.random() < 0.2),
+                policy=self.policy(), macs=channels * terms * window.output_height * window.output_width,
+            )
+        )  # fmt: skip
+        return output
+
+    def pooling(self, source: str) -> str:
+        spec = self.tensors[source]
+        window = self.window(spec, 3)
+        output = self.tensor(window.output_height, window.output_width, spec.channels)
+        policy = PolicySpec(inherit=True) if self.rng.random() < 0.6 else self.policy()
+        self.nodes.append(
+            ArrayNode(f"layer{len(self.nodes)}", "max", (source,), output, spec.channels, window, policy=policy)
+        )
+        return output
+
+    def addition(self, first: str, second: str) -> str:
+        spec = self.tensors[first]
+        window = Window(output_height=spec.height, output_width=spec.width)
+        output = self.tensor(spec.height, spec.width, spec.channels)
+        function, argument, exponent = self.function()
+        inputs = (first,) if self.rng.random() < 0.15 else (first, second)
+        self.nodes.append(
+            ArrayNode(
+                f"layer{len(self.nodes)}", "sum", inputs, output, spec.channels, window,
+                function=function, function_argument=argument, function_exponent=exponent,
+                negate_second=bool(len(inputs) == 2 and self.rng.random() < 0.3), policy=self.policy(),
+            )
+        )  # fmt: skip
+        return output
+
+    def partner(self, source: str) -> str:
+        """Another tensor of the same shape, or the tensor itself."""
+        spec = self.tensors[source]
+        shape = (spec.height, spec.width, spec.channels)
+        same = [name for name, other in self.tensors.items() if (other.height, other.width, other.channels) == shape]
+        return str(self.rng.choice(same))
+
+    def grow(self, layers: int) -> str:
+        rng = self.rng
+        exponent = int(rng.integers(-7, 1)) if rng.random() < 0.6 else None
+        last = self.tensor(int(rng.integers(1, 15)), int(rng.integers(1, 15)), int(rng.integers(1, 20)), exponent)
+        for _ in range(layers):
+            choice = rng.random()
+            if choice < 0.6:
+                last = self.convolution(last)
+            elif choice < 0.78:
+                last = self.pooling(last)
+            else:
+                last = self.addition(last, self.partner(last))
+        return last
+
+
+def random_program(rng: Generator, config: SystolicConfig) -> Program:
+    """A scheduled program of one to three random layers that fits ``config``."""
+    for _ in range(ATTEMPTS):
+        builder = NetworkBuilder(rng, config)
+        last = builder.grow(int(rng.integers(1, 4)))
+        try:
+            return schedule(builder, last)
+        except ModelError:
+            continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host
+    raise ModelError(f"no random network fits {config.activation_words} words of activation memory")
+
+
+def schedule(builder: NetworkBuilder, last: str) -> Program:
+    """The program of a builder's nodes; every tensor nobody reads leaves the array."""
+    config, tensors, nodes = builder.config, builder.tensors, builder.nodes
+    plans = plan_weights(nodes, config)
+    read = {name for node in nodes for name in node.inputs}
+    leaving = {node.output for node in nodes if node.output not in read} | {last}
+    steps = Scheduler(config, tensors, nodes, plans, leaving).run()
+    return Program(
+        "random", "random", "0" * 64, config, 100.0, tensors, list(nodes), setup_launch(nodes, plans, config),
+        list(steps), {"t0": tensors["t0"].onnx_shape}, {name: tensors[name].onnx_shape for name in sorted(leaving)},
+    )  # fmt: skip
