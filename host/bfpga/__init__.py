@@ -1,1 +1,21 @@
-"""The package of the Python side."""
+"""bfpga: from an ONNX file to a bit-exact run on block floating point hardware, with or without a board.
+
+Everything is loaded when it is used: importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bfpga.runtime import compare, compile, evaluate, open_device, run
+
+__all__ = ["compare", "compile", "evaluate", "open_device", "run"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("bfpga.runtime"), name)
+    raise AttributeError(f"module 'bfpga' has no attribute {name!r}")

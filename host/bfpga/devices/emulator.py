@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult
 from bfpga.devices.graph_route import GraphRoute, available
 from bfpga.devices.host import HostFunction, host_function
-from bfpga.devices.matmul import decode_product, encode_operands
+from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.accumulators import Block, activation_products
 from bfpga.engines.exponents import PolicyRegisters
@@ -47,8 +47,10 @@ class Emulator:
             return
         config = self.program.config
         if isinstance(node, MatMulNode):
+            layer = product_node(node)
+            layer.tiles = matrix_tiles(self.program, index, node)
             products = activation_products(node.inner, config.format)
-            self.engines[index] = LayerEngine(product_node(node), config, self.registers, products)
+            self.engines[index] = LayerEngine(layer, config, self.registers, products)
         else:
             self.engines[index] = LayerEngine(node, config, self.registers)
 
@@ -72,6 +74,8 @@ class Emulator:
                     counters = self._node(index, node, values, result.tensors if trace else None)
                 elif index in route.starts:
                     route.run(index, values)
+            if counters is not None:
+                result.counters.include(counters)
             result.layers.append(self._layer_result(node, counters, values.samples, measured))
             for name in node.inputs:
                 uses[name] -= 1

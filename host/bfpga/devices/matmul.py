@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Flag, Operation
 from bfpga.formats.block_float import decode, encode_samples
-from bfpga.network.program import BlockTensor, MatMulNode, Program
+from bfpga.network.matmul import product_node
+from bfpga.network.program import BlockTensor, KernelOperation, MatMulNode, MatMulStep, Program, Tile
+from bfpga.network.streams import pack_parameters, pack_weights
 
 HostArray = npt.NDArray[Any]
 
@@ -34,6 +39,43 @@ def encode_operands(node: MatMulNode, first: HostArray, second: HostArray, progr
         BlockTensor(*encode_samples(rows, fmt, specs[0].input_exponent)),
         BlockTensor(*encode_samples(columns, symmetric, specs[1].input_exponent)),
     )
+
+
+def matrix_tiles(program: Program, index: int, node: MatMulNode) -> list[Tile]:
+    """Order in which the schedule computes one matrix of ``nodes[index]``; none: the whole at once."""
+    tiles: list[Tile] = []
+    for step in program.steps:
+        if not isinstance(step, MatMulStep) or step.node != index:
+            continue
+        y0 = y1 = 0
+        for operation in step.operations:
+            if operation.descriptor.operation == Operation.LOAD and operation.transfer is not None:
+                y0, y1 = operation.transfer.y0, operation.transfer.y1
+            elif operation.descriptor.operation == Operation.GEMM and not operation.descriptor.flags & Flag.MEASURE:
+                m0 = tiles[-1].m1 % node.columns if tiles else 0
+                tiles.append(Tile(y0, y1, m0, m0 + operation.descriptor.output_rows))
+    return tiles
+
+
+def matrix_operations(
+    operations: Sequence[KernelOperation],
+    node: MatMulNode,
+    operands: MatMulOperands,
+    matrix: int,
+    config: SystolicConfig,
+) -> list[KernelOperation]:
+    """The operations of one matrix with the bytes of its second operand on the weight stream."""
+    weights = np.ascontiguousarray(operands.second.mantissa[matrix, 0].T)
+    layer = product_node(node, weights, int(operands.second.exponent[matrix]))
+    result, m0 = [], 0
+    for operation in operations:
+        if operation.descriptor.operation == Operation.WEIGHTS:
+            m1 = min(m0 + operation.descriptor.parameter_rows, node.columns)
+            data = pack_parameters(layer, config, m0, m1) + pack_weights(layer, config, m0, m1)
+            operation = replace(operation, weights=data)
+            m0 = m1 % node.columns
+        result.append(operation)
+    return result
 
 
 def decode_product(node: MatMulNode, product: BlockTensor, program: Program) -> HostArray:

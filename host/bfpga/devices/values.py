@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError, ProgramError
+from bfpga.formats.block_float import mantissa_dtype
 from bfpga.network.layout import decode_tensor, encode_tensor
 from bfpga.network.program import BlockTensor, Program
 
@@ -71,7 +72,7 @@ class Values:
         """The tensor that layers or stores fill part by part (concatenation, tiles)."""
         if name not in self.array:
             spec = self.program.tensors[name]
-            kind = np.int8 if self.program.config.format.mantissa_bits <= 8 else np.int32
+            kind = mantissa_dtype(self.program.config.format.mantissa_bits)
             shape = (self.samples, spec.height, spec.width, spec.channels)
             self.array[name] = BlockTensor(np.zeros(shape, kind), np.zeros(self.samples, np.int32))
         return self.array[name]

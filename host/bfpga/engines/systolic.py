@@ -43,6 +43,12 @@ class LayerCounters:
         self.status |= int(Status.OVERFLOW) if overflows.any() else 0
         self.status |= int(Status.UNDERFLOW) if underflows.any() else 0
 
+    def include(self, other: LayerCounters) -> None:
+        """Add the counts of another layer or run."""
+        self.overflows = (self.overflows + other.overflows) & COUNTER_MASK
+        self.underflows = (self.underflows + other.underflows) & COUNTER_MASK
+        self.status |= other.status
+
 
 class LayerEngine:
     """One layer prepared for an array: weights in the type that makes products exact, bound once.

@@ -97,7 +97,7 @@ class ProgramCycles:
 
 
 def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperation, int]]:
-    """Operations of one step, each with the number of times one sample executes it."""
+    """Operations of one step, each with the number of times one sample executes it (measuring passes: once at all)."""
     if isinstance(step, LaunchStep):
         yield from ((operation, 1) for operation in step.operations)
     elif isinstance(step, MatMulStep):
@@ -117,7 +117,7 @@ def program_cycles(program: Program) -> ProgramCycles:
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
             once.add_operation(program.config, operation)
-            layers.setdefault(operation.layer, CycleCount()).add(once, times)
+            layers.setdefault(operation.layer, CycleCount()).add(once, 1 if operation.first_only else times)
     for operation in program.setup.operations:
         result.setup.add_operation(program.config, operation)
     return result

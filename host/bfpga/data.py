@@ -1,0 +1,137 @@
+"""Sample files: NPZ with `x`, optional `x_offset` and `x_scale` (input = (x - x_offset) * x_scale), optional `y`."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.errors import DataError
+
+#: What a truncated or foreign file makes numpy raise.
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    MemoryError,
+)
+
+
+@dataclass
+class Samples:
+    """x: (samples, *shape) float32, offset and scale applied; y: (samples,) labels, if the file has them."""
+
+    x: npt.NDArray[np.float32]
+    y: npt.NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def first(self, count: int | None) -> Samples:
+        """The first ``count`` samples, all of them for None."""
+        return Samples(self.x[:count], None if self.y is None else self.y[:count])
+
+
+def load_samples(path: str | Path, shape: tuple[int, ...] | None = None, count: int | None = None) -> Samples:
+    """Read samples for an input of ``shape`` (batch axis left out).
+
+    Samples of another shape but as many elements are reshaped, (N, 1, 28, 28) to (N, 784) for example. count: use the
+    first ones only. ``DataError`` for every kind of bad file; object arrays are never unpickled.
+    """
+    path = Path(path)
+    arrays = _read(path)
+    if "x" not in arrays:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise DataError(f"{path}: key 'x' (the samples) is missing; the file holds {found}")
+    x = _numbers(path, "x", arrays["x"])
+    if x.ndim < 2 or len(x) == 0:
+        raise DataError(f"{path}: 'x' has shape {x.shape}; (samples, ...) with one sample at least is needed")
+    y = _labels(path, arrays, len(x))
+    x = _scaled(path, arrays, x[:count])
+    if shape is not None:
+        x = fit_shape(x, shape, str(path))
+    return Samples(x, None if y is None else y[:count])
+
+
+def fit_shape(x: npt.NDArray[np.float32], shape: tuple[int, ...], where: str = "x") -> npt.NDArray[np.float32]:
+    """Samples as (samples, *shape) if each has as many elements; ``DataError`` otherwise."""
+    if x.shape[1:] == tuple(shape):
+        return x
+    without_ones = [size for size in x.shape[1:] if size != 1]
+    flattened = int(np.prod(x.shape[1:])) == int(np.prod(shape))
+    same_order = len(shape) == 1 or without_ones == [size for size in shape if size != 1]
+    if flattened and same_order:
+        return x.reshape(len(x), *shape)
+    raise DataError(f"{where}: a sample has shape {x.shape[1:]}; the network takes {tuple(shape)}")
+
+
+def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed")
+            wanted = [name for name in archive.files if name in ("x", "y", "x_offset", "x_scale")]
+            return {name: _member(path, archive, name) for name in wanted}
+    except _UNREADABLE as error:
+        raise DataError(f"{path}: not a readable NPZ file ({_reason(error)})") from None
+
+
+def _member(path: Path, archive: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(archive[name])
+    except _UNREADABLE as error:
+        raise DataError(f"{path}: array {name!r} cannot be read ({_reason(error)})") from None
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return "it holds Python objects, which are not loaded" if "allow_pickle" in text else text
+
+
+def _numbers(path: Path, name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if value.dtype.kind not in "iufb":
+        raise DataError(f"{path}: {name!r} has type {value.dtype}; real numbers are needed")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        position = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+        raise DataError(f"{path}: {name!r} holds {value[position]} at index {position}; finite numbers are needed")
+    return value
+
+
+def _scaled(path: Path, arrays: dict[str, npt.NDArray[Any]], x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    result: npt.NDArray[np.float32] = np.ascontiguousarray(x, np.float32)
+    for name, operation in (("x_offset", np.subtract), ("x_scale", np.multiply)):
+        if name not in arrays:
+            continue
+        factor = _numbers(path, name, arrays[name]).astype(np.float32)
+        try:
+            scaled = operation(result, factor)
+        except ValueError:
+            scaled = None
+        if scaled is None or scaled.shape != result.shape:
+            raise DataError(
+                f"{path}: {name!r} has shape {factor.shape}; one number, or a shape that fits {x.shape[1:]}"
+            )
+        result = scaled
+    if not np.isfinite(result).all():
+        raise DataError(f"{path}: 'x' leaves the range of float32 after x_offset and x_scale")
+    return result
+
+
+def _labels(path: Path, arrays: dict[str, npt.NDArray[Any]], samples: int) -> npt.NDArray[Any] | None:
+    if "y" not in arrays:
+        return None
+    y = arrays["y"]
+    if y.dtype.kind not in "iub" or y.shape != (samples,):
+        raise DataError(f"{path}: 'y' has shape {y.shape} and type {y.dtype}; {samples} integer labels are needed")
+    return y

@@ -1,0 +1,117 @@
+"""Two runs of one program, compared bit by bit: the first difference and where it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.base import DeviceResult
+from bfpga.network.program import BlockTensor, HostNode, Program
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters` or `cycles`.
+
+    index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs.
+    """
+
+    kind: str
+    layer: str
+    tensor: str
+    index: tuple[int, ...]
+    expected: Any
+    got: Any
+
+    def __str__(self) -> str:
+        place = f"layer {self.layer}, tensor {self.tensor}, " if self.layer else ""
+        at = f" at {self.index}" if self.index else ""
+        return f"{place}{self.kind}{at}: expected {self.expected}, got {self.got}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Result of comparing a device with a reference. ``mismatch`` is None if every bit agrees."""
+
+    device: str
+    reference: str
+    samples: int
+    tensors: int
+    expected: DeviceResult
+    got: DeviceResult
+    mismatch: Mismatch | None
+
+    @property
+    def bit_exact(self) -> bool:
+        return self.mismatch is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for reports."""
+        return {
+            "device": self.device,
+            "reference": self.reference,
+            "samples": self.samples,
+            "tensors_compared": self.tensors,
+            "bit_exact": self.bit_exact,
+            "mismatch": None if self.mismatch is None else {**asdict(self.mismatch), "text": str(self.mismatch)},
+            "cycles": {"expected": self.expected.cycles, "got": self.got.cycles},
+            "counters": {"expected": asdict(self.expected.counters), "got": asdict(self.got.counters)},
+        }
+
+
+def shared_tensors(expected: DeviceResult, got: DeviceResult) -> list[str]:
+    """Tensors that both runs traced."""
+    return [name for name in expected.tensors if name in got.tensors]
+
+
+def first_mismatch(program: Program, expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
+    """The first difference in the order of the program: tensors, then outputs, counters, cycles of layers."""
+    last = {node.output: node.name for node in program.nodes if not isinstance(node, HostNode)}
+    for name in shared_tensors(expected, got):
+        found = _tensors(last.get(name, ""), name, expected.tensors[name], got.tensors[name])
+        if found is not None:
+            return found
+    for name in expected.outputs:
+        index = _first_difference(expected.outputs[name], got.outputs[name])
+        if index is not None:
+            values = (_item(expected.outputs[name], index), _item(got.outputs[name], index))
+            return Mismatch("output", last.get(name, ""), name, index, *values)
+    return _counters(expected, got)
+
+
+def _tensors(layer: str, name: str, expected: BlockTensor, got: BlockTensor) -> Mismatch | None:
+    for kind, first, second in (
+        ("exponent", expected.exponent, got.exponent),
+        ("mantissa", expected.mantissa, got.mantissa),
+    ):
+        index = _first_difference(first, second)
+        if index is not None:
+            return Mismatch(kind, layer, name, index, _item(first, index), _item(second, index))
+    return None
+
+
+def _counters(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
+    if expected.counters != got.counters:
+        return Mismatch("counters", "", "", (), asdict(expected.counters), asdict(got.counters))
+    cycles = {layer.name: layer.cycles for layer in got.layers}
+    for layer in expected.layers:
+        if cycles.get(layer.name, 0) != layer.cycles:
+            return Mismatch("cycles", layer.name, "", (), layer.cycles, cycles.get(layer.name, 0))
+    return None
+
+
+def _first_difference(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    if first.shape != second.shape:
+        return ()
+    nan = (first != first) & (second != second)
+    different = (first != second) & ~nan
+    if not different.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(different)), different.shape))
+
+
+def _item(values: npt.NDArray[Any], index: tuple[int, ...]) -> Any:
+    return values[index].item() if index else f"shape {values.shape}"

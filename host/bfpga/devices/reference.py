@@ -1,0 +1,60 @@
+"""The float32 network, run by ONNX Runtime with the values between its operators: what emulation is judged against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.host import onnx_runtime_installed, onnx_session
+from bfpga.errors import ModelError, ToolError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+class FloatNetwork:
+    """An ONNX file in float32; ``values`` names what is fetched besides the outputs, as far as the file has it."""
+
+    def __init__(self, path: str | Path, values: Iterable[str] = ()) -> None:
+        if not onnx_runtime_installed():
+            raise ToolError("a float reference needs ONNX Runtime: pip install onnx onnxruntime")
+        import onnx
+
+        try:
+            model = onnx.load(str(path))
+            outputs = [value.name for value in model.graph.output]
+            produced = {name for node in model.graph.node for name in node.output}
+            extra = [name for name in dict.fromkeys(values) if name in produced and name not in outputs]
+            model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in extra)
+            self.session = onnx_session(model.SerializeToString())
+        except Exception as error:
+            raise ModelError(f"{path}: ONNX Runtime cannot run this network: {error}") from error
+        self.outputs = outputs
+        self.fetched = [*outputs, *extra]
+
+    def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, FloatArray]:
+        """Outputs and fetched values of a batch, by name."""
+        results = self.session.run(self.fetched, {name: np.asarray(x, np.float32) for name, x in inputs.items()})
+        return {name: np.asarray(result) for name, result in zip(self.fetched, results, strict=True)}
+
+
+def sqnr_db(reference: FloatArray, value: FloatArray) -> float:
+    """Ratio of signal to quantization noise in decibels; infinite for equal values."""
+    wanted = reference.astype(np.float64)
+    noise = float(np.square(wanted - value).sum())
+    signal = float(np.square(wanted).sum())
+    if noise == 0:
+        return float("inf")
+    return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
+
+
+def cosines(first: FloatArray, second: FloatArray) -> npt.NDArray[np.float64]:
+    """Cosine between two batches, sample by sample; 1 where both are zero."""
+    a, b = (x.reshape(len(x), -1).astype(np.float64) for x in (first, second))
+    product = (a * b).sum(axis=1)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    equal = np.abs(a - b).sum(axis=1) == 0
+    return np.asarray(np.where(norms > 0, product / np.where(norms > 0, norms, 1), equal), np.float64)

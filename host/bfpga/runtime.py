@@ -1,0 +1,254 @@
+"""Load, run, compare, evaluate: what a user does with a compiled network (architecture 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.data import fit_shape
+from bfpga.devices.base import Device, DeviceResult, LayerResult
+from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
+from bfpga.errors import DataError, DeviceError
+from bfpga.network.layout import decode_tensor
+from bfpga.network.program import BlockTensor, Program
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.loader import Accelerator
+    from bfpga.network.options import CompileOptions
+
+Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
+Progress = Callable[[int, int], None]
+
+#: Names of devices, as `open_device` takes them.
+DEVICES = ("emulator", "csim", "csim:native", "csim:ap_int")
+#: Samples computed at once unless the caller says otherwise.
+BATCH = 256
+
+
+def compile(
+    model: str | Path,
+    accelerator: str | Path | Accelerator,
+    calibration: Inputs | None = None,
+    options: CompileOptions | None = None,
+) -> Program:
+    """Compile an ONNX file for an accelerator (its name, its YAML file, or loaded)."""
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.network.compiler import compile_network
+
+    if isinstance(accelerator, (str, Path)):
+        accelerator = load_accelerator(accelerator)
+    return compile_network(
+        model,
+        accelerator.name,
+        accelerator.digest,
+        accelerator.systolic,
+        accelerator.clock_mhz,
+        calibration,
+        options,
+    )
+
+
+def open_device(name: str, program: Program) -> Device:
+    """Open a device for one program: `emulator`, `csim` (native integers) or `csim:ap_int`.
+
+    DeviceError for an unknown name; ToolError if a compiler that the C simulation needs is missing.
+    """
+    if name == "emulator":
+        return Emulator(program)
+    if name in ("csim", "csim:native", "csim:ap_int"):
+        from bfpga.devices.csim import CSimulation
+        from bfpga.devices.kernel_walk import KernelDevice
+
+        integers = "ap_int" if name.endswith("ap_int") else "native"
+        kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
+        return KernelDevice(program, kernel, name)
+    raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
+
+
+def input_arrays(program: Program, x: Inputs) -> dict[str, npt.NDArray[Any]]:
+    """Inputs by name. One array serves a program of one input and may need reshaping, (N, 1, 28, 28) to (N, 784)."""
+    if isinstance(x, Mapping):
+        return dict(x)
+    if len(program.inputs) != 1:
+        raise DataError(f"program {program.name} has the inputs {', '.join(program.inputs)}; give them by name")
+    name, shape = next(iter(program.inputs.items()))
+    value = np.asarray(x)
+    return {name: fit_shape(value, shape, f"input {name!r}") if value.ndim > 1 else value}
+
+
+def run(
+    program: Program,
+    x: Inputs,
+    device: str | Device = "emulator",
+    *,
+    batch: int = BATCH,
+    trace: bool = False,
+    statistics: bool = True,
+    progress: Progress | None = None,
+) -> DeviceResult:
+    """Run samples through a program, ``batch`` at a time; see ``Device.run``. progress(done, all) after each batch.
+
+    A device that is given by name is opened for this call alone.
+    """
+    inputs = input_arrays(program, x)
+    samples = min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
+    opened = open_device(device, program) if isinstance(device, str) else device
+    try:
+        parts = []
+        for start in range(0, max(samples, 1), batch):
+            part = {name: value[start : start + batch] for name, value in inputs.items()} if samples else inputs
+            parts.append(opened.run(part, trace=trace, statistics=statistics))
+            if progress is not None:
+                progress(min(start + batch, samples), samples)
+    finally:
+        if isinstance(device, str):
+            opened.close()
+    return joined(parts)
+
+
+def joined(parts: list[DeviceResult]) -> DeviceResult:
+    """Results of consecutive batches as one."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    result = DeviceResult(
+        {name: np.concatenate([part.outputs[name] for part in parts]) for name in first.outputs},
+        sum(part.samples for part in parts),
+        sum(part.cycles for part in parts),
+        tensors={
+            name: BlockTensor(
+                np.concatenate([part.tensors[name].mantissa for part in parts]),
+                np.concatenate([part.tensors[name].exponent for part in parts]),
+            )
+            for name in first.tensors
+        },
+    )
+    for part in parts:
+        result.counters.include(part.counters)
+        for key, seconds in part.seconds.items():
+            result.seconds[key] = result.seconds.get(key, 0.0) + seconds
+    result.layers = [_joined_layer([part.layers[index] for part in parts]) for index in range(len(first.layers))]
+    return result
+
+
+def _joined_layer(parts: list[LayerResult]) -> LayerResult:
+    first = parts[0]
+    result = LayerResult(first.name, first.engine)
+    for part in parts:
+        result.macs += part.macs
+        result.cycles += part.cycles
+        if part.counters is not None:
+            if result.counters is None:
+                result.counters = type(part.counters)()
+            result.counters.include(part.counters)
+    return result
+
+
+def compare(
+    program: Program,
+    x: Inputs,
+    device: str | Device,
+    reference: str | Device = "emulator",
+    *,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run samples on a device and on a reference and compare every tensor, output, counter and cycle count.
+
+    Tensors that stay on the chip are stored for the comparison; that does not count as cycles.
+    """
+    expected = run(program, x, reference, batch=batch, trace=True)
+    got = run(program, x, device, batch=batch, trace=True, progress=progress)
+    return Comparison(
+        device=_name(device),
+        reference=_name(reference),
+        samples=expected.samples,
+        tensors=len(shared_tensors(expected, got)),
+        expected=expected,
+        got=got,
+        mismatch=first_mismatch(program, expected, got),
+    )
+
+
+def _name(device: str | Device) -> str:
+    return device if isinstance(device, str) else device.name
+
+
+@dataclass
+class Evaluation:
+    """A network in block floating point against float32.
+
+    accuracy, float_accuracy: share of samples whose largest output has the label's index, None without labels.
+    agreement: share whose largest output is the float network's. cosine: mean cosine between outputs.
+    sqnr_db: by tensor name, in the order of the layers, for tensors that the ONNX file names too.
+    """
+
+    samples: int
+    accuracy: float | None
+    float_accuracy: float | None
+    agreement: float
+    cosine: float
+    sqnr_db: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+def evaluate(
+    program: Program,
+    model: str | Path,
+    x: Inputs,
+    y: npt.NDArray[Any] | None = None,
+    *,
+    batch: int = BATCH,
+    traced: int = 64,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
+
+    traced: number of samples, from the first, whose tensors are compared layer by layer.
+    """
+    inputs = input_arrays(program, x)
+    emulator = Emulator(program)
+    result = run(program, inputs, emulator, batch=batch, statistics=False, progress=progress)
+    network = FloatNetwork(model)
+    starts = range(0, result.samples, batch)
+    parts = [network.run({name: value[start : start + batch] for name, value in inputs.items()}) for start in starts]
+    floats = {name: np.concatenate([part[name] for part in parts]) for name in network.outputs}
+    name = next(iter(program.outputs))
+    found, wanted = (_flat(values[name]) for values in (result.outputs, floats))
+    return Evaluation(
+        samples=result.samples,
+        accuracy=None if y is None else _share(found.argmax(axis=1) == y),
+        float_accuracy=None if y is None else _share(wanted.argmax(axis=1) == y),
+        agreement=_share(found.argmax(axis=1) == wanted.argmax(axis=1)),
+        cosine=float(cosines(wanted, found).mean()),
+        sqnr_db=layer_sqnr(program, model, {key: value[:traced] for key, value in inputs.items()}),
+        outputs=result.outputs,
+        float_outputs=floats,
+    )
+
+
+def layer_sqnr(program: Program, model: str | Path, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+    """Signal to quantization noise of every tensor of the array that the float network has under the same name."""
+    traced = Emulator(program).run(inputs, trace=True).tensors
+    floats = FloatNetwork(model, traced).run(inputs)
+    return {
+        name: sqnr_db(floats[name], decode_tensor(tensor, program.tensors[name]))
+        for name, tensor in traced.items()
+        if name in floats and floats[name].size == tensor.mantissa.size and len(tensor.mantissa) == len(floats[name])
+    }
+
+
+def _flat(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return x.reshape(len(x), -1)
+
+
+def _share(hits: npt.NDArray[np.bool_]) -> float:
+    return float(np.mean(hits))
