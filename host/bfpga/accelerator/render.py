@@ -150,13 +150,17 @@ _FILES = {
     "include/bfpga/descriptor.hpp": "systolic/descriptor.hpp.j2",
     "include/bfpga/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
+    "src/top.hpp": "systolic/top.hpp.j2",
     "src/top.cpp": "systolic/top.cpp.j2",
     "src/bridge.cpp": "systolic/bridge.cpp.j2",
+    "tb/testbench.cpp": "systolic/testbench.cpp.j2",
+    "Makefile": "systolic/Makefile.j2",
+    "README.md": "systolic/README.md.j2",
 }
 
 
 def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
-    """The rendered sources of an accelerator: path in the project -> text. ``digest``: hexadecimal, 8 digits or more."""
+    """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
     context = _context(name, digest, config)
     return {path: _environment().get_template(template).render(context) for path, template in _FILES.items()}
 
@@ -188,9 +192,6 @@ def _fill_project(
 ) -> None:
     shutil.copytree(library_directory(), directory / "include", ignore=shutil.ignore_patterns(".*"))
     files: dict[str, bytes] = {path: text.encode() for path, text in render_kernel(name, digest, config).items()}
-    context = _context(name, digest, config)
-    for path in ("Makefile", "README.md"):
-        files[path] = _environment().get_template(f"systolic/{path}.j2").render(context).encode()
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     for path, content in files.items():

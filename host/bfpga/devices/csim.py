@@ -85,7 +85,8 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     """
     from bfpga.accelerator.render import library_directory, render_kernel
 
-    sources = {path: text for path, text in render_kernel(name, digest, config).items() if not path.startswith("tb/")}
+    rendered = render_kernel(name, digest, config)
+    sources = {path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))}
     headers = library_directory()
     arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *flags]
     if integers == "ap_int":
