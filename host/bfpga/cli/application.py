@@ -210,9 +210,67 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    samples = work.load_calibration(calibration) if calibration else None
-    program = work.compile_program(described, model, samples, policy)
+    program = work.compile_for_file(described, model, calibration, policy)
     save_program(program, target)
     output.say(listing(program).rstrip())
     output.say(f"program in {target}")
     output.write_json(json, reports.program_content(described, program))
+
+
+@app.command()
+def run(
+    model: Model,
+    accelerator: AcceleratorOption,
+    data: Data,
+    device: DeviceName = "emulator",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Run the emulator too; stop at the first layer that differs.")
+    ] = False,
+    calibration: Calibration = None,
+    policy: PolicyName = "auto",
+    samples: Samples = None,
+    batch: Batch = 64,
+    json: Json = None,
+) -> None:
+    """Compile a network, run it on samples, and print accuracy, cycles, latency and a line for every layer.
+
+    \b
+    Examples:
+      bfpga run examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/data/mnist.npz
+      bfpga run net.onnx -a my.yaml -d samples.npz --device csim --compare --samples 20 --json result.json
+    """
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    job = work.prepare(model, accelerator, data, calibration, policy, samples)
+    content = reports.run_report(job, work.run(job, device, batch), device)
+    if compare:
+        content["bit_exact"] = reports.comparison(work.compare(job, device))
+    output.write_json(json, content)
+    if compare and not content["bit_exact"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    accelerator: AcceleratorOption,
+    data: Data,
+    device: DeviceName = "emulator",
+    calibration: Calibration = None,
+    policy: PolicyName = "auto",
+    samples: Samples = None,
+    batch: Batch = 64,
+    json: Json = None,
+) -> None:
+    """Compare a network on an accelerator with float: accuracy, and the signal to noise ratio of every layer.
+
+    \b
+    Example:
+      bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/data/mnist.npz
+    """
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    job = work.prepare(model, accelerator, data, calibration, policy, samples)
+    output.write_json(json, reports.evaluation(job, work.evaluate(job, device, batch), device))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
@@ -11,6 +12,9 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from bfpga.devices.toolchain import find_ap_types
+from bfpga.errors import ToolError
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,17 @@ def onnx_reader() -> Check:
     return package("ONNX", "onnx", "reading networks", True)
 
 
-def compiler(name: str, program: str, remedy: str) -> Check:
-    """A C++ compiler on the PATH and its version."""
-    return Check(name, bool(shutil.which(program)), version(program), "the C simulation of kernels", remedy)
-
-
-def gcc() -> Check:
-    return compiler("g++", "g++", "install g++ 9 or newer (Debian, Ubuntu: apt install g++)")
+def compiler() -> Check:
+    """The compiler that the C simulation will use."""
+    program = os.environ.get("CXX") or "g++"
+    remedy = "install g++ 9 or newer (Debian, Ubuntu: apt install g++) or set CXX"
+    return Check(program, bool(shutil.which(program)), version(program), "the C simulation of kernels", remedy)
 
 
 def clang() -> Check:
-    found = shutil.which("clang++")
     remedy = "optional; install clang (Debian, Ubuntu: apt install clang)"
-    return Check("clang", bool(found), version("clang++"), "a second compiler's opinion on the headers", remedy)
+    found = bool(shutil.which("clang++"))
+    return Check("clang++", found, version("clang++"), "a second compiler's opinion on the headers", remedy)
 
 
 def libclang() -> Check:
@@ -82,13 +84,14 @@ def libclang() -> Check:
 
 
 def ap_int_headers() -> Check:
-    wheel = importlib.util.find_spec("hls4ml")
-    folder = Path(wheel.origin).parent / "templates/vivado/ap_types" if wheel and wheel.origin else None
-    found = folder is not None and (folder / "ap_int.h").exists()
+    try:
+        found, detail = True, str(find_ap_types())
+    except ToolError:
+        found, detail = False, "not found"
     return Check(
         "ap_int headers",
         found,
-        str(folder) if found else "not found",
+        detail,
         "C simulation with the vendor's integer types (`--device csim:ap_int`); native integers need nothing",
         "pip install --no-deps hls4ml",
     )
@@ -157,7 +160,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     numpy_blas,
     onnx_reader,
     onnx_runtime,
-    gcc,
+    compiler,
     clang,
     ap_int_headers,
     libclang,

@@ -9,13 +9,14 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 #: Columns of a table when the output is no terminal (a file or a pipe has no width).
@@ -105,6 +106,18 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar that the yielded function moves (done, all); without a terminal None is yielded and nothing shown."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text)
+        yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
 
 @contextmanager

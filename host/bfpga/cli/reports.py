@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +10,8 @@ from bfpga.accelerator.estimate import ProgramEstimate, estimate_program
 from bfpga.accelerator.loader import Accelerator
 from bfpga.accelerator.roofline import estimate_parts, estimate_roofline
 from bfpga.cli.output import percent, say, table
+from bfpga.cli.work import Job, accuracy
+from bfpga.devices.base import DeviceResult
 from bfpga.network.cycles import CycleCount, program_cycles
 from bfpga.network.listing import host_share
 from bfpga.network.program import HostNode, Program
@@ -130,3 +133,56 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         ],
         "notes": program.notes,
     }
+
+
+def run_report(job: Job, result: DeviceResult, device: str) -> dict[str, Any]:
+    """Print what a run gave: a line for every layer, cycles and time of one sample, accuracy where labels are known."""
+    rows = layer_rows(job, result)
+    print_layers(job, result, device, rows)
+    cycles = program_cycles(job.program).dma_inclusive
+    latency = estimate_program(job.accelerator, job.program).seconds
+    found = accuracy(result.outputs, job.samples.y)
+    say(f"one sample: {cycles:,} cycles, {1e3 * latency:.3f} ms at {job.accelerator.clock_mhz:g} MHz, estimated")
+    if found is not None:
+        say(f"accuracy: {100 * found:.2f} % of {result.samples} samples")
+    return {
+        "model": job.program.name,
+        "accelerator": job.accelerator.name,
+        "device": device,
+        "samples": result.samples,
+        "accuracy": found,
+        "cycles_total": cycles,
+        "cycles_run": result.cycles,
+        "latency_s": latency,
+        "layers": rows,
+    }
+
+
+def layer_rows(job: Job, result: DeviceResult, sqnr: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
+    """Layers of a run: MACs and cycles of one sample, signal to noise ratio where it was measured."""
+    rows = []
+    for layer in result.layers:
+        row: dict[str, Any] = {
+            "name": layer.name,
+            "engine": layer.engine,
+            "macs": layer.macs // max(result.samples, 1),
+            "cycles": round(layer.cycles / max(result.samples, 1)),
+        }
+        if sqnr is not None and layer.name in sqnr:
+            row["sqnr_db"] = sqnr[layer.name]
+        rows.append(row)
+    return rows
+
+
+def print_layers(job: Job, result: DeviceResult, device: str, rows: list[dict[str, Any]]) -> None:
+    """The table of ``layer_rows``."""
+    peak = job.accelerator.systolic.macs_per_clock
+    measured = any("sqnr_db" in row for row in rows)
+    headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["SQNR"] * measured
+    cells = [
+        [row["name"], row["engine"], row["macs"], row["cycles"], percent(row["macs"], row["cycles"] * peak)]
+        + [f"{row['sqnr_db']:.1f} dB" if "sqnr_db" in row else ""] * measured
+        for row in rows
+    ]
+    title = f"{job.program.name} on {job.accelerator.name}, {device}, {result.samples} samples; numbers of one sample"
+    table(title, headers, cells)

@@ -2,24 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
+from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.cli.output import note, waiting
+from bfpga.cli.output import note, progress, waiting
+from bfpga.data import Samples, load_samples
+from bfpga.devices.base import Device, DeviceResult
+from bfpga.errors import ModelError
 from bfpga.network.compiler import Calibration, compile_network
 from bfpga.network.importer import import_model
 from bfpga.network.options import CompileOptions, PolicyName
 from bfpga.network.program import Program
 
+#: Samples of the data that calibrate when no others are given.
+CALIBRATION_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Job:
+    """A network compiled for an accelerator, with the samples it shall run on."""
+
+    model: Path
+    accelerator: Accelerator
+    program: Program
+    samples: Samples
+
+
+def prepare(model: Path, accelerator: str, data: Path, calibration: Path | None, policy: str, count: int | None) -> Job:
+    """Load everything a run needs and compile; what is wrong is found before any work is spent."""
+    described = load_accelerator(accelerator)
+    options = compile_options(policy)
+    shape = input_shape(model)
+    samples = load_samples(data, shape, count)
+    if calibration is not None:
+        sources = load_samples(calibration, shape).x
+    else:
+        sources = samples.x[:CALIBRATION_SAMPLES]
+        note(f"calibrated with the first {len(sources)} samples of {data}; --calibration gives others")
+    return Job(model, described, compile_program(described, model, sources, options), samples)
+
+
+def input_shape(model: Path) -> tuple[int, ...]:
+    """Shape of the network's only input without the batch axis; ModelError for a network with several inputs."""
+    graph = import_model(model)
+    if len(graph.inputs) != 1:
+        raise ModelError(
+            f"{model}: has the inputs {', '.join(graph.inputs)}; the commands feed networks with one input"
+        )
+    return graph.shapes[graph.inputs[0]]
+
+
+def compile_options(policy: str) -> CompileOptions:
+    """Options of the compiler; ConfigurationError lists the policies when there is no such."""
+    return CompileOptions(policy=cast(PolicyName, policy))
+
 
 def compile_program(
-    accelerator: Accelerator, model: Path, calibration: Calibration | None, policy: str = "auto"
+    accelerator: Accelerator, model: Path, calibration: Calibration | None, options: CompileOptions
 ) -> Program:
     """Compile ``model`` for ``accelerator``; errors are those of the compiler."""
-    options = CompileOptions(policy=cast(PolicyName, policy))
     with waiting(f"compiling {model.name}"):
         return compile_network(
             model,
@@ -32,9 +81,42 @@ def compile_program(
         )
 
 
+def compile_for_file(accelerator: Accelerator, model: Path, calibration: Path | None, policy: str) -> Program:
+    """Compile for a program file; without samples every layer measures its own range."""
+    options = compile_options(policy)
+    sources = load_samples(calibration, input_shape(model)).x if calibration else None
+    return compile_program(accelerator, model, sources, options)
+
+
 def compile_for_estimate(accelerator: Accelerator, model: Path) -> Program:
     """Compile with noise as calibration: exponents are arbitrary, but the schedule is that of a calibrated network."""
     graph = import_model(model)
     random = np.random.default_rng(0)
     noise = {name: random.normal(size=(2, *graph.shapes[name])).astype(np.float32) for name in graph.inputs}
-    return compile_program(accelerator, model, noise)
+    return compile_program(accelerator, model, noise, CompileOptions(bias_correction=False))
+
+
+@contextmanager
+def opened(name: str, program: Program) -> Iterator[Device]:
+    """A device that is closed at the end; opening one may compile a kernel."""
+    with waiting(f"opening {name}"):
+        device = runtime.open_device(name, program)
+    try:
+        yield device
+    finally:
+        device.close()
+
+
+def run(job: Job, device_name: str, batch: int) -> DeviceResult:
+    """All samples on a device."""
+    with opened(device_name, job.program) as device, progress(f"running on {device_name}") as show:
+        return runtime.run(job.program, job.samples.x, device, batch=batch, progress=show)
+
+
+def accuracy(outputs: Mapping[str, npt.NDArray[Any]], labels: npt.NDArray[Any] | None) -> float | None:
+    """Share of samples whose largest output is the label's; None without labels or class scores."""
+    scores = next(iter(outputs.values()))
+    scores = scores.reshape(len(scores), -1)
+    if labels is None or scores.shape[1] < 2 or labels.min() < 0 or labels.max() >= scores.shape[1]:
+        return None
+    return float(np.mean(scores.argmax(1) == labels))
