@@ -1,0 +1,137 @@
+// Integers of any width and words of bits, from AMD's headers or from native integers.
+//
+// `int_t<N>` and `uint_t<N>` are `ap_int<N>` and `ap_uint<N>`, or with BFPGA_NATIVE_INTEGERS the smallest native type
+// that holds N bits. Both builds give the same bits because no code relies on the wrap-around of a width: every value
+// fits the type it is stored in, and bits are dropped with `low_bits` only.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+#ifndef BFPGA_NATIVE_INTEGERS
+#include <ap_int.h>
+#endif
+
+namespace bfpga {
+
+#ifndef BFPGA_NATIVE_INTEGERS
+
+constexpr bool native_integers = false;
+
+template <int N>
+using int_t = ap_int<N>;
+template <int N>
+using uint_t = ap_uint<N>;
+// A beat of a stream or a word of memory: N bits without a sign.
+template <int N>
+using bits_t = ap_uint<N>;
+
+// What a factor of `Own` bits is cast to for a product of `Product` bits: products of `ap_int` are exact, and a factor
+// that is widened first takes more multipliers.
+template <int Product, int Own>
+using factor_t = ap_int<Own>;
+
+// The lowest W bits of a number, as a signed number.
+template <int W, class T>
+inline ap_int<W> low_bits(const T& number) {
+#pragma HLS INLINE
+    return ap_int<W>(number);
+}
+
+// The lowest W bits of number * 2**amount, as a signed number. `amount`: unsigned.
+template <int W, class T, class Amount>
+inline ap_int<W> shifted_left(const T& number, const Amount& amount) {
+#pragma HLS INLINE
+    const ap_int<W> wide = number;
+    return ap_int<W>(wide << amount);
+}
+
+// The W bits from bit `low` on as a signed number.
+template <int W, int N>
+inline int64_t get_signed(const ap_uint<N>& word, int low) {
+#pragma HLS INLINE
+    const ap_uint<W> field = word.range(low + W - 1, low);
+    const ap_int<W> number = field;
+    return number.to_int64();
+}
+
+// Sets the W bits from bit `low` on to the lowest W bits of `number`.
+template <int W, int N>
+inline void set_signed(ap_uint<N>& word, int low, int64_t number) {
+#pragma HLS INLINE
+    const ap_uint<W> field = number;
+    word.range(low + W - 1, low) = field;
+}
+
+#else
+
+constexpr bool native_integers = true;
+
+__extension__ typedef __int128 native_int128;
+__extension__ typedef unsigned __int128 native_uint128;
+
+// The smallest of the native types that holds N bits.
+template <int N, class T8, class T16, class T32, class T64, class T128>
+struct smallest_holder {
+    static_assert(N >= 1 && N <= 128, "a native build has integers of 1 to 128 bits");
+    using above_32 = typename std::conditional<N <= 64, T64, T128>::type;
+    using above_16 = typename std::conditional<N <= 32, T32, above_32>::type;
+    using above_8 = typename std::conditional<N <= 16, T16, above_16>::type;
+    using type = typename std::conditional<N <= 8, T8, above_8>::type;
+};
+
+template <int N>
+using int_t = typename smallest_holder<N, int8_t, int16_t, int32_t, int64_t, native_int128>::type;
+template <int N>
+using uint_t = typename smallest_holder<N, uint8_t, uint16_t, uint32_t, uint64_t, native_uint128>::type;
+
+// What a factor of `Own` bits is cast to for a product of `Product` bits.
+template <int Product, int Own>
+using factor_t = int_t<Product>;
+
+// The lowest W bits of a number, as a signed number.
+template <int W, class T>
+inline int_t<W> low_bits(T number) {
+    static_assert(W <= 64, "signed fields have up to 64 bits");
+    return static_cast<int_t<W>>(static_cast<int64_t>(static_cast<uint64_t>(number) << (64 - W)) >> (64 - W));
+}
+
+// The lowest W bits of number * 2**amount, as a signed number.
+template <int W, class T, class Amount>
+inline int_t<W> shifted_left(T number, Amount amount) {
+    return low_bits<W>(static_cast<uint64_t>(number) << amount);
+}
+
+// N bits, lowest first, in 64-bit parts.
+template <int N>
+struct bits_t {
+    static constexpr int parts = (N + 63) / 64;
+    uint64_t part[parts];
+
+    bits_t() : part() {}
+    bits_t(uint64_t low) : part() { part[0] = low; }
+};
+
+// The W bits from bit `low` on as a signed number; a field does not cross a 64-bit part.
+template <int W, int N>
+inline int64_t get_signed(const bits_t<N>& word, int low) {
+    return low_bits<W>(word.part[low >> 6] >> (low & 63));
+}
+
+// Sets the W bits from bit `low` on to the lowest W bits of `number`.
+template <int W, int N>
+inline void set_signed(bits_t<N>& word, int low, int64_t number) {
+    constexpr uint64_t mask = ~static_cast<uint64_t>(0) >> (64 - W);
+    uint64_t& part = word.part[low >> 6];
+    part = (part & ~(mask << (low & 63))) | ((static_cast<uint64_t>(number) & mask) << (low & 63));
+}
+
+#endif
+
+// |value| of a signed number of N bits.
+template <int N>
+inline uint_t<N> magnitude(int_t<N> value) {
+#pragma HLS INLINE
+    const uint_t<N> bits = static_cast<uint_t<N>>(value);
+    return value < 0 ? static_cast<uint_t<N>>(0 - bits) : bits;
+}
+
+}  // namespace bfpga
