@@ -64,7 +64,7 @@ def open_device(name: str, program: Program) -> Device:
         return Emulator(program)
     if name in ("csim", "csim:native", "csim:ap_int"):
         from bfpga.devices.csim import CSimulation
-        from bfpga.devices.kernel_walk import KernelDevice
+        from bfpga.devices.kernel_device import KernelDevice
 
         integers = "ap_int" if name.endswith("ap_int") else "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
@@ -131,7 +131,6 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
         },
     )
     for part in parts:
-        result.counters.include(part.counters)
         for key, seconds in part.seconds.items():
             result.seconds[key] = result.seconds.get(key, 0.0) + seconds
     result.layers = [_joined_layer([part.layers[index] for part in parts]) for index in range(len(first.layers))]

@@ -31,18 +31,25 @@ class DeviceResult:
     """What a run gives.
 
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
-    request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. counters: of all
-    layers together (zero where the device took a way that does not count). seconds: wall clock of this machine by part
-    of the work.
+    request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
+    clock of this machine by part of the work.
     """
 
     outputs: dict[str, HostArray]
     samples: int
     cycles: int = 0
     layers: list[LayerResult] = field(default_factory=list)
-    counters: LayerCounters = field(default_factory=LayerCounters)
     tensors: dict[str, BlockTensor] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def counters(self) -> LayerCounters:
+        """Counts and status bits of all layers that were counted."""
+        total = LayerCounters()
+        for layer in self.layers:
+            if layer.counters is not None:
+                total.include(layer.counters)
+        return total
 
 
 class Device(Protocol):

@@ -79,7 +79,7 @@ def first_mismatch(program: Program, expected: DeviceResult, got: DeviceResult) 
         if index is not None:
             values = (_item(expected.outputs[name], index), _item(got.outputs[name], index))
             return Mismatch("output", last.get(name, ""), name, index, *values)
-    return _counters(expected, got)
+    return _layers(expected, got)
 
 
 def _tensors(layer: str, name: str, expected: BlockTensor, got: BlockTensor) -> Mismatch | None:
@@ -93,13 +93,15 @@ def _tensors(layer: str, name: str, expected: BlockTensor, got: BlockTensor) -> 
     return None
 
 
-def _counters(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
-    if expected.counters != got.counters:
-        return Mismatch("counters", "", "", (), asdict(expected.counters), asdict(got.counters))
-    cycles = {layer.name: layer.cycles for layer in got.layers}
+def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
+    """Counters of layers that both runs counted, and clocks."""
+    others = {layer.name: layer for layer in got.layers}
     for layer in expected.layers:
-        if cycles.get(layer.name, 0) != layer.cycles:
-            return Mismatch("cycles", layer.name, "", (), layer.cycles, cycles.get(layer.name, 0))
+        other = others[layer.name]
+        if layer.counters is not None and other.counters is not None and layer.counters != other.counters:
+            return Mismatch("counters", layer.name, "", (), asdict(layer.counters), asdict(other.counters))
+        if layer.cycles != other.cycles:
+            return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
     return None
 
 

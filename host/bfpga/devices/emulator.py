@@ -74,8 +74,6 @@ class Emulator:
                     counters = self._node(index, node, values, result.tensors if trace else None)
                 elif index in route.starts:
                     route.run(index, values)
-            if counters is not None:
-                result.counters.include(counters)
             result.layers.append(self._layer_result(node, counters, values.samples, measured))
             for name in node.inputs:
                 uses[name] -= 1

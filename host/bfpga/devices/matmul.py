@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.formats.block_float import decode, encode_samples
-from bfpga.network.matmul import product_node
-from bfpga.network.program import BlockTensor, KernelOperation, MatMulNode, MatMulStep, Program, Tile
-from bfpga.network.streams import pack_parameters, pack_weights
+from bfpga.network.program import BlockTensor, MatMulNode, MatMulStep, Program, Tile
 
 HostArray = npt.NDArray[Any]
 
@@ -55,27 +51,6 @@ def matrix_tiles(program: Program, index: int, node: MatMulNode) -> list[Tile]:
                 m0 = tiles[-1].m1 % node.columns if tiles else 0
                 tiles.append(Tile(y0, y1, m0, m0 + operation.descriptor.output_rows))
     return tiles
-
-
-def matrix_operations(
-    operations: Sequence[KernelOperation],
-    node: MatMulNode,
-    operands: MatMulOperands,
-    matrix: int,
-    config: SystolicConfig,
-) -> list[KernelOperation]:
-    """The operations of one matrix with the bytes of its second operand on the weight stream."""
-    weights = np.ascontiguousarray(operands.second.mantissa[matrix, 0].T)
-    layer = product_node(node, weights, int(operands.second.exponent[matrix]))
-    result, m0 = [], 0
-    for operation in operations:
-        if operation.descriptor.operation == Operation.WEIGHTS:
-            m1 = min(m0 + operation.descriptor.parameter_rows, node.columns)
-            data = pack_parameters(layer, config, m0, m1) + pack_weights(layer, config, m0, m1)
-            operation = replace(operation, weights=data)
-            m0 = m1 % node.columns
-        result.append(operation)
-    return result
 
 
 def decode_product(node: MatMulNode, product: BlockTensor, program: Program) -> HostArray:
