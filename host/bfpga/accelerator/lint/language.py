@@ -128,11 +128,16 @@ def _memory(source: SourceText, cursor: Any, problem: str) -> Finding:
 
 
 def _check_recursion(unit: Unit) -> Iterator[Finding]:
-    """Calls that lead back to the caller. A call with `<...>` may be another instance of a template and is left out."""
+    """Calls that lead back to the caller, each circle once.
+
+    A call with `<...>` may be another instance of a template and is left out.
+    """
+    circles: set[frozenset[Function]] = set()
     for function in unit.functions:
         for call in function.calls:
             path = _way_back(unit, call, function) if not function.compile_time else None
-            if path is not None:
+            if path is not None and frozenset(path) not in circles:
+                circles.add(frozenset(path))
                 way = " -> ".join(f"`{step.name}`" for step in (function, *path))
                 problem = f"`{function.name}` calls itself: {way}"
                 yield _at(function.source, call.cursor, "recursion", problem, "write a loop")
