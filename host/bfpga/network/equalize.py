@@ -29,6 +29,8 @@ LIMIT = 5
 #: A channel may be this much larger on other data than on the calibration samples.
 MARGIN = 1.25
 ROUNDS = 4
+#: Shifts that cost the readers' weights bits must at least halve the expected error: smaller gains are not certain.
+GAIN = 0.5
 
 
 @dataclass
@@ -143,7 +145,10 @@ def choose_shifts(ranges: ChannelRange, readers: list[Reader], form: BlockFormat
         shift, cost = _refine(limit, step, ranges, readers, form)
         if cost < best_cost * (1 - 1e-6):
             best, best_cost = shift, cost
-    return best
+    if all(reader.free for reader in readers):
+        return best
+    none = np.zeros_like(best)
+    return best if _cost(best, ranges, readers, form) < GAIN * _cost(none, ranges, readers, form) else none
 
 
 def _refine(
@@ -167,6 +172,14 @@ def _refine(
         costs.append(float((rounding / factor + weighing * factor).sum()))
     best = int(np.argmin(costs))
     return candidates[best], costs[best]
+
+
+def _cost(shift: IndexArray, ranges: ChannelRange, readers: list[Reader], form: BlockFormat) -> float:
+    """The readers' expected error when the step follows from the largest shifted channel."""
+    step = float((ranges.largest * np.exp2(shift.astype(np.float64))).max()) / form.mantissa_max
+    rounding, weighing = _errors(shift, step, ranges, readers, form)
+    factor = np.exp2(2.0 * shift)
+    return float((rounding / factor + weighing * factor).sum())
 
 
 def _errors(
