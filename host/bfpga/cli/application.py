@@ -223,9 +223,7 @@ def run(
     accelerator: AcceleratorOption,
     data: Data,
     device: DeviceName = "emulator",
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Run the emulator too; stop at the first layer that differs.")
-    ] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
     calibration: Calibration = None,
     policy: PolicyName = "auto",
     samples: Samples = None,
@@ -243,11 +241,12 @@ def run(
 
     output.check_target(json)
     job = work.prepare(model, accelerator, data, calibration, policy, samples)
-    content = reports.run_report(job, work.run(job, device, batch), device)
-    if compare:
-        content["bit_exact"] = reports.comparison(work.compare(job, device))
-    output.write_json(json, content)
-    if compare and not content["bit_exact"]:
+    if not compare:
+        output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
+        return
+    comparison = work.compare(job, device, batch)
+    output.write_json(json, reports.comparison_report(job, comparison, device))
+    if not comparison.bit_exact:
         raise typer.Exit(1)
 
 
@@ -256,7 +255,6 @@ def evaluate(
     model: Model,
     accelerator: AcceleratorOption,
     data: Data,
-    device: DeviceName = "emulator",
     calibration: Calibration = None,
     policy: PolicyName = "auto",
     samples: Samples = None,
@@ -273,4 +271,53 @@ def evaluate(
 
     output.check_target(json)
     job = work.prepare(model, accelerator, data, calibration, policy, samples)
-    output.write_json(json, reports.evaluation(job, work.evaluate(job, device, batch), device))
+    output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
+
+
+@app.command()
+def verify(
+    accelerator: AcceleratorArgument,
+    against: Annotated[str, typer.Option("--against", help="csim (native integers) or csim:ap_int.")] = "csim",
+    cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
+
+    \b
+    Examples:
+      bfpga verify tiny --cases 50
+      bfpga verify pynq_z2_dense --against csim:ap_int
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    described = load_accelerator(accelerator)
+    report = work.verify(described, against, cases, seed)
+    output.write_json(json, reports.verification_report(described, report))
+    if report.mismatch is not None:
+        raise typer.Exit(1)
+
+
+@app.command("lint-hls")
+def lint_hls(
+    sources: Annotated[
+        list[str], typer.Argument(help="C++ files, folders, or accelerators to render.", show_default=False)
+    ],
+    json: Json = None,
+) -> None:
+    """Check the C++ of kernels against the rules of HLS compilers: pragmas, loops, recursion, allocation, division.
+
+    \b
+    Examples:
+      bfpga lint-hls pynq_z2_dense
+      bfpga lint-hls build/pynq_z2_dense
+    """
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    findings = work.lint(sources)
+    output.write_json(json, reports.lint_report(findings))
+    if findings:
+        raise typer.Exit(1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bfpga.accelerator.estimate import ProgramEstimate, estimate_program
 from bfpga.accelerator.loader import Accelerator
@@ -12,9 +12,15 @@ from bfpga.accelerator.roofline import estimate_parts, estimate_roofline
 from bfpga.cli.output import percent, say, table
 from bfpga.cli.work import Job, accuracy
 from bfpga.devices.base import DeviceResult
+from bfpga.devices.comparison import Comparison
 from bfpga.network.cycles import CycleCount, program_cycles
 from bfpga.network.listing import host_share
 from bfpga.network.program import HostNode, Program
+from bfpga.runtime import Evaluation
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.lint import Finding
+    from bfpga.verify.check import VerifyReport
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -122,61 +128,87 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "cycles_total": cycles.dma_inclusive,
         "cycles_compute": cycles.compute_bound,
         "host_share": host_share(program),
-        "layers": [
-            {
-                "name": node.name,
-                "engine": "host" if isinstance(node, HostNode) else "systolic_array",
-                "macs": 0 if isinstance(node, HostNode) else node.macs,
-                "cycles": cycles.layers.get(node.name, CycleCount()).total,
-            }
-            for node in program.nodes
-        ],
+        "layers": layer_rows(program),
         "notes": program.notes,
     }
 
 
 def run_report(job: Job, result: DeviceResult, device: str) -> dict[str, Any]:
     """Print what a run gave: a line for every layer, cycles and time of one sample, accuracy where labels are known."""
-    rows = layer_rows(job, result)
-    print_layers(job, result, device, rows)
-    cycles = program_cycles(job.program).dma_inclusive
-    latency = estimate_program(job.accelerator, job.program).seconds
-    found = accuracy(result.outputs, job.samples.y)
-    say(f"one sample: {cycles:,} cycles, {1e3 * latency:.3f} ms at {job.accelerator.clock_mhz:g} MHz, estimated")
-    if found is not None:
-        say(f"accuracy: {100 * found:.2f} % of {result.samples} samples")
+    content = summary(job, device, result.samples)
+    content["layers"] = layer_rows(job.program)
+    content["cycles_run"] = result.cycles
+    content["accuracy"] = accuracy(job, result)
+    print_layers(job, content)
+    if content["accuracy"] is not None:
+        say(f"accuracy: {100 * content['accuracy']:.2f} %")
+    return content
+
+
+def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str, Any]:
+    """Print a run and whether the emulator agrees with it in every bit, or where they first differ."""
+    content = run_report(job, comparison.got, device)
+    content["bit_exact"] = comparison.bit_exact
+    content["comparison"] = comparison.to_dict()
+    if comparison.mismatch is None:
+        counted = f"{comparison.tensors} tensors of {comparison.samples} samples"
+        say(f"bit-exact: {device} and {comparison.reference} agree in {counted}, outputs, counters and cycles")
+    else:
+        say(f"NOT bit-exact: {device} differs from {comparison.reference}: {comparison.mismatch}")
+    return content
+
+
+def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
+    """Print how far a network on the accelerator is from float, layer by layer and in accuracy."""
+    content = summary(job, "emulator", evaluation.samples)
+    content["layers"] = layer_rows(job.program, evaluation.sqnr_db)
+    for key in ("accuracy", "float_accuracy", "agreement", "cosine"):
+        content[key] = getattr(evaluation, key)
+    print_layers(job, content)
+    if evaluation.accuracy is not None and evaluation.float_accuracy is not None:
+        points = 100 * (evaluation.accuracy - evaluation.float_accuracy)
+        share = f"{100 * evaluation.accuracy:.2f} %, float {100 * evaluation.float_accuracy:.2f} %"
+        say(f"accuracy: {share} ({points:+.2f} points)")
+    say(f"same largest output as float: {100 * evaluation.agreement:.2f} %; mean cosine {evaluation.cosine:.6f}")
+    return content
+
+
+def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
+    """What every report on a network holds; cycles and latency are those of one sample, weights resident."""
+    estimate = estimate_program(job.accelerator, job.program)
     return {
         "model": job.program.name,
         "accelerator": job.accelerator.name,
         "device": device,
-        "samples": result.samples,
-        "accuracy": found,
-        "cycles_total": cycles,
-        "cycles_run": result.cycles,
-        "latency_s": latency,
-        "layers": rows,
+        "samples": samples,
+        "accuracy": None,
+        "cycles_total": estimate.cycles.dma_inclusive,
+        "cycles_compute": estimate.cycles.compute_bound,
+        "latency_s": estimate.seconds,
+        "host_share": host_share(job.program),
     }
 
 
-def layer_rows(job: Job, result: DeviceResult, sqnr: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
-    """Layers of a run: MACs and cycles of one sample, signal to noise ratio where it was measured."""
+def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
+    """Layers of a program: MACs and cycles of one sample, signal to noise ratio where it was measured."""
+    cycles = program_cycles(program)
     rows = []
-    for layer in result.layers:
+    for node in program.nodes:
         row: dict[str, Any] = {
-            "name": layer.name,
-            "engine": layer.engine,
-            "macs": layer.macs // max(result.samples, 1),
-            "cycles": round(layer.cycles / max(result.samples, 1)),
+            "name": node.name,
+            "engine": "host" if isinstance(node, HostNode) else "systolic_array",
+            "macs": 0 if isinstance(node, HostNode) else node.macs,
+            "cycles": cycles.layers.get(node.name, CycleCount()).total,
         }
-        if sqnr is not None and layer.name in sqnr:
-            row["sqnr_db"] = sqnr[layer.name]
+        if sqnr and not isinstance(node, HostNode) and node.output in sqnr:
+            row["sqnr_db"] = sqnr[node.output]
         rows.append(row)
     return rows
 
 
-def print_layers(job: Job, result: DeviceResult, device: str, rows: list[dict[str, Any]]) -> None:
-    """The table of ``layer_rows``."""
-    peak = job.accelerator.systolic.macs_per_clock
+def print_layers(job: Job, content: dict[str, Any]) -> None:
+    """The table of ``layer_rows`` with the cycles and the time of one sample."""
+    rows, peak = content["layers"], job.accelerator.systolic.macs_per_clock
     measured = any("sqnr_db" in row for row in rows)
     headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["SQNR"] * measured
     cells = [
@@ -184,5 +216,40 @@ def print_layers(job: Job, result: DeviceResult, device: str, rows: list[dict[st
         + [f"{row['sqnr_db']:.1f} dB" if "sqnr_db" in row else ""] * measured
         for row in rows
     ]
-    title = f"{job.program.name} on {job.accelerator.name}, {device}, {result.samples} samples; numbers of one sample"
-    table(title, headers, cells)
+    samples = f"{content['samples']} samples"
+    table(f"{content['model']} on {content['accelerator']}, {content['device']}, {samples}", headers, cells)
+    clock = f"{job.accelerator.clock_mhz:g} MHz"
+    say(f"one sample: {content['cycles_total']:,} cycles = {1e3 * content['latency_s']:.3f} ms at {clock} (estimated)")
+    if content["host_share"]:
+        say(f"the host does {100 * content['host_share']:.2g} % of the operations")
+    for remark in job.program.notes:
+        say(f"note: {remark}")
+
+
+def verification_report(accelerator: Accelerator, report: VerifyReport) -> dict[str, Any]:
+    """Print what was verified, or the first difference and how to repeat it."""
+    work = f"{report.cases} random networks, {report.layers} layers, {report.values:,} values"
+    say(f"{accelerator.name}: {work} in {report.seconds:.1f} s")
+    if report.mismatch is None:
+        say(f"bit-exact: the emulator and {', '.join(report.targets)} agree in every value, counter and cycle count")
+    else:
+        say(f"NOT bit-exact on {report.target}, case {report.seed}: {report.mismatch}")
+    return {
+        "accelerator": accelerator.name,
+        "against": report.targets,
+        "cases": report.cases,
+        "layers": report.layers,
+        "values": report.values,
+        "seconds": report.seconds,
+        "bit_exact": report.mismatch is None,
+        "mismatch": None if report.mismatch is None else str(report.mismatch),
+        "seed": report.seed,
+    }
+
+
+def lint_report(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Print findings, one a line, and their number."""
+    from bfpga.accelerator.lint.finding import format_findings
+
+    say(format_findings(findings))
+    return {"findings": [asdict(finding) for finding in findings]}

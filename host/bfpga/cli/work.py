@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,16 @@ from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.cli.output import note, progress, waiting
 from bfpga.data import Samples, load_samples
 from bfpga.devices.base import Device, DeviceResult
+from bfpga.devices.comparison import Comparison
 from bfpga.errors import ModelError
 from bfpga.network.compiler import Calibration, compile_network
 from bfpga.network.importer import import_model
 from bfpga.network.options import CompileOptions, PolicyName
 from bfpga.network.program import Program
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.lint import Finding
+    from bfpga.verify.check import VerifyReport
 
 #: Samples of the data that calibrate when no others are given.
 CALIBRATION_SAMPLES = 64
@@ -113,10 +118,54 @@ def run(job: Job, device_name: str, batch: int) -> DeviceResult:
         return runtime.run(job.program, job.samples.x, device, batch=batch, progress=show)
 
 
-def accuracy(outputs: Mapping[str, npt.NDArray[Any]], labels: npt.NDArray[Any] | None) -> float | None:
-    """Share of samples whose largest output is the label's; None without labels or class scores."""
-    scores = next(iter(outputs.values()))
-    scores = scores.reshape(len(scores), -1)
-    if labels is None or scores.shape[1] < 2 or labels.min() < 0 or labels.max() >= scores.shape[1]:
+def compare(job: Job, device_name: str, batch: int) -> Comparison:
+    """All samples on a device and on the emulator, with every tensor."""
+    with opened(device_name, job.program) as device, progress(f"comparing {device_name} with the emulator") as show:
+        return runtime.compare(job.program, job.samples.x, device, batch=batch, progress=show)
+
+
+def evaluate(job: Job, batch: int) -> runtime.Evaluation:
+    """All samples on the emulator and in float."""
+    with progress("evaluating") as show:
+        labels = class_labels(job)
+        return runtime.evaluate(job.program, job.model, job.samples.x, labels, batch=batch, progress=show)
+
+
+def class_labels(job: Job) -> npt.NDArray[Any] | None:
+    """The samples' labels where the network's first output holds a score for each of them, else None."""
+    labels, scores = job.samples.y, int(np.prod(next(iter(job.program.outputs.values()))))
+    if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
         return None
-    return float(np.mean(scores.argmax(1) == labels))
+    return labels
+
+
+def accuracy(job: Job, result: DeviceResult) -> float | None:
+    """Share of samples whose largest output is the label's; None without labels."""
+    labels = class_labels(job)
+    scores = next(iter(result.outputs.values()))
+    return None if labels is None else float(np.mean(scores.reshape(len(scores), -1).argmax(1) == labels))
+
+
+def verify(accelerator: Accelerator, against: str, cases: int, seed: int) -> VerifyReport:
+    """Random networks on the emulator and on ``against``."""
+    from bfpga.verify.check import verify as verify_cases
+
+    with progress(f"verifying {accelerator.name} against {against}") as show:
+        move = None if show is None else lambda report: show(report.cases, cases)
+        return verify_cases([accelerator.systolic], [against], cases, seed, move)
+
+
+def lint(sources: list[str]) -> list[Finding]:
+    """Findings in files and folders, and in the rendered kernels of accelerators that are given by name or YAML."""
+    from bfpga.accelerator.lint import lint_paths, lint_sources
+    from bfpga.accelerator.render import library_directory, render_kernel
+
+    findings: list[Finding] = []
+    for source in sources:
+        if Path(source).exists() and not source.endswith((".yaml", ".yml")):
+            findings += lint_paths([Path(source)])
+            continue
+        described = load_accelerator(source)
+        kernel = render_kernel(described.name, described.digest, described.systolic)
+        findings += lint_sources(kernel, [library_directory()])
+    return findings
