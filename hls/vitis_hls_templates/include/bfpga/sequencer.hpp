@@ -43,6 +43,7 @@ class Kernel {
 // Not pipelined: an operation begins when the one before has left its results.
 #pragma HLS LOOP_TRIPCOUNT min=1 max=256
             Descriptor descriptor;
+            input.expect(Descriptor::words / (Config::stream_bits / 32), "descriptor", n);
             uint32_t cycles = fetch(input, descriptor);
             cycles += execute(descriptor, input, weight_stream, output, status);
             status.cycles += cycles;
@@ -112,6 +113,7 @@ class Kernel {
 
     template <class WeightSource>
     uint32_t compute(const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
+        weight_stream.expect(1, "streamed weights for slot", d.output_slot);
         PolicySlot<Config>& policy = policy_[policy_index(d.policy_slot)];
         const LayerExponents exponents = layer_exponents(d, policy, status);
         typename Array::Memories memories = {activations_, weights_, parameters_};

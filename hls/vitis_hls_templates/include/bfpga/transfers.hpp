@@ -65,11 +65,27 @@ class WordWalk {
     typename Geometry<Config>::word_t word_;
 };
 
+// Beats of a tensor: only a simulation that reports them asks.
+template <class Config>
+long long beats_of(int32_t pixels, int32_t pixel_words) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+    const long long words = static_cast<long long>(pixels) * pixel_words;
+    return (words + Config::words_per_beat - 1) / Config::words_per_beat;
+#else
+    (void)pixels;
+    (void)pixel_words;
+    return 0;
+#endif
+}
+
 // LOAD: header beat, then the words of `output_pixels` pixels. `exponent`: what the header says.
 template <class Config, class Memory, class Source>
 int load_tensor(const Descriptor& d, Memory& memory, Source& input, int32_t& exponent) {
     using Words = BeatWords<Config>;
+    input.expect(1, "tensor in slot", d.output_slot);
     exponent = static_cast<int32_t>(get_signed<32>(input.read(), 0));
+    input.expect(beats_of<Config>(d.output_pixels, d.output_pixel_words), "tensor in slot", d.output_slot);
     int clocks = 1;
     WordWalk<Config> walk(output_walk<Config>(d));
     typename Words::beat_t beat = 0;
@@ -124,11 +140,23 @@ Words_Store:
     return clocks;
 }
 
+template <class Config>
+long long weight_beats(int32_t words) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+    return static_cast<long long>(words) * Config::beats_per_weight_word;
+#else
+    (void)words;
+    return 0;
+#endif
+}
+
 // WEIGHTS: rows of bias and exponent, then weight words.
 template <class Config, class Source>
 int load_weights(const Descriptor& d, WeightMemory<Config>& weights, ParameterMemory<Config>& parameters,
                  Source& stream) {
     int clocks = 0;
+    stream.expect(d.parameter_rows, "parameters from row", d.parameter_base);
 Rows_Load:
     for (int row = 0; row < d.parameter_rows; ++row) {
 // II=1: one beat is read and one row written; the memory has a write port of its own.
@@ -141,6 +169,7 @@ Rows_Load:
         parameters.write(d.parameter_base + row, parameter);
         ++clocks;
     }
+    stream.expect(weight_beats<Config>(d.weight_words), "weights from word", d.weight_base);
     WeightBeats<Config> beats;
     int in_word = 0;
 Beats_Load:
