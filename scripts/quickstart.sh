@@ -6,14 +6,15 @@ cd "$(dirname "$0")/.."
 . scripts/environment.sh
 
 prepare_environment
-bfpga run examples/models/lenet_mnist.onnx --accelerator pynq_z2_dense --data examples/data/mnist.npz \
-    --device csim --compare --samples "${SAMPLES:-100}"
+bfpga run examples/models/lenet_mnist.onnx --accelerator pynq_z2_dense --data examples/models/mnist_test.npz \
+    --calibration examples/models/mnist_calibration.npz --device csim --compare --samples "${SAMPLES:-100}"
 
 cat <<'END'
 
 That was: ONNX -> program -> C simulation of the kernels, equal to the emulator bit by bit.
 Next (. .venv/bin/activate first):
-  bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/data/mnist.npz
+  bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz \
+      -c examples/models/mnist_calibration.npz
   bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
   bfpga --help
 END

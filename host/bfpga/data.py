@@ -78,9 +78,10 @@ def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed")
+        with archive:
             wanted = [name for name in archive.files if name in ("x", "y", "x_offset", "x_scale")]
             return {name: _member(path, archive, name) for name in wanted}
     except _UNREADABLE as error:

@@ -200,7 +200,7 @@ def compile_command(
 
     \b
     Example:
-      bfpga compile examples/models/lenet_mnist.onnx -a pynq_z2_dense -c examples/data/mnist.npz -o lenet.bfpga
+      bfpga compile examples/models/lenet_mnist.onnx -a pynq_z2_dense -c examples/models/mnist_calibration.npz -o lenet.bfpga
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
@@ -234,7 +234,7 @@ def run(
 
     \b
     Examples:
-      bfpga run examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/data/mnist.npz
+      bfpga run examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
       bfpga run net.onnx -a my.yaml -d samples.npz --device csim --compare --samples 20 --json result.json
     """
     from bfpga.cli import reports, work
@@ -265,7 +265,7 @@ def evaluate(
 
     \b
     Example:
-      bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/data/mnist.npz
+      bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
     """
     from bfpga.cli import reports, work
 

@@ -211,7 +211,26 @@ def _graph(model: ModelProto, path: str) -> Graph:
     for name in graph.outputs:
         if name not in shapes:
             raise ModelError(f"{path}: the first axis of output {name} does not follow the batch")
+    for operator in operators:
+        _check_operator(graph, operator, path)
     return graph
+
+
+def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
+    """What the inference of shapes lets pass: results without elements, weights of other channels than the input's."""
+    for name in operator.outputs:
+        if 0 in graph.shapes.get(name, ()):
+            shape = graph.shapes[name]
+            raise ModelError(f"{path}: {operator.type} {operator.name} gives no values, its shape is {shape}")
+    if operator.type != "Conv" or operator.inputs[0] not in graph.shapes:
+        return
+    weights, channels = graph.constants.get(operator.inputs[1]), graph.shapes[operator.inputs[0]][0]
+    if weights is not None and weights.shape[1] * operator.attributes.get("group", 1) != channels:
+        wanted = weights.shape[1] * operator.attributes.get("group", 1)
+        raise ModelError(
+            f"{path}: shapes do not fit together: Conv {operator.name} has weights for {wanted} channels, its input "
+            f"has {channels}"
+        )
 
 
 def _operator(node: NodeProto, index: int, used: dict[str, int]) -> Operator:
