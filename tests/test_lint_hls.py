@@ -115,6 +115,9 @@ BAD = [
     ("pragma-variable", 3, "names `y`",
         "struct P { int x[2]; };\nvoid f(P& p) {\n#pragma HLS STABLE variable=p.y\n}\n"),
     ("pragma-variable", 4, "names `t`", "struct P {\nint s[2];\nP() {\n#pragma HLS STABLE variable=this->t\n}\n};\n"),
+    ("pragma-variable", 3, "`n`, which is no array", kernel("#pragma HLS ARRAY_PARTITION variable=n complete")),
+    ("pragma-variable", 3, "`p`, which is no array", "struct P { int (&x)[2]; };\nvoid f(P& p) {\n"
+        "#pragma HLS ARRAY_PARTITION variable=p complete\n}\n"),
     ("pragma-place", 1, "outside of any function", "#pragma HLS INLINE\nvoid kernel() {}\n"),
     ("pragma-place", 3, "stands in no loop", kernel("#pragma HLS UNROLL")),
     ("loop-layout", 3, "does not begin its line", kernel("Walk: for (int i = 0; i < 8; ++i) {\n#pragma HLS UNROLL\n}")),
@@ -179,6 +182,11 @@ FAIR = [
     ("pragma-variable", "int table[4];\nvoid f() {\n#pragma HLS BIND_STORAGE variable=table type=rom_1p\n}\n"),
     ("pragma-variable", "struct P { int s[2]; P(); };\nP::P() {\n#pragma HLS STABLE variable=this->s\n}\n"),
     ("pragma-variable", "template <class B>\nstruct D : B {\nD() {\n#pragma HLS STABLE variable=of_base\n}\n};\n"),
+    ("pragma-variable", "struct P { int (&x)[2]; };\ntemplate <class T>\nvoid f(P& p, int* q, T& t) {\n"
+        "#pragma HLS ARRAY_PARTITION variable=p.x complete\n#pragma HLS ARRAY_PARTITION variable=q complete\n"
+        "#pragma HLS ARRAY_PARTITION variable=t complete\n}\n"),
+    ("pragma-variable", "#include <hls_stream.h>\nvoid f() {\nhls::stream<int> s;\n"
+        "#pragma HLS BIND_STORAGE variable=s type=fifo impl=srl\n}\n"),
     ("pragma-place", "struct P {\nint f() {\n#pragma HLS INLINE\nreturn 1;\n}\n};\n"),
     ("loop-layout", loop("// a comment and a blank line\n\n#pragma HLS UNROLL\na[i] = 0;", label="/* here */ Walk:")),
     ("loop-label", "constexpr int bits(int v) {\nint n = 0;\nfor (; v > 0; v >>= 1) {\n++n;\n}\nreturn n;\n}\n"),

@@ -40,10 +40,12 @@ struct Banks {
     // The lanes of a word lie side by side in one memory of each bank; mantissas are in block RAM (BFP R39).
     typename Geometry<Config>::mantissa_t cell[Config::banks][Config::activation_words][Config::lanes];
 
+    // An operation never reads a word that it writes, so no loop waits for a write: no dependence between iterations.
     Banks() {
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=1
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
+#pragma HLS DEPENDENCE variable=cell inter false
     }
 
     Word<Config> read(int bank, typename Geometry<Config>::word_t address) const {

@@ -53,7 +53,6 @@ class SystolicArray {
 // read again by a later operation only, and its address is never the one that is written: no dependence through memory.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
-#pragma HLS DEPENDENCE variable=memories inter false
             write_back_.write(memories.activations);
             drain_row(d, memories.parameters, policy);
             write_back_.next();

@@ -174,3 +174,6 @@ REPLACED = {
 
 #: Pragmas that say what becomes of a loop in hardware.
 SHAPING = _words("PIPELINE UNROLL DATAFLOW LOOP_FLATTEN LOOP_MERGE PERFORMANCE LATENCY")
+
+#: Pragmas whose variable is an array; Vitis HLS ignores them on anything else.
+OF_ARRAYS = _words("ARRAY_PARTITION ARRAY_RESHAPE BIND_STORAGE DEPENDENCE")

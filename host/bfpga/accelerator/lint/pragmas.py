@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bfpga.accelerator.lint.finding import Finding
-from bfpga.accelerator.lint.pragma_table import BLOCK_MODES, REPLACED, SPECIFICATIONS, Kind, Place, Specification
+from bfpga.accelerator.lint.pragma_table import (
+    BLOCK_MODES,
+    OF_ARRAYS,
+    REPLACED,
+    SPECIFICATIONS,
+    Kind,
+    Place,
+    Specification,
+)
 from bfpga.accelerator.lint.source import Pragma, SourceText
 from bfpga.accelerator.lint.unit import Function, Unit
 
@@ -163,6 +171,7 @@ def _path_problems(
         path = path[1:]
     else:
         visible = {**visible, **unit.global_names, **_locals(unit, source, pragma.offset)}
+    found = None
     for index, name in enumerate(path):
         if name not in visible:
             if index == 0 and function.record is not None and unit.records[function.record].has_base:
@@ -171,10 +180,12 @@ def _path_problems(
             remedy = f"did you mean `{near[0]}`?" if near else "name a variable that is visible here"
             yield f"names `{name}`, which is no variable of the scope", remedy
             return
-        members = _members_of_type(visible[name])
-        if not members:
-            return  # a scalar at the end of the path, or a type that only instantiation tells
-        visible = members
+        found = visible[name]
+        visible = _members_of_type(found)
+        if not visible:
+            break  # a scalar, or a type that only instantiation tells
+    if pragma.text.split()[0].upper() in OF_ARRAYS and path and _is_no_array(found):
+        yield f"names `{'.'.join(path)}`, which is no array", "name the array itself, where it is declared"
 
 
 def _members_of_this(unit: Unit, function: Function) -> dict[str, Any]:
@@ -188,6 +199,16 @@ def _locals(unit: Unit, source: SourceText, offset: int) -> dict[str, Any]:
         for variable in variables
         if variable.path == source.path and variable.begin <= offset < variable.end
     }
+
+
+def _is_no_array(cursor: Any) -> bool:
+    """Whether a variable is surely neither array nor pointer: a number, or a class of the project."""
+    declared = cursor.type.get_canonical()
+    if declared.kind.name in ("LVALUEREFERENCE", "RVALUEREFERENCE"):
+        declared = declared.get_pointee().get_canonical()
+    if declared.kind.name == "RECORD":
+        return not declared.get_declaration().location.is_in_system_header
+    return declared.kind.name in ("BOOL", "ENUM", "INT", "UINT", "SHORT", "USHORT", "SCHAR", "UCHAR", "LONGLONG")
 
 
 def _members_of_type(cursor: Any) -> dict[str, Any]:
