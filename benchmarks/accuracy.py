@@ -1,8 +1,8 @@
 """Accuracy of block floating point against float on real networks: one table, one command.
 
-    BFPGA_MODELS=<folder with models/ and data/> python benchmarks/accuracy.py [--accelerator NAME ...] [--markdown FILE]
+    BFPGA_MODELS=FOLDER python benchmarks/accuracy.py [--accelerator NAME ...] [--markdown FILE]
 
-Networks that the folder does not have are left out. Float values are measured here too, by ONNX Runtime, on the same
+FOLDER has models/ and data/. Networks it does not have are left out. Float values are measured here too, by ONNX Runtime, on the same
 samples. Ranges are calibrated on training samples where the folder has them (MNIST, CIFAR-10, digits); otherwise on
 every second sample of the file itself, without its labels, and the whole file is judged.
 """
