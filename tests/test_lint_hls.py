@@ -308,6 +308,17 @@ def test_missing_sources_are_refused(tmp_path: Path) -> None:
         lint.lint_paths([tmp_path])
 
 
+@pytest.mark.parametrize("content", [b"", b"\\", b"\x00\xff\xfe", b"}}}", b"#pragma HLS", b'R"(', b"for (;;) while do"])
+def test_any_file_gives_findings_or_none(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "kernel.cpp"
+    file.write_bytes(content)
+    assert all(finding.line >= 1 and finding.file == str(file) for finding in lint.lint_file(file))
+
+
+def test_deep_expressions_are_read() -> None:
+    assert lint.format_findings(findings(kernel("result = n" + " + n" * 3000 + ";"))) == "no findings"
+
+
 def test_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     parser.system_include_directories.cache_clear()
     monkeypatch.setenv("PATH", "")

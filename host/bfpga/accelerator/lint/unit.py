@@ -164,26 +164,34 @@ class Unit:
                 if region is not None:
                     region.pragmas.append(pragma)
 
-    def _visit(self, cursor: Any, context: _Context) -> None:
+    def _visit(self, root: Any, context: _Context) -> None:
+        """Walks a declaration in the order of the text; with a stack of its own, as expressions may nest deeply."""
+        waiting = [(root, context)]
+        while waiting:
+            cursor, around = waiting.pop()
+            self.cursors.append((around.source, cursor))
+            inside = self._enter(cursor, around)
+            inside = replace(inside, label=cursor if cursor.kind.name == "LABEL_STMT" else None)
+            waiting += [(child, inside) for child in reversed(list(cursor.get_children()))]
+
+    def _enter(self, cursor: Any, context: _Context) -> _Context:
+        """Notes what a node declares or calls; the context of its children."""
         kind = cursor.kind.name
-        self.cursors.append((context.source, cursor))
         if kind in FUNCTIONS:
-            context = self._enter_function(cursor, context)
-        elif kind in RECORDS:
-            context = self._enter_record(cursor, context)
-        elif kind in LOOPS:
-            context = self._enter_loop(cursor, context)
-        elif kind == "COMPOUND_STMT":
-            context = replace(context, scope=_extent(cursor))
-        elif kind == "CALL_EXPR" and context.function is not None:
+            return self._enter_function(cursor, context)
+        if kind in RECORDS:
+            return self._enter_record(cursor, context)
+        if kind in LOOPS:
+            return self._enter_loop(cursor, context)
+        if kind == "COMPOUND_STMT":
+            return replace(context, scope=_extent(cursor))
+        if kind == "CALL_EXPR" and context.function is not None:
             context.function.calls.append(_call(cursor, context))
         elif kind in ("VAR_DECL", "PARM_DECL", "FIELD_DECL"):
             self._declare(cursor, context)
         elif kind == "CXX_BASE_SPECIFIER" and context.record is not None:
             self.records[context.record].has_base = True
-        context = replace(context, label=cursor if kind == "LABEL_STMT" else None)
-        for child in cursor.get_children():
-            self._visit(child, context)
+        return context
 
     def _enter_function(self, cursor: Any, context: _Context) -> _Context:
         begin, end = _extent(cursor)
