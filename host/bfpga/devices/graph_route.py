@@ -111,5 +111,7 @@ class GraphRoute:
 def _check_finite(name: str, value: np.ndarray[Any, Any]) -> None:
     """``DataError`` for infinities and not-a-number; a product with itself finds them at the speed of memory."""
     flat = value.reshape(-1)
-    if not np.isfinite(np.dot(flat, flat)) and not np.isfinite(flat).all():
+    with np.errstate(over="ignore"):
+        total = np.dot(flat, flat)
+    if not np.isfinite(total) and not np.isfinite(flat).all():
         raise DataError(f"{name} holds numbers that are not finite: block floating point needs finite numbers")

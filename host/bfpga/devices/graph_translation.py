@@ -366,12 +366,15 @@ class _Translation:
             max(0, (output - 1) * stride + span - start - size)
             for output, stride, span, start, size in zip(outputs, strides, reach, starts, sizes, strict=True)
         ]
-        for output, stride, span, start, size, end in zip(outputs, strides, reach, starts, sizes, ends, strict=True):
-            outside = node.kind == "max" and max(start, end) >= span
+        kernels = (window.kernel_height, window.kernel_width)
+        for output, stride, span, start, size, end, kernel in zip(
+            outputs, strides, reach, starts, sizes, ends, kernels, strict=True
+        ):
+            outside = node.kind == "max" and max(start, end) >= kernel  # ONNX Runtime refuses such pools
             if (start + size + end - span) // stride + 1 != output or outside:
                 raise NotTranslatableError(f"layer {node.name} has a window that the operators of ONNX do not describe")
         return {
-            "kernel_shape": [window.kernel_height, window.kernel_width],
+            "kernel_shape": list(kernels),
             "strides": list(strides),
             "dilations": [window.dilation_y, window.dilation_x],
             "pads": [*starts, *ends],
