@@ -11,5 +11,5 @@ prepare_environment dev
 
 ruff check .
 mypy
-git ls-files -z 'hls/**/*.hpp' 'hls/**/*.cpp' | xargs -0 --no-run-if-empty clang-format --dry-run --Werror
+"$python" scripts/format_cpp.py --check
 "$python" -m pytest -n 2 "$@"

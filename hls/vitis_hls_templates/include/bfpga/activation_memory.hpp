@@ -205,8 +205,8 @@ class ActivationMemory {
    private:
     static void check_range(const Address<Config>& address, const char* who) {
 #pragma HLS INLINE
-        simulation_check(inside_memory<Config>(address.word), who,
-                         "outside the activation memory, word", static_cast<int>(address.word));
+        simulation_check(inside_memory<Config>(address.word), who, "outside the activation memory, word",
+                         static_cast<int>(address.word));
     }
 
     static void check_writes(const Request<Config> (&request)[Config::columns]) {

@@ -61,8 +61,8 @@ class OperandWalk {
             const coordinate_t y = pixel_[i].y + tap_y_;
             const coordinate_t x = pixel_[i].x + tap_x_;
             const bool in_image = y >= 0 && y < height_ && x >= 0 && x < width_;
-            const coordinate_t run = runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row)
-                                           : static_cast<coordinate_t>(0);
+            const coordinate_t run =
+                runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row) : static_cast<coordinate_t>(0);
             mine[i] = run == slot_;
             request[i].active = mine[i] && covers(i) && (in_image || !test_image);
             request[i].address = pixel_[i].address.plus(tap_, walk_.pixel_words);

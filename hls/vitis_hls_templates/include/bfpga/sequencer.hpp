@@ -124,14 +124,14 @@ class Kernel {
         return clocks + Config::operation_depth;
     }
 
-    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that writes.
+    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that
+    // writes.
     LayerExponents layer_exponents(const Descriptor& d, PolicySlot<Config>& policy, KernelStatus& status) {
         LayerExponents exponents;
         exponents.first = exponent_of(d.input_slot);
         exponents.second = exponent_of(d.second_slot);
         const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
-        exponents.accumulator =
-            two && exponents.second > exponents.first ? exponents.second : exponents.first;
+        exponents.accumulator = two && exponents.second > exponents.first ? exponents.second : exponents.first;
         const bool first = d.has(Flag::First);
         if (first) {
             policy.begin(d.has(Flag::Measure));

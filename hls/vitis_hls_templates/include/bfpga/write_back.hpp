@@ -111,8 +111,8 @@ class WriteBack {
     // The accumulators of a pass have entered the forwarder. `last`: one more window follows, to write the last word.
     void begin(bool last) {
 #pragma HLS INLINE
-        simulation_check(!draining_, "a pass", "is shorter than the drain of the pass before; clocks of a word:",
-                         static_cast<int>(window_));
+        simulation_check(!draining_, "a pass",
+                         "is shorter than the drain of the pass before; clocks of a word:", static_cast<int>(window_));
         if (started_) {
             next_pass();
         }
@@ -159,8 +159,8 @@ class WriteBack {
             outgoing_request_[i].active = covers(i);
             outgoing_request_[i].address = pixel_[i].address;
             outgoing_request_[i].address.word += block_word_ + word_;
-            outgoing_run_[i] = runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row)
-                                     : static_cast<coordinate_t>(0);
+            outgoing_run_[i] =
+                runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row) : static_cast<coordinate_t>(0);
         }
     }
 
