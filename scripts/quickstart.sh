@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 prepare_environment
 bfpga run examples/models/lenet_mnist.onnx --accelerator pynq_z2_dense --data examples/models/mnist_test.npz \
-    --calibration examples/models/mnist_calibration.npz --device csim --compare --samples "${SAMPLES:-100}"
+    --calibration examples/models/mnist_calibration.npz --device csim --compare
 
 cat <<'END'
 

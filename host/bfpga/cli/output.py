@@ -48,7 +48,12 @@ def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) 
         result.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         result.add_row(*map(cell, row))
-    console().print(result)
+    target = console()
+    with target.capture() as capture:
+        target.print(result)
+    for line in capture.get().rstrip().split("\n"):
+        print(line.rstrip())
+    print()
 
 
 def cell(value: object) -> str:
