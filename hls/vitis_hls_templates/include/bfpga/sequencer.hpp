@@ -129,17 +129,19 @@ class Kernel {
     LayerExponents layer_exponents(const Descriptor& d, PolicySlot<Config>& policy, KernelStatus& status) {
         LayerExponents exponents;
         exponents.first = exponent_of(d.input_slot);
-        exponents.second = exponent_of(d.second_slot);
         const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
-        exponents.accumulator = two && exponents.second > exponents.first ? exponents.second : exponents.first;
+        exponents.second = two ? exponent_of(d.second_slot) : exponents.first;
+        exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
         const bool first = d.has(Flag::First);
+        const bool measures = d.has(Flag::Measure);
         if (first) {
-            policy.begin(d.has(Flag::Measure));
+            policy.begin(measures);
         }
-        if (first && !d.has(Flag::Measure)) {
+        if (first && !measures) {
             exponent_[slot(d.output_slot)] = policy.choose(d, exponents.accumulator, status.bits);
         }
-        exponents.output = exponent_of(d.output_slot);
+        // A measurement has no output, so its register may never have been written.
+        exponents.output = measures ? 0 : exponent_of(d.output_slot);
         return exponents;
     }
 
