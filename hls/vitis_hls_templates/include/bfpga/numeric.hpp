@@ -208,7 +208,8 @@ struct MachineLead {
     template <int N>
     static int position(uint_t<N> value) {
         static_assert(N <= 64, "leading ones are found in up to 64 bits");
-        return 63 - __builtin_clzll(static_cast<unsigned long long>(value));
+        // Zero has no leading one; as in stages, it gets the position of one.
+        return 63 - __builtin_clzll(static_cast<unsigned long long>(value) | 1);
     }
 };
 
