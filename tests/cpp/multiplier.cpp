@@ -1,0 +1,75 @@
+// multiplier.hpp: exhaustive proof of one packed product, sums of several, and plain tiles.
+#include <cstdint>
+
+#include "bfpga/multiplier.hpp"
+
+namespace {
+
+template <int SHIFT, int LANES>
+void packed_sum(const int8_t* high, const int8_t* low, const int8_t* x, int32_t* sums) {
+    using Tile = bfpga::PackedProducts<8, SHIFT, LANES>;
+    bfpga::int_t<Tile::operand_bits> operand[LANES];
+    bfpga::int_t<8> shared[LANES];
+    for (int l = 0; l < LANES; ++l) {
+        operand[l] = Tile::operand(bfpga::int_t<8>(high[l]), bfpga::int_t<8>(low[l]));
+        shared[l] = x[l];
+    }
+    const typename Tile::Pair pair = Tile::unpack(Tile::multiply(shared, operand));
+    sums[0] = static_cast<int32_t>(pair.high);
+    sums[1] = static_cast<int32_t>(pair.low);
+}
+
+// Wrong results, and operands beyond `operand_bits`, among all symmetric weights and all activations divisible by
+// `stride`.
+template <int SHIFT>
+int64_t count_wrong(int operand_bits, int stride) {
+    using Tile = bfpga::PackedProducts<8, SHIFT, 1>;
+    const int64_t limit = static_cast<int64_t>(1) << (operand_bits - 1);
+    int64_t wrong = 0;
+    for (int high = -127; high <= 127; ++high) {
+        for (int low = -127; low <= 127; ++low) {
+            const bfpga::int_t<Tile::operand_bits> operand[1] = {
+                Tile::operand(bfpga::int_t<8>(high), bfpga::int_t<8>(low))};
+            wrong += operand[0] < -limit || operand[0] >= limit;
+            for (int x = -128; x <= 127; x += stride) {
+                const bfpga::int_t<8> shared[1] = {bfpga::int_t<8>(x)};
+                const typename Tile::Pair pair = Tile::unpack(Tile::multiply(shared, operand));
+                wrong += pair.high != high * x || pair.low != low * x;
+            }
+        }
+    }
+    return wrong;
+}
+
+template <int MW, int ACC>
+int64_t dot(int64_t sum, const int32_t* x, const int32_t* w) {
+    bfpga::int_t<MW> operand[4], weight[4];
+    for (int l = 0; l < 4; ++l) {
+        operand[l] = static_cast<bfpga::int_t<MW>>(x[l]);
+        weight[l] = static_cast<bfpga::int_t<MW>>(w[l]);
+    }
+    return static_cast<int64_t>(bfpga::Products<MW, ACC, 4>::add(static_cast<bfpga::int_t<ACC>>(sum), operand, weight));
+}
+
+}  // namespace
+
+extern "C" {
+
+int64_t unit_packed_wrong(int shift, int operand_bits, int stride) {
+    return shift == 17 ? count_wrong<17>(operand_bits, stride) : count_wrong<18>(operand_bits, stride);
+}
+
+// Sums of the products of both rows over 4 (shift 17) or 8 (shift 18) lanes.
+void unit_packed_sum(int shift, const int8_t* high, const int8_t* low, const int8_t* x, int32_t* sums) {
+    if (shift == 17) {
+        packed_sum<17, 4>(high, low, x, sums);
+    } else {
+        packed_sum<18, 8>(high, low, x, sums);
+    }
+}
+
+int64_t unit_dot(int mantissa_bits, int64_t sum, const int32_t* x, const int32_t* w) {
+    return mantissa_bits == 8 ? dot<8, 32>(sum, x, w) : dot<18, 48>(sum, x, w);
+}
+
+}  // extern "C"

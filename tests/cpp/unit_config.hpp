@@ -1,0 +1,22 @@
+// Configurations of the unit tests: the numbers an output stage reads, as template arguments.
+#pragma once
+#include "bfpga/numeric.hpp"
+
+template <int MW, bfpga::Rounding ROUNDING, bfpga::Saturation SATURATION, bfpga::LogMode LOG, int ACC, int BIAS,
+          int EW = 8>
+struct UnitConfig {
+    static constexpr int mantissa_bits = MW;
+    static constexpr int exponent_min = -(1 << (EW - 1));
+    static constexpr int exponent_max = (1 << (EW - 1)) - 1;
+    static constexpr bfpga::Rounding rounding = ROUNDING;
+    static constexpr bfpga::Saturation saturation = SATURATION;
+    static constexpr bfpga::LogMode log = LOG;
+    static constexpr int accumulator_bits = ACC;
+    static constexpr int bias_bits = BIAS;
+    static constexpr int columns = 3;
+    static constexpr bool has_relu = true;
+    static constexpr bool has_leaky_relu = true;
+    static constexpr bool has_sigmoid = true;
+    static constexpr bool has_tanh = true;
+    static constexpr bool has_clip = true;
+};
