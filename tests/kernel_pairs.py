@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from array_programs import Program, empty
-from reference_array import ReferenceKernel
 
+from array_programs import Program
 from bfpga.devices.csim import CSimulation, Integers, KernelResult
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.network.program import BlockTensor
+from reference_array import ReferenceKernel
 
 #: Optimisation does not pay for kernels that run for milliseconds.
-QUICK = ("-O1",)
+QUICK = ("-O0",)
 SMALL = SystolicConfig(columns=3, rows=4, lanes=2, activation_words=256, weight_words=256, parameter_rows=64)
 
 
@@ -46,5 +46,3 @@ class KernelPair:
         assert counted == (self.reference.overflow, self.reference.underflow, int(self.reference.status))
         return result
 
-
-__all__ = ["SMALL", "KernelPair", "empty", "small"]

@@ -102,7 +102,7 @@ class ReferenceKernel:
         pixels = []
         for p in range(d.output_pixels):
             word, bank = self._address(d, "input", p)
-            pixels.append(sum((self.memory[bank, word + j] for j in range(d.input_pixel_words)), []))
+            pixels.append([value for j in range(d.input_pixel_words) for value in self.memory[bank, word + j]])
         tensor = tensors[transfer.tensor]
         rows = np.array(pixels).reshape(-1, d.output_width, len(pixels[0]))
         tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]

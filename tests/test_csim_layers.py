@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from array_programs import Program, empty, random_tensor
-from kernel_pairs import SMALL, KernelPair, small
 
+from array_programs import Program, empty, random_tensor
 from bfpga.engines.descriptor import Flag, Function, Operation, Status
 from bfpga.network.program import ArrayNode
 from bfpga.network.streams import pack_weights
+from kernel_pairs import SMALL, KernelPair, small
 
 
 def output_size(size: int, kernel: int, stride: int, pad: int, dilation: int) -> int:

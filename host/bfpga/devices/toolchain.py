@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bfpga.errors import ToolError
 
-#: Flags of every build: what the headers promise to compile with. HLS pragmas and loop labels speak to another compiler.
+#: Flags of every build: what the headers promise to compile with. HLS pragmas and loop labels are for another tool.
 WARNINGS = ("-std=c++14", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-label")
 
 

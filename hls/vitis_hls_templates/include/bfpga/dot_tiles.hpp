@@ -1,7 +1,7 @@
 // The dot tiles: rows x columns accumulators, and the forwarder that keeps a finished pass while the next one computes.
 //
-// A tile adds `lanes` products of one weight row and one operand column in a clock (BFP R59). Row r of a column is row r
-// of the weight word; all columns share the weight word, all rows of a column share its operands.
+// A tile adds `lanes` products of one weight row and one operand column in a clock (BFP R59). Row r of a column is row
+// r of the weight word; all columns share the weight word, all rows of a column share its operands.
 #pragma once
 #include "bfpga/activation_memory.hpp"
 #include "bfpga/numeric.hpp"
@@ -23,6 +23,7 @@ class DotTiles {
     // acc += w * x in every tile; with `first` the accumulators start at zero (BFP R63).
     void multiply(bool first, const WeightWord<Config>& weights, const Word<Config> (&operand)[Config::columns]) {
 #pragma HLS INLINE
+        const typename Config::Multiplier::template Weights<Config> ready(weights.row);
     Columns_Multiply:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
@@ -32,7 +33,7 @@ class DotTiles {
 #pragma HLS UNROLL
                 column.set(r, first ? static_cast<accumulator_t>(0) : accumulator_[i].get(r));
             }
-            Config::Multiplier::template accumulate<Config>(column, weights.row, operand[i].lane);
+            ready.accumulate(column, operand[i].lane);
             accumulator_[i] = column;
         }
     }
@@ -59,7 +60,8 @@ class DotTiles {
     // acc += or -= x / 2**shift, rounded, in the rows of channel word j (BFP R46, R47).
     void sum(bool first, int j, const Word<Config> (&operand)[Config::columns], int shift, bool negate) {
 #pragma HLS INLINE
-        const uint_t<6> amount = static_cast<uint_t<6>>(shift > Config::mantissa_bits ? Config::mantissa_bits + 1 : shift);
+        const uint_t<6> amount =
+            static_cast<uint_t<6>>(shift > Config::mantissa_bits ? Config::mantissa_bits + 1 : shift);
     Columns_Sum:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL

@@ -77,44 +77,70 @@ struct PackedProducts {
     }
 };
 
-// Each tag adds the products of one clock, weight row r times the operands of a column, to row r of the column.
+// Each tag has `Weights`, a weight word made ready once for all columns. `accumulate` adds the products of one clock,
+// weight row r times the operands of a column, to row r of the column.
 struct Dsp {
-    template <class Config, class Column>
-    static void accumulate(Column& column, const int_t<Config::mantissa_bits> (&w)[Config::rows][Config::lanes],
-                           const int_t<Config::mantissa_bits> (&x)[Config::lanes]) {
+    template <class Config>
+    class Weights {
+        using mantissa_t = int_t<Config::mantissa_bits>;
+
+       public:
+        explicit Weights(const mantissa_t (&w)[Config::rows][Config::lanes]) : w_(w) {}
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
 #pragma HLS INLINE
-        using Tile = Products<Config::mantissa_bits, Config::accumulator_bits, Config::lanes>;
-    Rows_Multiply:
-        for (int r = 0; r < Config::rows; ++r) {
+            using Tile = Products<Config::mantissa_bits, Config::accumulator_bits, Config::lanes>;
+        Rows_Multiply:
+            for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
-            column.set(r, Tile::add(column.get(r), x, w[r]));
+                column.set(r, Tile::add(column.get(r), x, w_[r]));
+            }
         }
-    }
+
+       private:
+        const mantissa_t (&w_)[Config::rows][Config::lanes];
+    };
 };
 
 struct DspPacked {
-    template <class Config, class Column>
-    static void accumulate(Column& column, const int_t<Config::mantissa_bits> (&w)[Config::rows][Config::lanes],
-                           const int_t<Config::mantissa_bits> (&x)[Config::lanes]) {
-#pragma HLS INLINE
+    template <class Config>
+    class Weights {
         static_assert(Config::rows % 2 == 0, "packed multipliers serve pairs of rows");
+        using mantissa_t = int_t<Config::mantissa_bits>;
         using Tile = PackedProducts<Config::mantissa_bits, Config::packing_shift, Config::lanes>;
-        using accumulator_t = int_t<Config::accumulator_bits>;
-    Pairs_Multiply:
-        for (int r = 0; r < Config::rows; r += 2) {
+
+       public:
+        explicit Weights(const mantissa_t (&w)[Config::rows][Config::lanes]) {
+#pragma HLS INLINE
+#pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
+        Pairs_Pack:
+            for (int r = 0; r < Config::rows; r += 2) {
 #pragma HLS UNROLL
-            int_t<Tile::operand_bits> operand[Config::lanes];
-#pragma HLS ARRAY_PARTITION variable=operand complete dim=0
-        Lanes_Pack:
-            for (int l = 0; l < Config::lanes; ++l) {
+            Lanes_Pack:
+                for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
-                operand[l] = Tile::operand(w[r + 1][l], w[r][l]);
+                    operand_[r / 2][l] = Tile::operand(w[r + 1][l], w[r][l]);
+                }
             }
-            const typename Tile::Pair pair = Tile::unpack(Tile::multiply(x, operand));
-            column.set(r, static_cast<accumulator_t>(column.get(r) + pair.low));
-            column.set(r + 1, static_cast<accumulator_t>(column.get(r + 1) + pair.high));
         }
-    }
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+            using accumulator_t = int_t<Config::accumulator_bits>;
+        Pairs_Multiply:
+            for (int r = 0; r < Config::rows; r += 2) {
+#pragma HLS UNROLL
+                const typename Tile::Pair pair = Tile::unpack(Tile::multiply(x, operand_[r / 2]));
+                column.set(r, static_cast<accumulator_t>(column.get(r) + pair.low));
+                column.set(r + 1, static_cast<accumulator_t>(column.get(r + 1) + pair.high));
+            }
+        }
+
+       private:
+        int_t<Tile::operand_bits> operand_[Config::rows / 2][Config::lanes];
+    };
 };
 
 }  // namespace bfpga
