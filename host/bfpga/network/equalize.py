@@ -43,12 +43,21 @@ class ChannelRange:
 
 @dataclass
 class Reader:
-    """A matrix layer that reads a tensor: weights (rows, taps, inputs), input channel of each (row, input)."""
+    """A matrix layer that reads a tensor.
 
-    weights: Floats
+    power: sum of its squared weights for each channel of the tensor; largest: (rows, inputs) largest weight over the
+    taps; channel: (rows, inputs) the channel they meet; taps: their number.
+    """
+
+    power: Floats
+    largest: Floats
     channel: IndexArray
-    #: Weights of one row have one channel: its exponent absorbs any shift.
-    free: bool
+    taps: int
+
+    @property
+    def free(self) -> bool:
+        """Whether the weights of one row meet one channel only: the row's exponent absorbs any shift."""
+        return self.channel.shape[1] == 1
 
 
 @dataclass
@@ -96,7 +105,8 @@ def _families(lowered: Lowered) -> list[Family]:
                 owner[name].scalable = False
         elif layer.kind == "gemm":
             owner[layer.output].scalable &= layer.function in HOMOGENEOUS
-            owner[layer.inputs[0]].readers.append(_reader(layer))
+            source = lowered.tensors[layer.inputs[0]]
+            owner[source.name].readers.append(_reader(layer, source.channels))
     return list({id(family): family for family in owner.values()}.values())
 
 
@@ -113,10 +123,12 @@ def _merge(owner: dict[str, Family], names: Iterable[str]) -> Family | None:
     return first
 
 
-def _reader(layer: Layer) -> Reader:
+def _reader(layer: Layer, channels: int) -> Reader:
     assert layer.weights is not None
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1, layer.weights.shape[3])
-    return Reader(weights, input_channels(layer), weights.shape[2] == 1)
+    channel = input_channels(layer)
+    power = np.bincount(channel.ravel(), (weights**2).sum(axis=1).ravel(), channels)
+    return Reader(power, np.abs(weights).max(axis=1), channel, weights.shape[1])
 
 
 def input_channels(layer: Layer) -> IndexArray:
@@ -191,16 +203,15 @@ def _errors(
     if not readers:
         return np.full(channels, step * step), weighing
     for reader in readers:
-        power = (reader.weights**2).sum(axis=1)
-        size = float((power * ranges.square[reader.channel]).sum())
+        size = float((reader.power * ranges.square).sum())
         if size <= 0:
             continue
-        np.add.at(rounding, reader.channel, power * step * step / size)
+        rounding += reader.power * step * step / size
         if not reader.free:
-            scaled = np.abs(reader.weights) * np.exp2(-shift[reader.channel].astype(np.float64))[:, None, :]
-            row_step = scaled.max(axis=(1, 2)) / form.mantissa_max
-            error = np.broadcast_to((row_step**2 * reader.weights.shape[1])[:, None], reader.channel.shape)
-            np.add.at(weighing, reader.channel, error * ranges.square[reader.channel] / size)
+            scaled = reader.largest * np.exp2(-shift.astype(np.float64))[reader.channel]
+            error = (scaled.max(axis=1) / form.mantissa_max) ** 2 * reader.taps / size
+            met = np.broadcast_to(error[:, None], reader.channel.shape)
+            weighing += np.bincount(reader.channel.ravel(), met.ravel(), channels) * ranges.square
     return rounding, weighing
 
 

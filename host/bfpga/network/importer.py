@@ -81,7 +81,8 @@ def import_model(path: str | Path) -> Graph:
     model = _read(Path(path))
     _check_header(model, path)
     _check_values(model, path)
-    model = rewrite_reshapes(_named_batch(model), BATCH_PROBES)
+    fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    model = rewrite_reshapes(_named_batch(model), BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))
 
 

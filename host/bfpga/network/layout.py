@@ -49,7 +49,9 @@ def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
 def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
     """The power of two that every element of a sample is stored times, in the layout of the ONNX value."""
     factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
-    return from_array(np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels)), spec)[0]
+    shaped: npt.NDArray[np.float32] = np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels))
+    result: npt.NDArray[np.float32] = from_array(shaped, spec)[0]
+    return result
 
 
 def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTensor:

@@ -23,9 +23,10 @@ def conflict_free(
         return True
     # Starts of a group in its row repeat after width / gcd groups.
     groups = min(-(-pixels // columns), width // gcd(columns, width))
-    starts = (np.arange(groups) * columns % width)[:, None]
-    place = starts + np.arange(min(columns, pixels))[None, :]
-    bank = np.sort((place // width * stride_y * pitch + place % width * stride_x) % banks, axis=1)
+    first, column = (np.arange(groups) * columns)[:, None], np.arange(columns)[None, :]
+    place = first % width + column
+    bank = (place // width * stride_y * pitch + place % width * stride_x) % banks
+    bank = np.sort(np.where(first + column < pixels, bank, -1 - column), axis=1)
     return not bool((bank[:, 1:] == bank[:, :-1]).any())
 
 

@@ -51,9 +51,10 @@ def save_program(program: Program, path: str | Path) -> None:
             _write_archive(stream, header, blobs)
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot write there: {error.strerror}") from None
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[str, bytes]) -> None:

@@ -178,14 +178,16 @@ def _replace(model: ModelProto, nodes: list[onnx.NodeProto], constants: dict[str
         graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(constants[name]), name))
 
 
-def rewrite_reshapes(model: ModelProto, batches: tuple[int, int]) -> ModelProto:
+def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0) -> ModelProto:
     """The model whose Reshape targets follow the batch.
 
-    A target that is computed from the batch, or that states a fixed batch, becomes a constant with 0 ("as the input")
-    in front. Other targets stay.
+    A target that is computed from the batch, or that states the ``fixed`` batch of the exported model (0: none),
+    becomes a constant with 0 ("as the input") in front. Other targets stay.
     """
     result = ModelProto()
     result.CopyFrom(model)
+    if fixed:
+        _free_targets(result, fixed)
     targets = [node for node in result.graph.node if node.op_type == "Reshape"]
     try:
         values = [_probe(result, targets, batch) for batch in batches]
@@ -201,6 +203,21 @@ def rewrite_reshapes(model: ModelProto, batches: tuple[int, int]) -> ModelProto:
         for attribute in [item for item in node.attribute if item.name == "allowzero"]:
             node.attribute.remove(attribute)
     return result
+
+
+def _free_targets(model: ModelProto, fixed: int) -> None:
+    """Let constant targets that begin with the exported batch size begin with 0."""
+    constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    for index, node in enumerate(model.graph.node):
+        target = constants.get(node.input[1]) if node.op_type == "Reshape" and len(node.input) > 1 else None
+        if target is None or node.input[0] in constants or target.ndim != 1 or target[0] != fixed:
+            continue
+        name = f"{node.output[0]}_free_target_{index}"
+        model.graph.initializer.append(numpy_helper.from_array(np.array([0, *target[1:]], np.int64), name))
+        node.input[1] = name
 
 
 def _probe(
