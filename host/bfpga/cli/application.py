@@ -200,7 +200,7 @@ def compile_command(
 
     \b
     Example:
-      bfpga compile examples/models/lenet_mnist.onnx -a pynq_z2_dense -c examples/models/mnist_calibration.npz -o lenet.bfpga
+      bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
