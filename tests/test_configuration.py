@@ -233,3 +233,11 @@ def test_more_columns_never_cost_less(columns: int, rows: int, lanes: int, multi
     assert large.dsp > small.dsp
     assert large.lut > small.lut
     assert large.bram36 >= small.bram36
+
+
+def test_every_package_is_shipped() -> None:
+    """A package that pyproject.toml forgets works in a clone and is missing from a wheel."""
+    host = ROOT / "host"
+    packages = {".".join(path.parent.relative_to(host).parts) for path in host.rglob("__init__.py")}
+    text = (ROOT / "pyproject.toml").read_text()
+    assert [name for name in sorted(packages) if f'"{name}"' not in text] == []
