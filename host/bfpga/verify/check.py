@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -11,34 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.devices.base import Device, DeviceResult, LayerResult
+from bfpga.devices.base import Device, DeviceResult
+from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError
-from bfpga.network.program import BlockTensor, HostNode, Program
+from bfpga.network.program import Program
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 
 #: Devices a case can be verified against -> the integers of their C simulation.
 TARGETS: dict[str, Integers] = {"csim": "native", "csim:ap_int": "ap_int"}
 #: Samples of one case: more than one, because policies learn from sample to sample.
-SAMPLES = 3
-
-
-@dataclass
-class Mismatch:
-    """The first difference of a case: where, what the emulator has and what the device has."""
-
-    where: str
-    index: tuple[int, ...]
-    expected: int | float | str
-    got: int | float | str
-
-    def __str__(self) -> str:
-        place = f" at {self.index}" if self.index else ""
-        return f"{self.where}{place}: the emulator has {self.expected}, the device has {self.got}"
+SAMPLES = 2
+#: Every so many cases run layer by layer, all tensors compared; the others as the launches of their schedule, where
+#: only what leaves the chip is seen. A difference there is looked for again layer by layer.
+TRACED = 3
 
 
 @dataclass
@@ -57,57 +47,6 @@ class VerifyReport:
     mismatch: Mismatch | None = None
 
 
-def first_difference(where: str, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> Mismatch | None:
-    """The first element that differs, or the shapes if they do."""
-    if expected.shape != got.shape:
-        return Mismatch(f"shape of {where}", (), str(expected.shape), str(got.shape))
-    places = np.argwhere(expected != got)
-    if not len(places):
-        return None
-    index = tuple(int(number) for number in places[0])
-    return Mismatch(where, index, expected[index].item(), got[index].item())
-
-
-def compare_tensors(layer: str, expected: BlockTensor, got: BlockTensor) -> Mismatch | None:
-    """Exponents first: with another exponent every mantissa differs."""
-    return first_difference(f"exponent of {layer}", expected.exponent, got.exponent) or first_difference(
-        f"mantissa of {layer}", expected.mantissa, got.mantissa
-    )
-
-
-def compare_layers(expected: LayerResult, got: LayerResult) -> Mismatch | None:
-    """Counters and status bits of one layer."""
-    for name in ("overflows", "underflows", "status"):
-        pair = [getattr(layer.counters, name, None) for layer in (expected, got)]
-        if pair[0] != pair[1]:
-            return Mismatch(f"{name} of {expected.name}", (), str(pair[0]), str(pair[1]))
-    return None
-
-
-def compare_traces(program: Program, expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
-    """Every tensor, counter and status bit of two traced runs, in the order of the layers."""
-    for node, ours, theirs in zip(program.nodes, expected.layers, got.layers, strict=True):
-        if isinstance(node, HostNode):
-            continue
-        found = compare_tensors(node.name, expected.tensors[node.output], got.tensors[node.output])
-        found = found or compare_layers(ours, theirs)
-        if found:
-            return found
-    return None
-
-
-def compare_runs(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
-    """Outputs and clocks of two runs."""
-    for name, values in expected.outputs.items():
-        found = first_difference(f"output {name}", values, got.outputs[name])
-        if found:
-            return found
-    for ours, theirs in zip(expected.layers, got.layers, strict=True):
-        if ours.cycles != theirs.cycles:
-            return Mismatch(f"cycles of {ours.name}", (), ours.cycles, theirs.cycles)
-    return None
-
-
 def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.NDArray[np.float32]]:
     """Samples with outliers, and now and then one of zeros."""
     result = {}
@@ -120,39 +59,46 @@ def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.N
 
 
 def verify_case(
-    rng: np.random.Generator, config: SystolicConfig, device_for: Callable[[Program], Device], report: VerifyReport
+    rng: np.random.Generator,
+    config: SystolicConfig,
+    device_for: Callable[[Program], Device],
+    report: VerifyReport,
+    traced: bool,
 ) -> Mismatch | None:
-    """One random network on the emulator and on a device: traced, and again as the launches of the schedule."""
+    """One random network on the emulator and on a device; None if every bit, counter and clock agrees."""
     program = random_program(rng, config)
     inputs = random_inputs(rng, program)
-    emulator = Emulator(program)
-    expected = emulator.run(inputs, trace=True)
+    expected = Emulator(program).run(inputs, trace=True)
     report.cases += 1
     report.layers += len(program.nodes)
     report.values += sum(tensor.mantissa.size for tensor in expected.tensors.values())
-    found = _on_new_device(device_for, program, lambda device: device.run(inputs, trace=True))
-    mismatch = compare_traces(program, expected, found)
-    if mismatch is None:
-        mismatch = compare_runs(expected, _on_new_device(device_for, program, lambda device: device.run(inputs)))
-    return mismatch
+    found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))
+    if found and not traced:
+        located = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, True))
+        return located or found
+    return found
 
 
 def _on_new_device(
-    device_for: Callable[[Program], Device], program: Program, run: Callable[[Device], DeviceResult]
+    device_for: Callable[[Program], Device],
+    program: Program,
+    inputs: Mapping[str, npt.NDArray[np.float32]],
+    traced: bool,
 ) -> DeviceResult:
     device = device_for(program)
     try:
-        return run(device)
+        return device.run(inputs, trace=traced)
     finally:
         device.close()
 
 
-def simulation(integers: Integers) -> Callable[[Program], Device]:
+def simulation(target: str) -> Callable[[Program], Device]:
     """Opens programs on a C simulation of their array."""
+    integers = TARGETS[target]
 
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
-        return KernelDevice(program, kernel, "csim" if integers == "native" else "csim:ap_int")
+        return KernelDevice(program, kernel, target)
 
     return open_program
 
@@ -163,6 +109,7 @@ def verify(
     cases: int,
     seed: int = 0,
     progress: Callable[[VerifyReport], None] | None = None,
+    device_for: Callable[[str], Callable[[Program], Device]] = simulation,
 ) -> VerifyReport:
     """``cases`` random networks spread over the arrays, each on the emulator and on every target.
 
@@ -178,7 +125,8 @@ def verify(
         for case in range(number, cases, len(configs)):
             for target in targets:
                 rng = np.random.default_rng([seed, case])
-                found = verify_case(rng, config, simulation(TARGETS[target]), report)
+                traced = case // len(configs) % TRACED == 0
+                found = verify_case(rng, config, device_for(target), report, traced)
                 report.seconds = perf_counter() - start
                 if found:
                     report.seed, report.target, report.mismatch = (seed, case), target, found
