@@ -61,6 +61,8 @@ class Scheduler:
         self.pitches = PitchChoice(config, tensors, nodes)
         self.uses = Counter(name for node in nodes for name in dict.fromkeys(node.inputs))
         self.producers = Counter(node.output for node in nodes)
+        #: The layer that wrote a tensor last: it answers for the store when the tensor has to leave.
+        self.writers: dict[str, str] = {}
         produced = set(self.producers)
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial: set[str] = set()
@@ -87,7 +89,7 @@ class Scheduler:
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
-                self._store(name, region)
+                self._store(self.writers[name], region)
                 self._keep(name)
         stores = [operation for operation in self.operations if operation.descriptor.operation == Operation.STORE]
         if stores:
@@ -315,6 +317,7 @@ class Scheduler:
         """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
         name = node.output
         self.producers[name] -= 1
+        self.writers[name] = node.name
         done = self.producers[name] == 0
         if name not in self.placed:
             self._keep(name)

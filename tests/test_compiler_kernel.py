@@ -1,0 +1,68 @@
+"""Compiled networks on the compiled kernel: the same bits and clocks as in the emulator, however memory is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bfpga.devices.csim import CSimulation
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.kernel_device import KernelDevice
+from bfpga.engines.configuration import BlockFormat, SystolicConfig
+from bfpga.network.options import CompileOptions
+from bfpga.network.program import Program
+from small_networks import Network, compiled
+from test_compiler_schedule import joined_network, residual_network
+
+CONFIG = SystolicConfig(
+    format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=96, weight_words=200,
+    parameter_rows=32,
+)  # fmt: skip
+LARGE = replace(CONFIG, activation_words=1024, weight_words=2048, parameter_rows=256)
+
+
+@pytest.fixture(scope="module", params=["small", "large"])
+def kernel(request: pytest.FixtureRequest) -> CSimulation:
+    return CSimulation(CONFIG if request.param == "small" else LARGE, flags=("-O1",))
+
+
+def attention_network() -> Network:
+    network = Network(6, 8)
+    query, key = (network.add("MatMul", "x", network.weights(8, 6)) for _ in range(2))
+    turned = network.add("Transpose", key, perm=[0, 2, 1])
+    network.add("MatMul", network.add("Softmax", network.add("MatMul", query, turned), axis=-1), query)
+    return network
+
+
+def check(network: Network, program: Program, kernel: CSimulation) -> None:
+    samples = network.samples(4)
+    expected = Emulator(program).run(samples, trace=True)
+    device = KernelDevice(program, kernel, "csim")
+    device.reset()
+    found = device.run(samples, trace=True)
+    for name, value in expected.outputs.items():
+        np.testing.assert_array_equal(found.outputs[name], value)
+    for name, tensor in expected.tensors.items():
+        np.testing.assert_array_equal(found.tensors[name].mantissa, tensor.mantissa, err_msg=name)
+        np.testing.assert_array_equal(found.tensors[name].exponent, tensor.exponent, err_msg=name)
+    assert found.cycles == expected.cycles
+
+
+@pytest.mark.parametrize("policy", ["static", "max", "stats", "static_history", "rolling_max", "feedback"])
+def test_a_residual_network_gives_the_same_bits(policy: str, kernel: CSimulation, tmp_path: Path) -> None:
+    """R37, R68"""
+    network = residual_network()
+    options = CompileOptions(policy=policy, window=16)  # type: ignore[arg-type]
+    check(network, compiled(network, tmp_path, kernel.config, options), kernel)
+
+
+@pytest.mark.parametrize("build", [joined_network, attention_network])
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_joined_tensors_and_products_of_activations_give_the_same_bits(
+    build: object, calibrate: bool, kernel: CSimulation, tmp_path: Path
+) -> None:
+    network = build()  # type: ignore[operator]
+    check(network, compiled(network, tmp_path, kernel.config, calibrate=calibrate), kernel)
