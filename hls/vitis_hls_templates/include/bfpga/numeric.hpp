@@ -69,10 +69,11 @@ using Shifter = std::conditional<native_integers, MachineShift, StagedShift>::ty
 template <Rounding R>
 inline bool rounds_up(bool negative, bool odd, bool guard, bool sticky) {
 #pragma HLS INLINE
-    return R == Rounding::Rne        ? guard && (sticky || odd)
+    // Without branches: a simulation would guess them wrong half of the time.
+    return R == Rounding::Rne        ? guard & (sticky | odd)
            : R == Rounding::HalfUp   ? guard
-           : R == Rounding::HalfAway ? guard && (sticky || !negative)
-           : R == Rounding::Tozero   ? negative && (guard || sticky)
+           : R == Rounding::HalfAway ? guard & (sticky | !negative)
+           : R == Rounding::Tozero   ? negative & (guard | sticky)
                                      : false;
 }
 
@@ -138,7 +139,7 @@ inline Saturated<W> shift_saturate(int_t<N> value, exponent_t distance) {
     const amount_t left = shift.left ? shift.amount : static_cast<amount_t>(0);
     const Shifted<N> shifted = Shifter::right<N>(value, right);
     const int_t<N> rest = static_cast<int_t<N>>(shifted.floor >> (kept - 1));
-    const bool wide = rest != 0 && rest != -1;
+    const bool wide = (rest != 0) & (rest != -1);
     const bool negative = shifted.floor < 0;
     const int_t<kept + 1> number =
         static_cast<int_t<kept + 1>>(low_bits<kept>(shifted.floor) + (rounds_up<R, N>(shifted) ? 1 : 0));
@@ -170,7 +171,7 @@ template <int MW, Rounding R, Saturation S, int N>
 inline Requantized<MW> requantize(int_t<N> value, exponent_t distance) {
 #pragma HLS INLINE
     const Saturated<MW> saturated = shift_saturate<R, S, MW, N>(value, distance);
-    const bool vanished = saturated.value == 0 && value != 0 && !saturated.changed;
+    const bool vanished = (saturated.value == 0) & (value != 0) & !saturated.changed;
     Requantized<MW> result = {saturated.value, saturated.changed, vanished};
     return result;
 }
