@@ -9,7 +9,7 @@ import numpy as np
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.network.program import BlockTensor, KernelOperation, Transfer
-from bfpga.network.streams import pack_weight_words, pad_to
+from bfpga.network.streams import pack_weight_words
 
 
 @dataclass
@@ -185,8 +185,3 @@ def random_tensor(rng: np.random.Generator, place: Place, config: SystolicConfig
     low, high = config.format.mantissa_min, config.format.mantissa_max
     values = rng.integers(low, high + 1, (1, place.height, place.width, place.channels)).astype(np.int32)
     return BlockTensor(values, np.array([exponent], np.int32))
-
-
-def beat_padded(data: bytes, config: SystolicConfig) -> bytes:
-    """Bytes padded to a beat of the weight stream."""
-    return pad_to(data, config.weight_stream_bits // 8)

@@ -18,6 +18,7 @@ from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation, 
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.network import streams
 from bfpga.network.program import BlockTensor
+from bfpga.verify.vectors import kernel_vectors
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 
@@ -169,3 +170,11 @@ def test_a_project_appears_complete_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     with pytest.raises(ConfigurationError, match="is not empty"):
         write_project("tiny", "0123456789ab", SMALL, tmp_path)
+
+
+def test_vectors_of_a_project_are_starts_that_the_emulator_confirms(tmp_path: Path) -> None:
+    config = SystolicConfig(columns=4, rows=4, activation_words=1024)
+    directory = write_project("tiny", "0123456789ab", config, tmp_path / "project", kernel_vectors)
+    starts = (directory / "tb" / "vectors" / "starts.txt").read_text().splitlines()
+    assert len(starts) > 3
+    assert make(directory) == (0, f"PASS: {len(starts)} starts, 0 differences\n")

@@ -154,9 +154,16 @@ def render(
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.accelerator.render import write_project
+    from bfpga.errors import ToolError
+    from bfpga.verify.vectors import kernel_vectors
 
     described = load_accelerator(accelerator)
-    written = write_project(described.name, described.digest, described.systolic, directory)
+    parts = (described.name, described.digest, described.systolic, directory)
+    try:
+        written = write_project(*parts, kernel_vectors)
+    except ToolError as error:
+        written = write_project(*parts)
+        output.say(f"the testbench has no vectors: {error}")
     output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
 
 

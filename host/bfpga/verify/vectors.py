@@ -1,0 +1,65 @@
+"""Vectors for the testbench of a rendered project: kernel starts that the emulator has confirmed bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bfpga.devices.base import Device
+from bfpga.devices.csim import CSimulation, KernelResult
+from bfpga.devices.kernel_device import KernelDevice
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.errors import DeviceError
+from bfpga.network.program import Program
+from bfpga.verify.check import verify
+
+#: Random networks in a project's vectors; each is a handful of kernel starts.
+NETWORKS = 3
+
+
+@dataclass
+class Recorder:
+    """The streams and results of kernel starts as files of a testbench: name -> content."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, control: int, descriptors: int, packet: bytes, weights: bytes, result: KernelResult) -> None:
+        name = f"start{len(self.lines)}"
+        numbers = [descriptors, control, result.cycles, result.overflow, result.underflow, result.status]
+        self.lines.append(" ".join([name, *map(str, numbers)]))
+        self.files |= {f"{name}.input.bin": packet, f"{name}.weights.bin": weights, f"{name}.output.bin": result.output}
+
+
+class _RecordedKernel(CSimulation):
+    """A simulated kernel that keeps what it was given and what it gave. Its first start clears the policies."""
+
+    def __init__(self, config: SystolicConfig, recorder: Recorder) -> None:
+        super().__init__(config)
+        self._recorder = recorder
+        self._fresh = True
+
+    def run_packet(
+        self, descriptors: int, packet: bytes, weights: bytes = b"", capacity: int = 0, clear_policies: bool = False
+    ) -> KernelResult:
+        clear_policies = clear_policies or self._fresh
+        self._fresh = False
+        result = super().run_packet(descriptors, packet, weights, capacity, clear_policies)
+        self._recorder.add(int(clear_policies), descriptors, packet, weights, result)
+        return result
+
+
+def kernel_vectors(config: SystolicConfig) -> dict[str, bytes]:
+    """Files of ``tb/vectors``: random networks on an array, executed by its C simulation.
+
+    DeviceError if the emulator disagrees; ToolError without a C++ compiler.
+    """
+    recorder = Recorder()
+
+    def recording(target: str) -> Callable[[Program], Device]:
+        return lambda program: KernelDevice(program, _RecordedKernel(config, recorder), target)
+
+    report = verify([config], ["csim"], NETWORKS, device_for=recording)
+    if report.mismatch:
+        raise DeviceError(f"the emulator and the C simulation of this array disagree: {report.mismatch}")
+    return recorder.files | {"starts.txt": ("\n".join(recorder.lines) + "\n").encode()}
