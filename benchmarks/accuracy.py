@@ -2,9 +2,9 @@
 
     BFPGA_MODELS=FOLDER python benchmarks/accuracy.py [--accelerator NAME ...] [--markdown FILE]
 
-FOLDER has models/ and data/. Networks it does not have are left out. Float values are measured here too, by ONNX Runtime, on the same
-samples. Ranges are calibrated on training samples where the folder has them (MNIST, CIFAR-10, digits); otherwise on
-every second sample of the file itself, without its labels, and the whole file is judged.
+FOLDER has models/ and data/; networks it does not have are left out. Float values are measured here too, by ONNX
+Runtime, on the same samples. Ranges are calibrated on training samples where the folder has them (MNIST, CIFAR-10,
+digits); otherwise on every second sample of the file itself, without its labels, and the whole file is judged.
 """
 
 from __future__ import annotations
