@@ -24,9 +24,12 @@ from bfpga.engines.configuration import SystolicConfig
 BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
-#: Squares, products of the window size and of the policy factor in the statistics unit (two 18 x 18 products and one
-#: 28 x 28 product of four).
-STATISTICS_DSP = 6
+#: Largest window of the statistics unit, log2, and bits of a policy's factor (BFP R26).
+STATISTICS_WINDOW_BITS, POLICY_FACTOR_BITS = 13, 8
+#: Unsigned operands of one DSP block (25 x 18 signed on DSP48E1; the wider operand of DSP48E2 saves nothing here).
+DSP_OPERANDS = (24, 17)
+#: Bits of one column of look-up-table memory, and look-up tables of three such columns with a write and a read port.
+LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
 #: Address generators, group and tap counters of one column.
 ADDRESS_LUT = 120
 #: Sequencer, descriptor decoder, stream adapters, control registers.
@@ -68,10 +71,10 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
             "dot tiles": tiles(config),
             "activation memories": activation_memories(config),
             "weight memory": weight_memory(config),
-            "parameter memory": Resources(bram36=memory_blocks(config.parameter_rows, parameter_bits(config))),
+            "parameter memory": parameter_memory(config),
             "crossbars and addresses": scaled(crossbar(config), columns),
             "output stages": scaled(output_stage(config), columns),
-            "statistics": Resources(STATISTICS_DSP, 0, 46 + 133 + 250, 600),
+            "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
             "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
         }
     )
@@ -86,7 +89,7 @@ def array_dsp(config: SystolicConfig) -> int:
 def tiles(config: SystolicConfig) -> Resources:
     """Dot tiles with their accumulators; a finished row leaves through a second register set while the next pass runs.
 
-    Unpacked tiles accumulate in the DSP block as long as 48 bits suffice.
+    Accumulators are counted in the fabric; a tool that finds room for them in the DSP blocks saves them.
     """
     cells = config.columns * config.rows
     bits = config.accumulator_bits
@@ -95,9 +98,8 @@ def tiles(config: SystolicConfig) -> Resources:
         lut = 84 * bits // 32 + bits // 2
         ff = 2 * bits + 18
     else:
-        fabric_adder = bits if bits > 48 else 0
-        lut = 31 + bits // 2 + fabric_adder
-        ff = bits + 16 + fabric_adder
+        lut = 31 + bits + bits // 2
+        ff = 2 * bits + 16
     return Resources(dsp, 0, cells * lut, cells * ff + FF_PER_DSP * dsp // 2)
 
 
@@ -116,9 +118,20 @@ def weight_memory(config: SystolicConfig) -> Resources:
     return Resources(bram36=memory_blocks(config.weight_words, config.weight_word_bits), ff=2 * config.weight_word_bits)
 
 
-def parameter_bits(config: SystolicConfig) -> int:
-    """Bits of one parameter row: bias mantissa and row exponent."""
-    return config.bias_bits + ROW_EXPONENT_BITS
+def parameter_memory(config: SystolicConfig) -> Resources:
+    """Biases in block memory; row exponents in look-up tables, because exponents are never in block memory (R39)."""
+    columns = -(-config.parameter_rows // LUTRAM_DEPTH)
+    lut = round(ROW_EXPONENT_BITS * columns * (LUTRAM_LUT_PER_BIT + 1 / 3))
+    return Resources(bram36=memory_blocks(config.parameter_rows, config.bias_bits), lut=lut)
+
+
+def statistics_dsp(config: SystolicConfig) -> int:
+    """DSP blocks of the statistics unit: value^2, sum^2, factor^2 and factor^2 x variance (BFP R26, R27)."""
+    value = config.format.mantissa_bits + 2
+    total = value + STATISTICS_WINDOW_BITS
+    factor = POLICY_FACTOR_BITS
+    products = [(value, value), (total, total), (factor, factor), (2 * total, 2 * factor)]
+    return sum(-(-wide // DSP_OPERANDS[0]) * -(-narrow // DSP_OPERANDS[1]) for wide, narrow in products)
 
 
 def crossbar(config: SystolicConfig) -> Resources:
