@@ -21,7 +21,7 @@ from bfpga.network.layout import encode_tensor
 from bfpga.network.program import ArrayNode, Program
 
 #: Samples are computed in chunks whose largest tensor takes about this many bytes: they should stay in the cache.
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 
 
 def available() -> bool:
@@ -104,7 +104,7 @@ class GraphRoute:
             values.array[name] = encode_tensor(values.host[name], spec, self.program.config.format)
 
     def _chunk(self, segment: Segment) -> int:
-        specs = (self.program.tensors[name] for name in (*segment.inputs, *segment.outputs))
+        specs = (self.program.tensors[name] for name in segment.tensors)
         return max(1, CHUNK_BYTES // (4 * max(spec.height * spec.width * spec.channels for spec in specs)))
 
 

@@ -35,6 +35,10 @@ BoolArray = npt.NDArray[np.bool_]
 OPSET, IR_VERSION = 13, 8
 #: Powers of two beyond this are not trusted to stay normal float32 numbers after scaling.
 LARGEST_SCALE = 90
+#: 1.5 * 2**23: a float32 of a smaller magnitude plus this has no fraction bits left, so the addition rounds it.
+ROUNDER = float(3 << 22)
+#: Channels that convolutions of ONNX Runtime keep together (8 or 16, by CPU); other numbers are not blocked at all.
+CHANNEL_BLOCK = 8
 
 
 class NotTranslatableError(Exception):
@@ -43,11 +47,15 @@ class NotTranslatableError(Exception):
 
 @dataclass
 class Segment:
-    """Translated layers: ``model`` maps host values (float32, ONNX layout) by name to host values."""
+    """Translated layers: ``model`` maps host values (float32, ONNX layout) by name to host values.
+
+    tensors: all that it computes or reads.
+    """
 
     model: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    tensors: tuple[str, ...]
 
 
 def static_exponents(program: Program) -> dict[str, int]:
@@ -106,7 +114,8 @@ class _Translation:
             self._layer(node)
         for name in outputs:
             self._leave(name)
-        return Segment(self._model(outputs).SerializeToString(), tuple(self.inputs), outputs)
+        tensors = dict.fromkeys([*self.inputs, *(node.output for node in nodes)])
+        return Segment(self._model(outputs).SerializeToString(), tuple(self.inputs), outputs, tuple(tensors))
 
     def _model(self, outputs: tuple[str, ...]) -> ModelProto:
         from onnx import TensorProto, helper, numpy_helper
@@ -151,12 +160,24 @@ class _Translation:
         scale = 2.0**exponent * (1 / factors if restored else factors)
         return self._emit("Mul", [value, self._constant(scale)])
 
-    def _saturate(self, value: str, rounds: bool, low: int | None = None) -> str:
-        """Saturated and rounded: in this order, because the limits are whole numbers a convolution can apply."""
+    def _saturate(self, value: str, rounds: bool, low: int | None = None, channels: int = 0) -> str:
+        """Saturated and rounded: in this order, because the limits are whole numbers a convolution can apply.
+
+        channels: of an image that convolutions computed. ONNX Runtime keeps such images in blocks of channels, which
+        its Round cannot read; adding and taking away ROUNDER rounds as well, and normalization reads the blocks.
+        """
         fmt = self.config.format
         limits = [self._constant(fmt.mantissa_min if low is None else low), self._constant(fmt.mantissa_max)]
         clipped = self._emit("Clip", [value, *limits])
-        return self._emit("Round", [clipped]) if rounds else clipped
+        if not rounds:
+            return clipped
+        if channels % CHANNEL_BLOCK or not channels:
+            return self._emit("Round", [clipped])
+        one, zero = self._constant(np.ones(channels)), self._constant(np.zeros(channels))
+        for offset in (ROUNDER, -ROUNDER):
+            shift = self._constant(np.full(channels, offset))
+            clipped = self._emit("BatchNormalization", [clipped, one, shift, zero, one], epsilon=0.0)
+        return clipped
 
     # Values that enter and leave
 
@@ -290,10 +311,11 @@ class _Translation:
 
     def _finish(self, node: ArrayNode, value: str, constants: _Scaled, e3: Int64Array) -> str:
         """Function and requantizer of a value that is scaled to the output's unit but not rounded."""
+        blocked = node.channels if node.window.output_height * node.window.output_width > 1 else 0
         if node.function == Function.NONE:
-            return self._saturate(value, constants.rounds)
+            return self._saturate(value, constants.rounds, channels=blocked)
         if node.function == Function.RELU:
-            return self._saturate(value, constants.rounds, low=0)
+            return self._saturate(value, constants.rounds, low=0, channels=blocked)
         if node.function == Function.LEAKY_RELU:
             return self._saturate(self._leaky(node, value, constants.factor), True)
         return self._saturate(self._clip(node, value, constants.factor, e3), constants.rounds, low=0)
