@@ -6,18 +6,24 @@ import functools
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bfpga.accelerator.render import library_directory
+from bfpga.accelerator.render import library_directory, write_project
 from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers
+from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, write_rendered
 
 HEADERS = sorted((library_directory() / "bfpga").glob("*.hpp"))
-FORMATTED = HEADERS + sorted(SOURCES.iterdir())
+#: Between them they instantiate every tile, rounding with a carry and without, one column and several.
+CONFIGURATIONS = {
+    "packed": SystolicConfig(lanes=4, multiplier="dsp_packed", rows=8),
+    "wide": SystolicConfig(BlockFormat(18, 10, "half_away", "wrap", "ceil"), columns=1, accumulator_bits=58),
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +63,20 @@ def test_clang_parses_the_library_with_ap_int(rendered: Path) -> None:
     assert clang_diagnostics(text, "ap_int", rendered) == []
 
 
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize(("source", "integers"), [("top.cpp", "ap_int"), ("bridge.cpp", "native")])
+def test_clang_accepts_rendered_kernels(name: str, source: str, integers: Integers, tmp_path: Path) -> None:
+    """The templates, instantiated by a second front end: no diagnostic."""
+    project = write_project(name, "0" * 16, CONFIGURATIONS[name], tmp_path / "project")
+    text = f'#include "{project / "src" / source}"\n'
+    assert clang_diagnostics(text, integers, project / "include") == []
+
+
+def test_clang_would_warn(rendered: Path) -> None:
+    text = "int answer(int unused, unsigned a, int b) { return a < b; }\n"
+    assert len(clang_diagnostics(text, "native", rendered)) == 2
+
+
 def compile_text(text: str, directory: Path, *flags: str) -> str:
     """What g++ says to a translation unit."""
     source = directory / "unit.cpp"
@@ -88,16 +108,13 @@ def test_illegal_numbers_do_not_compile_and_say_why(name: str, rendered: Path) -
     assert sentence in compile_text(includes + text, rendered, "-DBFPGA_NATIVE_INTEGERS")
 
 
-@pytest.mark.parametrize("path", FORMATTED, ids=lambda path: path.name)
-def test_sources_are_formatted(path: Path) -> None:
-    """As clang-format does it, except that pragmas keep the vendor's form without spaces."""
-    program = shutil.which("clang-format")
-    if program is None:
+def test_sources_are_formatted() -> None:
+    """One style (.clang-format) for headers and tests, except that pragmas keep the vendor's form without spaces."""
+    if shutil.which("clang-format") is None:
         pytest.skip("clang-format is not installed (pip install clang-format)")
-    formatted = subprocess.run([program, str(path)], capture_output=True, text=True, check=True).stdout
-    assert path.read_text() == re.sub(
-        r"^#pragma HLS.*", lambda line: line[0].replace(" = ", "="), formatted, flags=re.M
-    )
+    command = [sys.executable, str(SOURCES.parent.parent / "scripts" / "format_cpp.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("path", HEADERS, ids=lambda path: path.stem)

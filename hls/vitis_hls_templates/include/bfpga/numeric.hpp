@@ -139,7 +139,9 @@ inline Saturated<W> shift_saturate(int_t<N> value, exponent_t distance) {
     const amount_t left = shift.left ? shift.amount : static_cast<amount_t>(0);
     const Shifted<N> shifted = Shifter::right<N>(value, right);
     const int_t<N> rest = static_cast<int_t<N>>(shifted.floor >> (kept - 1));
-    const bool wide = (rest != 0) & (rest != -1);
+    const bool all_clear = rest == 0;
+    const bool all_set = rest == -1;
+    const bool wide = !(all_clear | all_set);
     const bool negative = shifted.floor < 0;
     const int_t<kept + 1> number =
         static_cast<int_t<kept + 1>>(low_bits<kept>(shifted.floor) + (rounds_up<R, N>(shifted) ? 1 : 0));
@@ -171,7 +173,9 @@ template <int MW, Rounding R, Saturation S, int N>
 inline Requantized<MW> requantize(int_t<N> value, exponent_t distance) {
 #pragma HLS INLINE
     const Saturated<MW> saturated = shift_saturate<R, S, MW, N>(value, distance);
-    const bool vanished = (saturated.value == 0) & (value != 0) & !saturated.changed;
+    const bool zero = saturated.value == 0;
+    const bool was_zero = value == 0;
+    const bool vanished = zero & !was_zero & !saturated.changed;
     Requantized<MW> result = {saturated.value, saturated.changed, vanished};
     return result;
 }
