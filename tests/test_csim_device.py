@@ -178,3 +178,11 @@ def test_vectors_of_a_project_are_starts_that_the_emulator_confirms(tmp_path: Pa
     starts = (directory / "tb" / "vectors" / "starts.txt").read_text().splitlines()
     assert len(starts) > 3
     assert make(directory) == (0, f"PASS: {len(starts)} starts, 0 differences\n")
+
+
+def test_an_output_without_an_end_is_an_error(kernel: CSimulation) -> None:
+    """A DMA waits for TLAST."""
+    program, tensors = mixed_program(SMALL)
+    program.operations[-1].descriptor.flags = Flag.NONE
+    with pytest.raises(DeviceError, match="beats without TLAST"):
+        kernel.run_operations(program.operations, tensors)

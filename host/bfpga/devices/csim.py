@@ -170,7 +170,7 @@ class CSimulation:
         """One kernel start on raw streams; ``capacity``: bytes the output may have.
 
         DeviceError with the kernel's sentence if it stops (a stream that is empty, a descriptor that breaks a rule) or
-        leaves input unread.
+        leaves input unread or its output without an end.
         """
         if self._kernel is None:
             raise DeviceError("the simulated kernel is closed")
@@ -205,6 +205,10 @@ class CSimulation:
         for stream, left in (("input", run.input_left), ("weights", run.weights_left)):
             if left:
                 raise DeviceError(f"C simulation: {left} bytes of stream `{stream}` were not read")
+        if run.open_beats:
+            raise DeviceError(
+                f"C simulation: the output ends with {run.open_beats} beats without TLAST; a DMA would wait for ever"
+            )
 
     def run_operations(
         self,
