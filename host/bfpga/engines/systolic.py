@@ -22,7 +22,7 @@ from bfpga.engines.products import Int64Array
 from bfpga.formats.block_float import mantissa_dtype
 
 #: Samples are computed in chunks whose intermediate values take about this many bytes: they should stay in a cache.
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 8 << 20
 #: Counters of the kernel wrap at 32 bits.
 COUNTER_MASK = (1 << 32) - 1
 
