@@ -14,7 +14,7 @@ from bfpga.errors import DataError
 from bfpga.network.program import ArrayNode, LaunchStep, PolicySpec, Window
 from bfpga.verify.check import random_inputs
 from bfpga.verify.random_accelerator import random_config
-from bfpga.verify.random_network import random_program
+from bfpga.verify.random_network import NetworkBuilder, random_program, schedule
 from reference import load_vectors
 
 
@@ -151,18 +151,21 @@ def test_counters_and_status_name_what_happened() -> None:
     assert result.tensors["y"].mantissa.ravel().tolist() == [127, 0]
 
 
-def test_two_layers_share_one_kernel_start() -> None:
-    """R68: between them nothing is loaded or stored."""
-    rng = np.random.default_rng(11)
-    while True:
-        program = random_program(rng, SystolicConfig(activation_words=4096))
-        launches = [step for step in program.steps if isinstance(step, LaunchStep)]
-        if len(program.nodes) > 1 and len(launches) == 1:
-            break
-    kinds = [operation.descriptor.operation for operation in launches[0].operations]
-    assert kinds.count(Operation.LOAD) == 1
-    assert kinds.index(Operation.LOAD) == min(i for i, kind in enumerate(kinds) if kind != Operation.WEIGHTS)
-    assert set(kinds[-kinds.count(Operation.STORE) :]) <= {Operation.STORE, *kinds[1:]}
+def test_layers_of_one_kernel_start_recirculate() -> None:
+    """R68: two convolutions in a start; nothing is loaded or stored between them, and plain integers agree."""
+    builder = NetworkBuilder(np.random.default_rng(11), SystolicConfig(activation_words=4096, weight_words=1 << 14))
+    last = builder.convolution(builder.convolution(builder.tensor(7, 7, 3, -5)))
+    program = schedule(builder, last)
+    (launch,) = program.steps
+    assert isinstance(launch, LaunchStep)
+    kinds = [operation.descriptor.operation for operation in launch.operations]
+    computing = [position for position, kind in enumerate(kinds) if kind == Operation.GEMM]
+    between = kinds[computing[0] : computing[-1]]
+    assert len({operation.layer for operation in launch.operations}) == 2
+    assert not {Operation.LOAD, Operation.STORE} & set(between)
+    inputs = random_inputs(np.random.default_rng(0), program)
+    expected = KernelDevice(program, PlainKernel(program.config), "plain").run(inputs)
+    np.testing.assert_array_equal(Emulator(program).run(inputs).outputs[last], expected.outputs[last])
 
 
 @pytest.mark.parametrize(

@@ -194,3 +194,26 @@ def test_numbers_that_are_not_finite_are_refused_on_the_route_too() -> None:
             emulator.run({"x": np.array([[1.0, bad]])}, statistics=False)
     large = emulator.run({"x": np.array([[3e38, -3e38]])}, statistics=False).outputs["y"]
     assert large.item() == 0.0
+
+
+def test_a_graph_that_is_refused_stays_with_the_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(model: bytes) -> None:
+        raise RuntimeError("no such operator")
+
+    program = one_layer(gemm([[3, 4]], policy=static(0)), 2)
+    monkeypatch.setattr("bfpga.devices.graph_route.onnx_session", refuse)
+    both_ways(program, np.array([[1.0, 2.0]]), 0)
+    assert GraphRoute(program).reasons == ["ONNX Runtime refuses the graph: no such operator"]
+
+
+def test_a_route_that_fails_its_probe_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe compares bits before the route is believed."""
+    program = one_layer(gemm([[3, 4]], policy=static(0)), 2)
+    monkeypatch.setattr("bfpga.devices.graph_translation._Translation._aligned_bias", lambda *_: np.full(1, 5))
+    node = program.nodes[0]
+    assert isinstance(node, ArrayNode)
+    node.bias = np.array([1])
+    emulator = Emulator(program)
+    x = np.array([[1.0, 2.0]])
+    assert emulator.run({"x": x}, statistics=False).outputs["y"].item() == 12.0
+    assert emulator._route is None

@@ -43,8 +43,9 @@ class GraphRoute:
             nodes = [node for node in (program.nodes[index] for index in indices) if isinstance(node, ArrayNode)]
             segment = self._translate(nodes, indices, made)
             made.update(node.output for node in nodes)
-            if segment is not None:
-                self.starts[indices[0]] = (segment, onnx_session(segment.model))
+            session = None if segment is None else self._session(segment)
+            if segment is not None and session is not None:
+                self.starts[indices[0]] = (segment, session)
                 self.covered.update(indices)
 
     def _runs(self) -> Iterator[list[int]]:
@@ -58,6 +59,14 @@ class GraphRoute:
                 run = []
         if run:
             yield run
+
+    def _session(self, segment: Segment) -> Any:
+        """A session for the graph, or None: a graph that ONNX Runtime refuses is no error, the engines compute it."""
+        try:
+            return onnx_session(segment.model)
+        except Exception as error:
+            self.reasons.append(f"ONNX Runtime refuses the graph: {error}")
+            return None
 
     def _translatable(self, node: ArrayNode) -> bool:
         try:
@@ -84,13 +93,13 @@ class GraphRoute:
         """Run the layers that start at node ``index``; their results become values of the host."""
         segment, session = self.starts[index]
         inputs = {name: values.on_host(name) for name in segment.inputs}
-        for name, value in inputs.items():
-            _check_finite(name, value)
         size = self._chunk(segment)
-        results = [
-            session.run(list(segment.outputs), {name: value[start : start + size] for name, value in inputs.items()})
-            for start in range(0, values.samples, size)
-        ]
+        results = []
+        for start in range(0, values.samples, size):
+            part = {name: value[start : start + size] for name, value in inputs.items()}
+            for name, value in part.items():
+                _check_finite(name, value)
+            results.append(session.run(list(segment.outputs), part))
         for position, name in enumerate(segment.outputs):
             parts = [result[position] for result in results]
             values.host[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -109,9 +118,6 @@ class GraphRoute:
 
 
 def _check_finite(name: str, value: np.ndarray[Any, Any]) -> None:
-    """``DataError`` for infinities and not-a-number; a product with itself finds them at the speed of memory."""
-    flat = value.reshape(-1)
-    with np.errstate(over="ignore"):
-        total = np.dot(flat, flat)
-    if not np.isfinite(total) and not np.isfinite(flat).all():
+    """``DataError`` for infinities and not-a-number, which the graph would saturate."""
+    if not np.isfinite(value).all():
         raise DataError(f"{name} holds numbers that are not finite: block floating point needs finite numbers")
