@@ -210,7 +210,7 @@ class KernelDevice:
         nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
         tiles: dict[str, int] = {}
         for operation in operations:
-            result = self.kernel.run_operations([operation], values.array)
+            result = self.kernel.run_operations([_packet(operation)], values.array)
             tally.add([operation], result)
             if operation.descriptor.operation not in (Operation.GEMM, Operation.MAX, Operation.SUM):
                 continue
@@ -286,6 +286,14 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, y0: int, m0
     rows = source.mantissa.shape[1]
     target.mantissa[-1, y0 : y0 + rows, :, channels] = source.mantissa[0, ..., channels]
     target.exponent[-1] = source.exponent[0]
+
+
+def _packet(operation: KernelOperation) -> KernelOperation:
+    """The operation as a start of its own: a STORE ends its packet."""
+    if operation.descriptor.operation != Operation.STORE:
+        return operation
+    flags = operation.descriptor.flags | int(Flag.END_PACKET)
+    return replace(operation, descriptor=replace(operation.descriptor, flags=flags))
 
 
 def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Program) -> KernelOperation:

@@ -19,6 +19,8 @@ BIN_SHIFT = 23 - 6
 BINS = 1 << (31 - BIN_SHIFT)
 #: Exponents below the one without overflow that the error search tries.
 CANDIDATES = 4
+#: Mantissas of this many bits or more can spare one for values larger than any calibration sample showed.
+WIDE_BITS = 12
 
 
 class Histogram:
@@ -59,7 +61,10 @@ def exponent_without_overflow(largest: float, form: BlockFormat) -> int:
 
 def best_exponent(histogram: Histogram, form: BlockFormat, method: str = "mse") -> int:
     """The static exponent of a tensor: least squared error, or the largest value without saturation (``max``)."""
-    top = exponent_without_overflow(histogram.largest, form)
+    spare = 1 if form.mantissa_bits >= WIDE_BITS else 0
+    top = min(exponent_without_overflow(histogram.largest, form) + spare, form.exponent_max)
+    if spare:
+        return top
     if method == "max" or histogram.largest <= 0:
         return top
     candidates = range(max(top - CANDIDATES + 1, form.exponent_min), top + 1)

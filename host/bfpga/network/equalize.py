@@ -57,7 +57,7 @@ class Reader:
     @property
     def free(self) -> bool:
         """Whether the weights of one row meet one channel only: the row's exponent absorbs any shift."""
-        return self.channel.shape[1] == 1
+        return bool(self.channel.shape[1] == 1)
 
 
 @dataclass
@@ -128,7 +128,7 @@ def _reader(layer: Layer, channels: int) -> Reader:
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1, layer.weights.shape[3])
     channel = input_channels(layer)
     power = np.bincount(channel.ravel(), (weights**2).sum(axis=1).ravel(), channels)
-    return Reader(power, np.abs(weights).max(axis=1), channel, weights.shape[1])
+    return Reader(np.asarray(power, np.float64), np.abs(weights).max(axis=1), channel, weights.shape[1])
 
 
 def input_channels(layer: Layer) -> IndexArray:

@@ -209,6 +209,11 @@ def _graph(model: ModelProto, path: str) -> Graph:
         tuple(value.name for value in model.graph.input),
         tuple(value.name for value in model.graph.output),
     )
+    for name, shape in shapes.items():
+        if min(shape, default=1) <= 0:
+            raise ModelError(f"{path}: value {name} is empty, its shape is {shape}: a kernel larger than its input?")
+    for operator in operators:
+        _check_window(graph, operator, path)
     for name in graph.outputs:
         if name not in shapes:
             raise ModelError(f"{path}: the first axis of output {name} does not follow the batch")
@@ -232,6 +237,24 @@ def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
             f"{path}: shapes do not fit together: Conv {operator.name} has weights for {wanted} channels, its input "
             f"has {channels}"
         )
+
+
+def _check_window(graph: Graph, operator: Operator, path: str) -> None:
+    """A window larger than its padded image has no defined result (and runtimes disagree about it)."""
+    shape = graph.shapes.get(operator.inputs[0] if operator.inputs else "", ())[1:]
+    kernel = operator.attributes.get("kernel_shape")
+    if operator.type == "Conv" and kernel is None and operator.inputs[1] in graph.constants:
+        kernel = graph.constants[operator.inputs[1]].shape[2:]
+    if operator.type not in ("Conv", "MaxPool", "AveragePool") or kernel is None or len(kernel) != len(shape):
+        return
+    if operator.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return
+    pads = operator.attributes.get("pads", [0] * (2 * len(shape)))
+    dilations = operator.attributes.get("dilations", [1] * len(shape))
+    for axis, (size, span, step) in enumerate(zip(shape, kernel, dilations, strict=True)):
+        padded, reach = size + pads[axis] + pads[axis + len(shape)], step * (span - 1) + 1
+        if reach > padded:
+            raise ModelError(f"{path}: the window of {operator.name} spans {reach} pixels of its {padded}")
 
 
 def _operator(node: NodeProto, index: int, used: dict[str, int]) -> Operator:
