@@ -163,6 +163,30 @@ def test_packed_product_is_exact_for_every_operand(shift: int, operand_bits: int
     assert multiplier.unit_packed_wrong(shift, shift + 6, 64) > 0
 
 
+@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(("shift", "operand_bits"), [(17, 25), (18, 27)])
+def test_packed_operand_has_the_width_of_one_multiplier(integers: Integers, shift: int, operand_bits: int) -> None:
+    """BFP 7: one bit more and a synthesis takes two slices of DSP48E1 (25 x 18) or DSP48E2 (27 x 18)"""
+    assert library("multiplier", integers).unit_operand_bits(shift) <= operand_bits
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("shift", [17, 18])
+def test_every_sum_of_the_longest_chain_comes_apart(integers: Integers, shift: int) -> None:
+    """BFP 7: with exact products and exact sums of them, chains of any length up to the limit are exact"""
+    multiplier = library("multiplier", integers)
+    multiplier.unit_stuck_sums.restype = ctypes.c_int64
+    assert multiplier.unit_stuck_sums(shift) == 0
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+def test_plain_product_is_exact_for_every_pair(integers: Integers) -> None:
+    """R1: all 65536 pairs of 8 bits"""
+    multiplier = library("multiplier", integers)
+    multiplier.unit_wrong_products.restype = ctypes.c_int64
+    assert multiplier.unit_wrong_products() == 0
+
+
 @pytest.mark.parametrize(("shift", "operand_bits"), [(17, 25), (18, 27)])
 def test_packed_product_with_ap_int(shift: int, operand_bits: int) -> None:
     """BFP 7: all pairs of weights, activations at the ends and in the middle"""

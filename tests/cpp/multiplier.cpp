@@ -41,6 +41,41 @@ int64_t count_wrong(int operand_bits, int stride) {
     return wrong;
 }
 
+template <int SHIFT>
+bool unpacks(int64_t high, int64_t low) {
+    using Tile = bfpga::PackedProducts<8, SHIFT, 1>;
+    const int64_t sum = high * (static_cast<int64_t>(1) << SHIFT) + low;
+    const typename Tile::Pair pair = Tile::unpack(static_cast<bfpga::int_t<Tile::sum_bits>>(sum));
+    return pair.high == high && pair.low == low;
+}
+
+// Sums of the longest chain that do not come apart: every sum of a row beside the extremes of the other.
+template <int SHIFT>
+int64_t count_stuck() {
+    const int64_t limit = bfpga::PackedProducts<8, SHIFT, 1>::terms_limit * 127 * 128;
+    const int64_t beside[] = {-limit, -limit + 1, -128 * 127, -1, 0, 1, 128 * 127, limit - 1, limit};
+    int64_t stuck = 0;
+    for (int64_t sum = -limit; sum <= limit; ++sum) {
+        for (const int64_t other : beside) {
+            stuck += !unpacks<SHIFT>(sum, other) + !unpacks<SHIFT>(other, sum);
+        }
+    }
+    return stuck;
+}
+
+// Wrong products among all pairs of 8 bits.
+int64_t count_wrong_products() {
+    int64_t wrong = 0;
+    for (int x = -128; x <= 127; ++x) {
+        for (int w = -128; w <= 127; ++w) {
+            const bfpga::int_t<8> operand[1] = {bfpga::int_t<8>(x)};
+            const bfpga::int_t<8> weight[1] = {bfpga::int_t<8>(w)};
+            wrong += bfpga::Products<8, 32, 1>::add(bfpga::int_t<32>(-5), operand, weight) != x * w - 5;
+        }
+    }
+    return wrong;
+}
+
 template <int MW, int ACC>
 int64_t dot(int64_t sum, const int32_t* x, const int32_t* w) {
     bfpga::int_t<MW> operand[4], weight[4];
@@ -58,6 +93,15 @@ extern "C" {
 int64_t unit_packed_wrong(int shift, int operand_bits, int stride) {
     return shift == 17 ? count_wrong<17>(operand_bits, stride) : count_wrong<18>(operand_bits, stride);
 }
+
+// Bits of the larger input of the multiplier.
+int unit_operand_bits(int shift) {
+    return shift == 17 ? bfpga::PackedProducts<8, 17, 1>::operand_bits : bfpga::PackedProducts<8, 18, 1>::operand_bits;
+}
+
+int64_t unit_stuck_sums(int shift) { return shift == 17 ? count_stuck<17>() : count_stuck<18>(); }
+
+int64_t unit_wrong_products() { return count_wrong_products(); }
 
 // Sums of the products of both rows over 4 (shift 17) or 8 (shift 18) lanes.
 void unit_packed_sum(int shift, const int8_t* high, const int8_t* low, const int8_t* x, int32_t* sums) {
