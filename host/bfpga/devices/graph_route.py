@@ -21,7 +21,7 @@ from bfpga.network.layout import encode_tensor
 from bfpga.network.program import ArrayNode, Program
 
 #: Samples are computed in chunks whose largest tensor takes about this many bytes: they should stay in the cache.
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 2 << 20
 
 
 def available() -> bool:
