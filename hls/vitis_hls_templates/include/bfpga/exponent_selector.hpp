@@ -103,9 +103,7 @@ class PolicySlot {
     using value_t = uint_t<WindowSums<Config>::value_bits>;
     static constexpr int ring_leads = 8;
 
-    PolicySlot() : in_use_(false), exponent_(0), newest_(0), overflows_(0), full_(false) {
-#pragma HLS ARRAY_PARTITION variable=ring_ complete dim=0
-    }
+    PolicySlot() : in_use_(false), exponent_(0), newest_(0), overflows_(0), full_(false) {}
 
     // The first descriptor of a layer forgets what the last run has shown.
     void begin(bool measure) {
@@ -195,6 +193,7 @@ class PolicySlot {
     }
 
     void learn_rolling_max(const Descriptor& d, int32_t& status) {
+#pragma HLS ARRAY_PARTITION variable=ring_ complete dim=0
         newest_ = newest_ == ring_leads - 1 ? 0 : newest_ + 1;
         ring_[newest_] = observed_;
         Lead largest;

@@ -27,7 +27,9 @@ class Kernel {
     Kernel() : exponent_(), policy_() {
 // Exponents are in registers (BFP R39).
 #pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=policy_ complete dim=0
+// Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
+#pragma HLS AGGREGATE variable=policy_
+#pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
     }
 
     // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned.
@@ -114,13 +116,15 @@ class Kernel {
     template <class WeightSource>
     uint32_t compute(const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
         weight_stream.expect(1, "streamed weights for slot", d.output_slot);
-        PolicySlot<Config>& policy = policy_[policy_index(d.policy_slot)];
+        const int index = policy_index(d.policy_slot);
+        PolicySlot<Config> policy = policy_[index];
         const LayerExponents exponents = layer_exponents(d, policy, status);
         typename Array::Memories memories = {activations_, weights_, parameters_};
         const uint32_t clocks = array_.run(d, exponents, memories, policy, weight_stream, status);
         if (d.has(Flag::Last)) {
             policy.learn(d, exponents.output, status.bits);
         }
+        policy_[index] = policy;
         return clocks + Config::operation_depth;
     }
 
