@@ -129,7 +129,7 @@ def measure(network: Network, accelerator: str, folder: Path, options: Any) -> t
     files = 0
     if network.name == "ad01_autoencoder":
         files = len(x)
-        x, calibration = windows(x), windows(calibration[:8])[::4]
+        x, calibration = windows(x), windows(calibration)[::24]
     chosen = load_accelerator(accelerator)
     program = bfpga.compile(model, chosen, calibration.reshape(-1, *input_shape(model)), options)
     x = shaped(program, x)
