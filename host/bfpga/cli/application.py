@@ -283,26 +283,36 @@ def evaluate(
 
 @app.command()
 def verify(
-    accelerator: AcceleratorArgument,
-    against: Annotated[str, typer.Option("--against", help="csim (native integers) or csim:ap_int.")] = "csim",
+    accelerator: Annotated[
+        str,
+        typer.Argument(help="Name of a ready accelerator, a YAML file, or `random`.", show_default=False),
+    ],
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="csim (native integers, the default) or csim:ap_int; may be given twice."),
+    ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
+    arrays: Annotated[int, typer.Option("--arrays", min=1, help="With `random`: number of random arrays.")] = 8,
     seed: Seed = 0,
     json: Json = None,
 ) -> None:
     """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
 
+    `random` draws the arrays too: any format, shape, rounding and memory size that validates.
+
     \b
     Examples:
       bfpga verify tiny --cases 50
       bfpga verify pynq_z2_dense --against csim:ap_int
+      bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    described = load_accelerator(accelerator)
-    report = work.verify(described, against, cases, seed)
-    output.write_json(json, reports.verification_report(described, report))
+    described = None if accelerator == "random" else load_accelerator(accelerator)
+    report = work.verify(described, arrays, against or ["csim"], cases, seed)
+    output.write_json(json, reports.verification_report(accelerator, report))
     if report.mismatch is not None:
         raise typer.Exit(1)
 

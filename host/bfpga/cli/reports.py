@@ -220,22 +220,29 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     table(f"{content['model']} on {content['accelerator']}, {content['device']}, {samples}", headers, cells)
     clock = f"{job.accelerator.clock_mhz:g} MHz"
     say(f"one sample: {content['cycles_total']:,} cycles = {1e3 * content['latency_s']:.3f} ms at {clock} (estimated)")
+    total, board = estimate_parts(job.accelerator)["total"], job.accelerator.board
+    say(
+        f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, "
+        f"{percent(total.lut, board.lut)} of the LUTs, {percent(total.ff, board.ff)} of the FFs (estimated)"
+    )
     if content["host_share"]:
         say(f"the host does {100 * content['host_share']:.2g} % of the operations")
     for remark in job.program.notes:
         say(f"note: {remark}")
 
 
-def verification_report(accelerator: Accelerator, report: VerifyReport) -> dict[str, Any]:
+def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
     """Print what was verified, or the first difference and how to repeat it."""
     work = f"{report.cases} random networks, {report.layers} layers, {report.values:,} values"
-    say(f"{accelerator.name}: {work} in {report.seconds:.1f} s")
+    arrays = f" on {report.accelerators} random arrays" if name == "random" else ""
+    say(f"{name}: {work}{arrays} in {report.seconds:.1f} s")
     if report.mismatch is None:
         say(f"bit-exact: the emulator and {', '.join(report.targets)} agree in every value, counter and cycle count")
     else:
         say(f"NOT bit-exact on {report.target}, case {report.seed}: {report.mismatch}")
     return {
-        "accelerator": accelerator.name,
+        "accelerator": name,
+        "arrays": report.accelerators,
         "against": report.targets,
         "cases": report.cases,
         "layers": report.layers,

@@ -146,13 +146,16 @@ def accuracy(job: Job, result: DeviceResult) -> float | None:
     return None if labels is None else float(np.mean(scores.reshape(len(scores), -1).argmax(1) == labels))
 
 
-def verify(accelerator: Accelerator, against: str, cases: int, seed: int) -> VerifyReport:
-    """Random networks on the emulator and on ``against``."""
+def verify(accelerator: Accelerator | None, arrays: int, against: list[str], cases: int, seed: int) -> VerifyReport:
+    """Random networks on the emulator and on every device of ``against``; without an accelerator, on random arrays."""
+    from bfpga.verify.check import random_configs
     from bfpga.verify.check import verify as verify_cases
 
-    with progress(f"verifying {accelerator.name} against {against}") as show:
-        move = None if show is None else lambda report: show(report.cases, cases)
-        return verify_cases([accelerator.systolic], [against], cases, seed, move)
+    configs = random_configs(min(arrays, cases), seed) if accelerator is None else [accelerator.systolic]
+    name = f"{len(configs)} random arrays" if accelerator is None else accelerator.name
+    with progress(f"verifying {name} against {', '.join(against)}") as show:
+        move = None if show is None else lambda report: show(report.cases, cases * len(against))
+        return verify_cases(configs, against, cases, seed, move)
 
 
 def lint(sources: list[str]) -> list[Finding]:
