@@ -104,19 +104,34 @@ def _choose_residents(
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
     words, rows = config.weight_words - word, config.parameter_rows - row
-    block = max(weight_words(node, config, tile.m0, min(tile.m0 + config.rows, tile.m1)) for tile in plan.tiles)
-    if block > words:
-        plan.mode = "stream"
     most = rows // config.rows
-    if plan.mode == "load" and not node.uniform_weights:
-        most = min(most, words // block)
-    result = []
-    for tile in plan.tiles:
-        for m0 in range(tile.m0, tile.m1, most * config.rows):
-            m1 = min(m0 + most * config.rows, tile.m1)
-            size = 0 if plan.mode == "stream" else weight_words(node, config, m0, m1)
-            result.append(WeightTile(m0, m1, size, blocks_of(config, m1 - m0) * config.rows, word, row))
-    plan.tiles = result
+    if plan.mode == "load":
+        # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
+        while most > 1 and _largest(node, config, _pieces(plan.tiles, config, most)) > words:
+            most -= 1
+        if _largest(node, config, _pieces(plan.tiles, config, most)) > words:
+            plan.mode, most = "stream", rows // config.rows
+    plan.tiles = [
+        WeightTile(
+            m0,
+            m1,
+            0 if plan.mode == "stream" else weight_words(node, config, m0, m1),
+            blocks_of(config, m1 - m0) * config.rows,
+            word,
+            row,
+        )
+        for m0, m1 in _pieces(plan.tiles, config, most)
+    ]
+
+
+def _pieces(tiles: list[WeightTile], config: SystolicConfig, most: int) -> list[tuple[int, int]]:
+    """The tiles' output channels in runs of at most ``most`` row blocks."""
+    size = most * config.rows
+    return [(m0, min(m0 + size, tile.m1)) for tile in tiles for m0 in range(tile.m0, tile.m1, size)]
+
+
+def _largest(node: ArrayNode, config: SystolicConfig, pieces: list[tuple[int, int]]) -> int:
+    return max(weight_words(node, config, m0, m1) for m0, m1 in pieces)
 
 
 def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:

@@ -17,7 +17,7 @@ from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.errors import ConfigurationError
+from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.network.program import Program
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
@@ -72,10 +72,13 @@ def verify_case(
     report.cases += 1
     report.layers += len(program.nodes)
     report.values += sum(tensor.mantissa.size for tensor in expected.tensors.values())
-    found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))
-    if found and not traced:
-        located = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, True))
-        return located or found
+    try:
+        found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))
+        if found and not traced:
+            located = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, True))
+            return located or found
+    except DeviceError as error:
+        return _stopped(error)
     return found
 
 
@@ -90,6 +93,11 @@ def _on_new_device(
         return device.run(inputs, trace=traced)
     finally:
         device.close()
+
+
+def _stopped(error: DeviceError) -> Mismatch:
+    """A device that refuses what the emulator computes is a difference too."""
+    return Mismatch("stop", "", "", (), "a result", str(error))
 
 
 def simulation(target: str) -> Callable[[Program], Device]:
