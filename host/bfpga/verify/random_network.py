@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,32 +75,69 @@ class NetworkBuilder:
         return result
 
     def convolution(self, source: str) -> str:
+        """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
         rng, spec = self.rng, self.tensors[source]
         window = self.window(spec, 5)
-        divisors = [number for number in range(1, spec.channels + 1) if spec.channels % number == 0]
-        groups = int(rng.choice(divisors)) if rng.random() < 0.3 else 1
+        groups = self.divisor(spec.channels) if rng.random() < 0.3 else 1
         channels = groups * int(rng.integers(1, max(2, 40 // groups)))
-        inner = spec.channels // groups
+        if rng.random() < 0.8:
+            output = self.tensor(window.output_height, window.output_width, channels)
+            self.product(source, output, window, groups, channels, 0, self.policy())
+            return output
+        second = int(rng.integers(1, 20))
+        start = -(-channels // self.config.lanes) * self.config.lanes  # parts begin at whole words
+        output = self.tensor(window.output_height, window.output_width, start + second)
+        exponent = PolicySpec(exponent=int(rng.integers(-10, 1)))  # parts share one exponent
+        self.product(source, output, window, 1, start, 0, exponent)
+        self.product(source, output, replace(window), 1, second, start, exponent)
+        return output
+
+    def divisor(self, number: int) -> int:
+        return int(self.rng.choice([candidate for candidate in range(1, number + 1) if number % candidate == 0]))
+
+    def product(
+        self, source: str, output: str, window: Window, groups: int, channels: int, offset: int, policy: PolicySpec
+    ) -> None:
+        """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly."""
+        rng, inner = self.rng, self.tensors[source].channels // groups
         top = self.config.format.mantissa_max
         weights = rng.integers(-top, top + 1, (channels, window.kernel_height, window.kernel_width, inner))
         if rng.random() < 0.2:
             weights = np.where(rng.random(weights.shape) < 0.5, top, -top)
         terms = window.kernel_height * window.kernel_width * inner
+        macs = channels * terms * window.output_height * window.output_width
         while terms > self.config.terms_limit():
             weights, terms = weights // 4, terms // 4
         limit = (1 << (self.config.bias_bits - 1)) - 1
         has_bias = rng.random() < 0.7
         function, argument, exponent = self.function()
-        output = self.tensor(window.output_height, window.output_width, channels)
         self.nodes.append(
             ArrayNode(
-                f"layer{len(self.nodes)}", "gemm", (source,), output, channels, window, 0, groups,
+                f"layer{len(self.nodes)}", "gemm", (source,), output, channels, window, offset, groups,
                 weights.astype(np.int32),
                 rng.integers(-9, 0, channels).astype(np.int32),
                 rng.integers(-limit, limit + 1, channels).astype(np.int32) if has_bias else None,
                 int(rng.integers(-24, 0)),
                 function, argument, exponent, bool(rng.random() < 0.2),
-                policy=self.policy(), macs=channels * terms * window.output_height * window.output_width,
+                policy=policy, macs=macs,
+            )
+        )  # fmt: skip
+
+    def averaging(self, source: str) -> str:
+        """Average pooling: every channel by itself, the same weight at every tap."""
+        spec = self.tensors[source]
+        window = self.window(spec, 4)
+        output = self.tensor(window.output_height, window.output_width, spec.channels)
+        shape = (spec.channels, window.kernel_height, window.kernel_width, 1)
+        weight = int(self.rng.integers(1, self.config.format.mantissa_max + 1))
+        if np.prod(shape[1:]) > self.config.terms_limit():
+            weight = 1
+        self.nodes.append(
+            ArrayNode(
+                f"layer{len(self.nodes)}", "gemm", (source,), output, spec.channels, window, groups=spec.channels,
+                weights=np.full(shape, weight, np.int32),
+                weight_exponents=np.full(spec.channels, int(self.rng.integers(-9, 0)), np.int32),
+                policy=self.policy(), uniform_weights=True,
             )
         )  # fmt: skip
         return output
@@ -143,9 +180,11 @@ class NetworkBuilder:
         last = self.tensor(int(rng.integers(1, 15)), int(rng.integers(1, 15)), int(rng.integers(1, 20)), exponent)
         for _ in range(layers):
             choice = rng.random()
-            if choice < 0.6:
+            if choice < 0.55:
                 last = self.convolution(last)
-            elif choice < 0.78:
+            elif choice < 0.63:
+                last = self.averaging(last)
+            elif choice < 0.8:
                 last = self.pooling(last)
             else:
                 last = self.addition(last, self.partner(last))
