@@ -16,7 +16,7 @@ from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
 from bfpga.errors import DataError, DeviceError
-from bfpga.network.layout import decode_tensor
+from bfpga.network.layout import apart, decode_tensor, together
 from bfpga.network.program import BlockTensor, Program
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def input_arrays(program: Program, x: Inputs) -> dict[str, npt.NDArray[Any]]:
     if len(program.inputs) != 1:
         raise DataError(f"program {program.name} has the inputs {', '.join(program.inputs)}; give them by name")
     name, shape = next(iter(program.inputs.items()))
+    shape = shape[1:] if program.side_by_side > 1 else shape
     value = np.asarray(x)
     return {name: fit_shape(value, shape, f"input {name!r}") if value.ndim > 1 else value}
 
@@ -99,6 +100,10 @@ def run(
     """
     inputs = input_arrays(program, x)
     samples = min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
+    count, given = program.side_by_side, samples
+    if count > 1 and samples:
+        inputs = {name: together(value, count) for name, value in inputs.items()}
+        samples, batch = -(-samples // count), -(-batch // count)
     opened = open_device(device, program) if isinstance(device, str) else device
     try:
         parts = []
@@ -106,11 +111,15 @@ def run(
             part = {name: value[start : start + batch] for name, value in inputs.items()} if samples else inputs
             parts.append(opened.run(part, trace=trace, statistics=statistics))
             if progress is not None:
-                progress(min(start + batch, samples), samples)
+                progress(min((start + batch) * count, given), given)
     finally:
         if isinstance(device, str):
             opened.close()
-    return joined(parts)
+    result = joined(parts)
+    if count > 1:
+        result.outputs = {name: apart(value, given) for name, value in result.outputs.items()}
+        result.samples = given
+    return result
 
 
 def joined(parts: list[DeviceResult]) -> DeviceResult:
@@ -236,13 +245,18 @@ def evaluate(
 
 def layer_sqnr(program: Program, model: str | Path, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
     """Signal to quantization noise of every tensor of the array that the float network has under the same name."""
-    traced = Emulator(program).run(inputs, trace=True).tensors
+    count = program.side_by_side
+    samples = len(next(iter(inputs.values())))
+    grouped = {name: together(value, count) if count > 1 else value for name, value in inputs.items()}
+    traced = Emulator(program).run(grouped, trace=True).tensors
     floats = FloatNetwork(model, traced).run(inputs)
-    return {
-        name: sqnr_db(floats[name], decode_tensor(tensor, program.tensors[name]))
-        for name, tensor in traced.items()
-        if name in floats and floats[name].size == tensor.mantissa.size and len(tensor.mantissa) == len(floats[name])
-    }
+    result = {}
+    for name, tensor in traced.items():
+        values = decode_tensor(tensor, program.tensors[name])
+        values = apart(values, samples) if count > 1 else values
+        if name in floats and floats[name].size == values.size and len(floats[name]) == len(values):
+            result[name] = sqnr_db(floats[name], values)
+    return result
 
 
 def _flat(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

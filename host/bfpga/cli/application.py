@@ -34,6 +34,10 @@ Calibration = Annotated[
     typer.Option("--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."),
 ]
 PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
+SideBySide = Annotated[
+    int,
+    typer.Option("--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."),
+]
 Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")]
 Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
@@ -201,6 +205,7 @@ def compile_command(
         Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
     ] = None,
     policy: PolicyName = "auto",
+    side_by_side: SideBySide = 1,
     json: Json = None,
 ) -> None:
     """Compile a network for an accelerator: a program file and its listing.
@@ -217,7 +222,7 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    program = work.compile_for_file(described, model, calibration, policy)
+    program = work.compile_for_file(described, model, calibration, policy, side_by_side)
     save_program(program, target)
     output.say(listing(program).rstrip())
     output.say(f"program in {target}")
@@ -233,6 +238,7 @@ def run(
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
     calibration: Calibration = None,
     policy: PolicyName = "auto",
+    side_by_side: SideBySide = 1,
     samples: Samples = None,
     batch: Batch = 64,
     json: Json = None,
@@ -247,7 +253,7 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    job = work.prepare(model, accelerator, data, calibration, policy, samples)
+    job = work.prepare(model, accelerator, data, calibration, work.compile_options(policy, side_by_side), samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
         return
@@ -264,6 +270,7 @@ def evaluate(
     data: Data,
     calibration: Calibration = None,
     policy: PolicyName = "auto",
+    side_by_side: SideBySide = 1,
     samples: Samples = None,
     batch: Batch = 64,
     json: Json = None,
@@ -277,7 +284,7 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    job = work.prepare(model, accelerator, data, calibration, policy, samples)
+    job = work.prepare(model, accelerator, data, calibration, work.compile_options(policy, side_by_side), samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 
 

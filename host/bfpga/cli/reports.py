@@ -174,13 +174,15 @@ def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
-    """What every report on a network holds; cycles and latency are those of one sample, weights resident."""
+    """What every report on a network holds; cycles and latency are those of one sample (or of those that travel side
+    by side), weights resident."""
     estimate = estimate_program(job.accelerator, job.program)
     return {
         "model": job.program.name,
         "accelerator": job.accelerator.name,
         "device": device,
         "samples": samples,
+        "side_by_side": job.program.side_by_side,
         "accuracy": None,
         "cycles_total": estimate.cycles.dma_inclusive,
         "cycles_compute": estimate.cycles.compute_bound,
@@ -219,7 +221,9 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     samples = f"{content['samples']} samples"
     table(f"{content['model']} on {content['accelerator']}, {content['device']}, {samples}", headers, cells)
     clock = f"{job.accelerator.clock_mhz:g} MHz"
-    say(f"one sample: {content['cycles_total']:,} cycles = {1e3 * content['latency_s']:.3f} ms at {clock} (estimated)")
+    count = job.program.side_by_side
+    what = "one sample" if count == 1 else f"{count} samples side by side"
+    say(f"{what}: {content['cycles_total']:,} cycles = {1e3 * content['latency_s']:.3f} ms at {clock} (estimated)")
     total, board = estimate_parts(job.accelerator)["total"], job.accelerator.board
     say(
         f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, "

@@ -41,10 +41,11 @@ class Job:
     samples: Samples
 
 
-def prepare(model: Path, accelerator: str, data: Path, calibration: Path | None, policy: str, count: int | None) -> Job:
+def prepare(
+    model: Path, accelerator: str, data: Path, calibration: Path | None, options: CompileOptions, count: int | None
+) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
     described = load_accelerator(accelerator)
-    options = compile_options(policy)
     shape = input_shape(model)
     samples = load_samples(data, shape, count)
     if calibration is not None:
@@ -65,9 +66,9 @@ def input_shape(model: Path) -> tuple[int, ...]:
     return graph.shapes[graph.inputs[0]]
 
 
-def compile_options(policy: str) -> CompileOptions:
+def compile_options(policy: str, side_by_side: int = 1) -> CompileOptions:
     """Options of the compiler; ConfigurationError lists the policies when there is no such."""
-    return CompileOptions(policy=cast(PolicyName, policy))
+    return CompileOptions(policy=cast(PolicyName, policy), side_by_side=side_by_side)
 
 
 def compile_program(
@@ -86,9 +87,11 @@ def compile_program(
         )
 
 
-def compile_for_file(accelerator: Accelerator, model: Path, calibration: Path | None, policy: str) -> Program:
+def compile_for_file(
+    accelerator: Accelerator, model: Path, calibration: Path | None, policy: str, side_by_side: int = 1
+) -> Program:
     """Compile for a program file; without samples every layer measures its own range."""
-    options = compile_options(policy)
+    options = compile_options(policy, side_by_side)
     sources = load_samples(calibration, input_shape(model)).x if calibration else None
     return compile_program(accelerator, model, sources, options)
 

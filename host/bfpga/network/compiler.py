@@ -10,6 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.errors import ConfigurationError
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
 from bfpga.network.equalize import element_scale, equalize
@@ -17,6 +18,7 @@ from bfpga.network.fitting import misfits
 from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.network.importer import Graph, import_model
 from bfpga.network.layers import IndexArray, Layer, Lowered
+from bfpga.network.layout import together
 from bfpga.network.lower import lower
 from bfpga.network.matmul import matmul_reserve, matmul_step
 from bfpga.network.options import CompileOptions
@@ -59,11 +61,16 @@ def compile_network(
     say = progress or (lambda text: None)
     options = options or CompileOptions()
     say("read the network")
-    graph = import_model(model_path)
+    count = options.side_by_side
+    if count > 1 and calibration is None:
+        raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
+    graph = import_model(model_path, count)
     say("lower the layers")
     lowered = lower_fitting(graph, config, calibration is not None)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
+    if count > 1 and calibration is not None:
+        calibration = _grouped(calibration, count)
     samples = None if calibration is None else samples_of(graph, calibration)
     histograms: dict[str, Histogram] = {}
     shifts: dict[str, IndexArray] = {}
@@ -83,8 +90,14 @@ def compile_network(
     return Program(
         Path(model_path).stem, accelerator_name, digest, config, clock_mhz, builder.tensors, builder.nodes,
         setup, steps, {name: graph.shapes[name] for name in graph.inputs},
-        {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes],
+        {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes], count,
     )
+
+
+def _grouped(calibration: Calibration, count: int) -> Calibration:
+    if isinstance(calibration, Mapping):
+        return {name: together(value, count) for name, value in calibration.items()}
+    return together(calibration, count)
 
 
 def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool) -> Lowered:

@@ -17,6 +17,7 @@ import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from bfpga.errors import ModelError
+from bfpga.network.side_by_side import widen
 from bfpga.network.simplify import rewrite_reshapes, simplify
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -72,8 +73,8 @@ class Graph:
         return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
 
 
-def import_model(path: str | Path) -> Graph:
-    """Read, check and simplify an ONNX network.
+def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
+    """Read, check and simplify an ONNX network; ``side_by_side``: samples that travel together (vectors only).
 
     Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
     external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
@@ -81,6 +82,8 @@ def import_model(path: str | Path) -> Graph:
     model = _read(Path(path))
     _check_header(model, path)
     _check_values(model, path)
+    if side_by_side > 1:
+        model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
     model = rewrite_reshapes(_named_batch(model), BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))

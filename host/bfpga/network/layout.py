@@ -68,3 +68,17 @@ def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float
         np.float32, copy=False
     )
     return values / channel_factors(spec) if spec.channel_shift else values
+
+
+def together(x: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """(samples, K) -> (groups, count, K); the last group is filled with its last sample."""
+    missing = -len(x) % count
+    filled = np.concatenate([x, np.repeat(x[-1:], missing, axis=0)]) if missing else x
+    result: npt.NDArray[Any] = filled.reshape(-1, count, *x.shape[1:])
+    return result
+
+
+def apart(x: npt.NDArray[Any], samples: int) -> npt.NDArray[Any]:
+    """(groups, count, ...) -> (samples, ...): what fills the last group is dropped."""
+    result: npt.NDArray[Any] = x.reshape(-1, *x.shape[2:])[:samples]
+    return result

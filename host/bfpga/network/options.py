@@ -12,6 +12,9 @@ PolicyName = Literal[
     "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case", "lookup"
 ]
 
+#: Policies that fix every exponent before the run.
+STATIC_POLICIES = ("auto", "static", "known_range", "lookup")
+
 
 @dataclass(frozen=True)
 class LayerOptions:
@@ -53,12 +56,14 @@ class CompileOptions(LayerOptions):
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
     calibration samples is taken out of the biases. equalize: channels of one tensor may be stored times powers of two.
+    side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     """
 
     exponents: Literal["mse", "max"] = "mse"
     weights: Literal["mse", "max"] = "mse"
     bias_correction: bool = True
     equalize: bool = True
+    side_by_side: int = 1
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,6 +71,13 @@ class CompileOptions(LayerOptions):
         for key in ("exponents", "weights"):
             if getattr(self, key) not in ("mse", "max"):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
+        if self.side_by_side < 1:
+            raise ConfigurationError(f"side_by_side = {self.side_by_side}; it is a number of samples, 1 at least")
+        if self.side_by_side > 1 and self.policy not in STATIC_POLICIES:
+            raise ConfigurationError(
+                f"samples side by side share one exponent, so it must not depend on them: policy {self.policy!r} does; "
+                f"choose one of {', '.join(STATIC_POLICIES)}"
+            )
         for name in self.layers:
             self.layer(name)
 

@@ -224,3 +224,5 @@ class Program:
     inputs: dict[str, tuple[int, ...]]
     outputs: dict[str, tuple[int, ...]]
     notes: list[str] = field(default_factory=list)
+    #: Samples of the user that make one sample of the program: rows of its matrices.
+    side_by_side: int = 1
