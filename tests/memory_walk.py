@@ -58,8 +58,10 @@ class MemoryWalk:
         step, wrap = ((getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap"))
         spec = self.program.tensors[part.tensor]
         assert d.output_pixels == (part.y1 - part.y0) * spec.width
+        assert d.output_pixels % d.output_width == 0
+        assert step == ((0, 1) if self.config.banks > 1 else (words, 0)), "pixels of a row are neighbours"
         for pixel in range(d.output_pixels):
-            y, x = divmod(pixel, d.output_width)
+            y, x = divmod(pixel, spec.width)
             for j in range(words):
                 place = self.check((address[0] + j, address[1]))
                 word = (part.tensor, part.y0 + y, x, j)
@@ -70,7 +72,7 @@ class MemoryWalk:
                     assert self.memory[place] == word
                     self.stored.add(word)
             address = self.add(address, step, words)
-            if x + 1 == d.output_width:
+            if (pixel + 1) % d.output_width == 0:
                 address = self.add(address, wrap, words)
 
     def columns(self, d: Descriptor, side: str) -> list[list[tuple[int, int, int, Address]]]:

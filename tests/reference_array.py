@@ -95,7 +95,7 @@ class ReferenceKernel:
                 values = pixels[p][j * lanes : (j + 1) * lanes]
                 self.memory[bank, word + j] = values + [0] * (lanes - len(values))
         self.exponents[d.output_slot] = int(tensor.exponent[sample])
-        return 1 + d.output_pixels * d.output_pixel_words + TRANSFER_DEPTH
+        return self._transfer_cycles(d, d.output_pixel_words)
 
     def _store(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
         d, transfer = operation.descriptor, operation.transfer
@@ -104,10 +104,18 @@ class ReferenceKernel:
             word, bank = self._address(d, "input", p)
             pixels.append([value for j in range(d.input_pixel_words) for value in self.memory[bank, word + j]])
         tensor = tensors[transfer.tensor]
-        rows = np.array(pixels).reshape(-1, d.output_width, len(pixels[0]))
+        rows = np.array(pixels).reshape(transfer.y1 - transfer.y0, -1, len(pixels[0]))
         tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]
         tensor.exponent[sample] = self.exponents[d.input_slot]
-        return 1 + d.output_pixels * d.input_pixel_words + TRANSFER_DEPTH
+        return self._transfer_cycles(d, d.input_pixel_words)
+
+    def _transfer_cycles(self, d: Descriptor, words: int) -> int:
+        """Section 6: one word of as many pixels of a row as a beat and the banks have room for, a clock."""
+        pixels = 1
+        while 2 * pixels * self.config.word_bits <= self.config.stream_bits and 2 * pixels <= self.config.banks:
+            pixels *= 2
+        groups = sum(-(-d.output_width // pixels) for _ in range(0, d.output_pixels, d.output_width))
+        return 1 + groups * words + TRANSFER_DEPTH
 
     def _weights(self, d: Descriptor, data: bytes) -> int:
         beat = self.config.weight_stream_bits // 8

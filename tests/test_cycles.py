@@ -62,10 +62,27 @@ def test_streamed_weights_slow_a_step_down_to_their_beats() -> None:
     assert pass_steps(config, descriptor) == 4 * kernel_steps(descriptor)
 
 
-def test_transfers_take_one_word_a_clock() -> None:
+@pytest.mark.parametrize(("columns", "stream_bits", "pixels"), [(1, 64, 1), (2, 64, 4), (2, 128, 4), (12, 128, 8)])
+def test_transfers_move_a_word_of_every_bank_that_a_beat_has_words_for(
+    columns: int, stream_bits: int, pixels: int
+) -> None:
+    config = SystolicConfig(columns=columns, stream_bits=stream_bits)
+    assert config.transfer_pixels == pixels
+    row = Descriptor(Operation.LOAD, output_pixels=16, output_width=16, output_pixel_words=3)
+    assert operation_cycles(config, row) == 1 + 16 // pixels * 3 + 8
+
+
+def test_a_row_of_a_transfer_takes_whole_groups() -> None:
     config = SystolicConfig()
-    assert operation_cycles(config, Descriptor(Operation.LOAD, output_pixels=10, output_pixel_words=3)) == 39
-    assert operation_cycles(config, Descriptor(Operation.STORE, output_pixels=10, input_pixel_words=2)) == 29
+    assert config.transfer_pixels == 4
+    load = Descriptor(Operation.LOAD, output_pixels=10, output_width=5, output_pixel_words=3)
+    assert operation_cycles(config, load) == 1 + 2 * 2 * 3 + 8
+    store = Descriptor(Operation.STORE, output_pixels=10, output_width=10, input_pixel_words=2)
+    assert operation_cycles(config, store) == 1 + 3 * 2 + 8
+
+
+def test_weights_take_a_beat_a_clock() -> None:
+    config = SystolicConfig()
     weights = Descriptor(Operation.WEIGHTS, parameter_rows=16, weight_words=5)
     assert operation_cycles(config, weights) == 16 + 5 * config.beats_per_weight_word + 8
     assert operation_cycles(config, Descriptor(Operation.NONE)) == 0

@@ -92,7 +92,7 @@ def test_limit_names_what_most_clocks_are_spent_on(
 
 def test_streamed_bytes_are_headers_elements_and_weights(accelerator: Accelerator) -> None:
     config = accelerator.systolic
-    load = Descriptor(operation=Operation.LOAD, output_pixels=100, output_pixel_words=2)
+    load = Descriptor(operation=Operation.LOAD, output_pixels=100, output_width=100, output_pixel_words=2)
     assert stream_bytes(config, load) == 320 + 8 + 100 * 2 * 2
     weights = Descriptor(operation=Operation.WEIGHTS, weight_words=72, parameter_rows=16)
     assert stream_bytes(config, weights) == 320 + 16 * 8 + 72 * 32

@@ -94,6 +94,30 @@ def test_stored_rows_come_back_as_they_were_loaded(bits: int, stream_bits: int) 
     assert result.exponent[0] == 4
 
 
+def test_pixels_of_a_group_lie_side_by_side_word_by_word() -> None:
+    """docs/systolic-array.md, section 3: four pixels a group; zeros fill the pixel, the row and the beat."""
+    rows = np.zeros((2, 5, 3), np.int32)
+    for y, x, channel in np.ndindex(rows.shape):
+        rows[y, x, channel] = 100 * y + 10 * x + channel + 1
+    data = streams.unpack_elements(streams.pack_rows(rows, CONFIG), 8)
+    assert data[:8].tolist() == [1, 2, 11, 12, 21, 22, 31, 32]
+    assert data[8:16].tolist() == [3, 0, 13, 0, 23, 0, 33, 0]
+    assert data[16:32].tolist() == [41, 42, 0, 0, 0, 0, 0, 0, 43, 0, 0, 0, 0, 0, 0, 0]
+    assert data[32] == 101
+    assert len(data) == 64
+
+
+def test_rows_without_a_gap_may_be_one_long_row() -> None:
+    load = Descriptor(Operation.LOAD, output_pixels=10, output_width=10, output_pixel_words=1)
+    store = Descriptor(Operation.STORE, output_pixels=10, output_width=10, input_pixel_words=1)
+    operations = [KernelOperation("a", load, Transfer("x", 0, 5)), KernelOperation("b", store, Transfer("x", 0, 5))]
+    tensor = BlockTensor(np.arange(20, dtype=np.int32).reshape(1, 5, 2, 2), np.zeros(1, np.int32))
+    packet = streams.input_packet(operations, CONFIG, {"x": tensor})[DESCRIPTOR_WORDS * 4 : -DESCRIPTOR_WORDS * 4]
+    assert packet[8:28] == bytes(range(20))
+    assert len(packet) == 8 * (1 + 3)
+    assert (streams.decode_output(operations, CONFIG, packet)[0].mantissa == tensor.mantissa[0]).all()
+
+
 def test_a_packet_that_does_not_fit_its_operations_is_refused() -> None:
     load = Descriptor(Operation.LOAD, output_pixels=9, output_width=3, output_pixel_words=1)
     operation = KernelOperation("first", load, Transfer("x", 0, 3))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import COMPUTE, fetch_cycles, kernel_steps, operation_cycles, passes
+from bfpga.engines.cycles import COMPUTE, fetch_cycles, kernel_steps, operation_cycles, passes, tensor_beats
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.network.cycles import ProgramCycles, program_cycles, step_operations
 from bfpga.network.program import HostNode, Program
@@ -107,8 +107,7 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
     operation = Operation(descriptor.operation)
     size = 4 * DESCRIPTOR_WORDS
     if operation in (Operation.LOAD, Operation.STORE):
-        elements = descriptor.output_pixels * data_words(descriptor) * config.lanes
-        return size + config.stream_bits // 8 + elements * config.format.container_bits // 8
+        return size + config.stream_bits // 8 * (1 + tensor_beats(config, descriptor))
     beat = config.weight_stream_bits // 8
     word = config.beats_per_weight_word * beat
     if operation is Operation.WEIGHTS:
@@ -116,12 +115,6 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
     if operation is Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
         return size + passes(config, descriptor) * kernel_steps(descriptor) * word
     return size
-
-
-def data_words(descriptor: Descriptor) -> int:
-    """Words of one pixel that a LOAD writes or a STORE reads."""
-    loads = descriptor.operation == Operation.LOAD
-    return descriptor.output_pixel_words if loads else descriptor.input_pixel_words
 
 
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:

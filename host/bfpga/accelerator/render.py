@@ -105,6 +105,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             "Streams",
             stream_bits=config.stream_bits,
             words_per_beat=config.words_per_beat,
+            transfer_pixels=config.transfer_pixels,
             weight_stream_bits=config.weight_stream_bits,
             beats_per_weight_word=config.beats_per_weight_word,
         ),

@@ -16,7 +16,7 @@ Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 
 #: Cycles an array operation spends beyond its loop: pipeline registers of operand fetch, multiply, drain.
 PIPELINE_DEPTH = 24
-#: Cycles a load, a store or a weight transfer spends beyond one per word.
+#: Cycles a load, a store or a weight transfer spends beyond its loop.
 TRANSFER_DEPTH = 8
 #: Exponent of the sigmoid and tanh results (BFP 4.4).
 ACTIVATION_EXPONENT = -14
@@ -117,6 +117,11 @@ class SystolicConfig:
     def words_per_beat(self) -> int:
         """Activation words in one beat of the input and output streams (elements are packed little-endian)."""
         return self.stream_bits // self.word_bits
+
+    @property
+    def transfer_pixels(self) -> int:
+        """Pixels of a row whose words a LOAD or a STORE moves in one clock: they lie in different banks."""
+        return 1 << (min(self.words_per_beat, self.banks).bit_length() - 1)
 
     @property
     def packing_shift(self) -> int:

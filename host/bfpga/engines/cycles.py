@@ -37,13 +37,29 @@ def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
     return max(kernel_steps(descriptor) * slots, drain_cycles(config, descriptor))
 
 
+def pixel_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Groups of ``transfer_pixels`` pixels a LOAD or a STORE moves; every row begins with a new group."""
+    rows = descriptor.output_pixels // descriptor.output_width
+    return rows * -(-descriptor.output_width // config.transfer_pixels)
+
+
+def pixel_words(descriptor: Descriptor) -> int:
+    """Words of one pixel that a LOAD writes or a STORE reads."""
+    loads = descriptor.operation == Operation.LOAD
+    return descriptor.output_pixel_words if loads else descriptor.input_pixel_words
+
+
+def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Beats a LOAD or a STORE moves without its header: its groups, one word of each pixel after the other."""
+    words = pixel_groups(config, descriptor) * pixel_words(descriptor) * config.transfer_pixels
+    return -(-words // config.words_per_beat)
+
+
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation without the fetch of its descriptor. BFP 6, R71."""
     operation = Operation(descriptor.operation)
-    if operation is Operation.LOAD:
-        return 1 + descriptor.output_pixels * descriptor.output_pixel_words + TRANSFER_DEPTH
-    if operation is Operation.STORE:
-        return 1 + descriptor.output_pixels * descriptor.input_pixel_words + TRANSFER_DEPTH
+    if operation in (Operation.LOAD, Operation.STORE):
+        return 1 + pixel_groups(config, descriptor) * pixel_words(descriptor) + TRANSFER_DEPTH
     if operation is Operation.WEIGHTS:
         return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word + TRANSFER_DEPTH
     if operation in COMPUTE:

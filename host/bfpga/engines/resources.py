@@ -32,6 +32,8 @@ DSP_OPERANDS = (24, 17)
 LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
 #: Address generators, group and tap counters of one column.
 ADDRESS_LUT = 120
+#: Bank and word of one pixel of a transfer: its distance from the first, and whether that leaves the last bank.
+TRANSFER_ADDRESS_LUT = 40
 #: Sequencer, descriptor decoder, stream adapters, control registers.
 CONTROL_LUT = 3500
 CONTROL_FF = 6000
@@ -72,7 +74,8 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
             "activation memories": activation_memories(config),
             "weight memory": weight_memory(config),
             "parameter memory": parameter_memory(config),
-            "crossbars and addresses": scaled(crossbar(config), columns),
+            "crossbars and addresses": scaled(crossbar(config), columns)
+            + scaled(transfer_port(config), config.transfer_pixels),
             "output stages": scaled(output_stage(config), columns),
             "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
             "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
@@ -136,10 +139,20 @@ def statistics_dsp(config: SystolicConfig) -> int:
 
 def crossbar(config: SystolicConfig) -> Resources:
     """One column's share of reading and writing the banks: data and address selection, address generation."""
+    return bank_port(config) + Resources(lut=2 * ADDRESS_LUT, ff=4 * 32)
+
+
+def transfer_port(config: SystolicConfig) -> Resources:
+    """The same for one of the pixels that LOAD and STORE move together."""
+    return bank_port(config) + Resources(lut=2 * TRANSFER_ADDRESS_LUT)
+
+
+def bank_port(config: SystolicConfig) -> Resources:
+    """Data and address of one read and one write, selected among the banks."""
     address_bits = max(1, (config.activation_words - 1).bit_length())
     data_bits = config.lanes * config.format.mantissa_bits
-    selected = 2 * (data_bits + address_bits) if config.columns > 1 else 0
-    return Resources(lut=selected * config.banks // 3 + 2 * ADDRESS_LUT, ff=2 * selected + 4 * 32)
+    selected = 2 * (data_bits + address_bits) if config.banks > 1 else 0
+    return Resources(lut=selected * config.banks // 3, ff=2 * selected)
 
 
 def output_stage(config: SystolicConfig) -> Resources:

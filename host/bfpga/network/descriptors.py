@@ -77,12 +77,12 @@ class Placement:
 
 def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
     """LOAD of all rows of a region."""
-    rows = region.y1 - region.y0
+    pixels, width = _transfer_walk(region)
     wrap = split(config, region.pitch - region.width, region.pixel_words)
     step = split(config, 1, region.pixel_words)
     return Descriptor(
-        operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=rows * region.width,
-        output_width=region.width, output_rows=region.channels, output_pixel_words=region.pixel_words,
+        operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=pixels,
+        output_width=width, output_rows=region.channels, output_pixel_words=region.pixel_words,
         output_word=region.base, output_step_word=step[0], output_step_bank=step[1],
         output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
     )
@@ -90,14 +90,20 @@ def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
 
 def store_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
     """STORE of all rows of a region."""
-    rows = region.y1 - region.y0
+    pixels, width = _transfer_walk(region)
     wrap = split(config, region.pitch - region.width, region.pixel_words)
     step = split(config, 1, region.pixel_words)
     return Descriptor(
-        operation=int(Operation.STORE), input_slot=region.slot, output_pixels=rows * region.width,
-        output_width=region.width, input_pixel_words=region.pixel_words, input_word=region.base,
+        operation=int(Operation.STORE), input_slot=region.slot, output_pixels=pixels,
+        output_width=width, input_pixel_words=region.pixel_words, input_word=region.base,
         input_step_word=step[0], input_step_bank=step[1], input_wrap_word=wrap[0], input_wrap_bank=wrap[1],
     )
+
+
+def _transfer_walk(region: Region) -> tuple[int, int]:
+    """(pixels, pixels in a row) of a transfer. Rows without a gap between them are moved as one long row."""
+    pixels = (region.y1 - region.y0) * region.width
+    return pixels, pixels if region.pitch == region.width else region.width
 
 
 def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: int) -> Descriptor:

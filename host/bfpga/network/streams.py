@@ -5,6 +5,7 @@ One place for both sides of docs/systolic-array.md section 3; simulated kernels 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import tensor_beats
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import DataError, ProgramError
 from bfpga.network.program import ArrayNode, BlockTensor, IntArray, KernelOperation, Transfer
@@ -144,12 +146,25 @@ def header(exponent: int, config: SystolicConfig) -> bytes:
 
 
 def pack_rows(mantissa: IntArray, config: SystolicConfig) -> bytes:
-    """Rows of one sample (rows, width, channels) as elements (pixel, channel word, lane), padded to whole beats."""
+    """Rows of one sample (rows, width, channels) as elements (group of pixels, channel word, pixel, lane).
+
+    Zeros fill the last word of a pixel, the last group of a row and the last beat.
+    """
     rows = np.asarray(mantissa)
-    padding = -rows.shape[-1] % config.lanes
-    if padding:
-        rows = np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, padding)])
-    return pad_to(pack_elements(rows, config.format.container_bits), config.stream_bits // 8)
+    group, lanes = config.transfer_pixels, config.lanes
+    if rows.shape[1] % group or rows.shape[2] % lanes:
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group), (0, -rows.shape[2] % lanes)))
+    groups = rows.reshape(-1, group, rows.shape[2] // lanes, lanes).transpose(0, 2, 1, 3)
+    return pad_to(pack_elements(groups, config.format.container_bits), config.stream_bits // 8)
+
+
+def unpack_rows(data: bytes | memoryview, config: SystolicConfig, rows: int, width: int, words: int) -> IntArray:
+    """Inverse of ``pack_rows`` for pixels of ``words`` words: (rows, width, channels padded to whole words)."""
+    group, lanes = config.transfer_pixels, config.lanes
+    shape = rows * -(-width // group), words, group, lanes
+    elements = unpack_elements(data, config.format.container_bits)[: math.prod(shape)]
+    pixels = elements.reshape(shape).transpose(0, 2, 1, 3)
+    return pixels.reshape(rows, -1, words * lanes)[:, :width]
 
 
 def input_packet(
@@ -174,7 +189,8 @@ def input_packet(
                 f"{rows.shape}; the descriptor loads {descriptor.output_pixels} pixels of "
                 f"{descriptor.output_pixel_words} words"
             )
-        parts += [header(int(tensor.exponent[sample]), config), pack_rows(rows, config)]
+        walked = rows.reshape(-1, descriptor.output_width, rows.shape[-1])
+        parts += [header(int(tensor.exponent[sample]), config), pack_rows(walked, config)]
     return b"".join(parts)
 
 
@@ -195,9 +211,7 @@ class StoredRows:
 
 def stored_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
     """Bytes that a STORE sends: one header beat and its elements in whole beats."""
-    descriptor, beat = operation.descriptor, config.stream_bits // 8
-    bits = descriptor.output_pixels * descriptor.input_pixel_words * config.word_bits
-    return beat * (1 + -(-bits // config.stream_bits))
+    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor))
 
 
 def output_bytes(operations: Iterable[KernelOperation], config: SystolicConfig) -> int:
@@ -233,10 +247,10 @@ def decode_output(
 
 
 def _decode_rows(operation: KernelOperation, config: SystolicConfig, data: memoryview) -> IntArray:
-    descriptor = operation.descriptor
-    channels = descriptor.input_pixel_words * config.lanes
-    elements = unpack_elements(data, config.format.container_bits)[: descriptor.output_pixels * channels]
-    return elements.reshape(-1, descriptor.output_width, channels)
+    descriptor, transfer = operation.descriptor, _transfer(operation)
+    rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
+    walked = unpack_rows(data, config, rows, width, descriptor.input_pixel_words)
+    return walked.reshape(transfer.y1 - transfer.y0, -1, walked.shape[-1])
 
 
 def write_rows(stored: Iterable[StoredRows], tensors: Mapping[str, BlockTensor], sample: int = 0) -> None:

@@ -1,9 +1,10 @@
 // The activation memory: one word of every bank may be read and one written in a clock (BFP R66).
 //
-// Two forms behind one interface. `Crossbar` is the hardware: every bank selects its address among the columns, so each
-// bank has one read and one write port whatever the columns ask for. `Direct` indexes the banks column by column; a
-// simulation is faster with it. Both refuse two columns that need different words of one bank in one clock: the
-// schedule has to prevent that (docs/systolic-array.md, section 2).
+// Requests come in arrays of N ports: the columns of the array, or the pixels that a transfer moves together. Two forms
+// behind one interface. `Crossbar` is the hardware: every bank selects its address among the ports, so each bank has
+// one read and one write port whatever they ask for. `Direct` indexes the banks port by port; a simulation is faster
+// with it. Both refuse two ports that need different words of one bank in one clock: the schedule has to prevent that
+// (docs/systolic-array.md, section 2).
 #pragma once
 #include "bfpga/address.hpp"
 #include "bfpga/checks.hpp"
@@ -28,7 +29,7 @@ struct Word {
     }
 };
 
-// What one column wants from the memory in one clock.
+// What one port wants from the memory in one clock.
 template <class Config>
 struct Request {
     bool active;
@@ -77,11 +78,10 @@ bool inside_memory(typename Geometry<Config>::word_t word) {
 }
 
 struct Direct {
-    template <class Config>
-    static void read(const Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
-                     Word<Config> (&word)[Config::columns]) {
-    Columns_Read:
-        for (int i = 0; i < Config::columns; ++i) {
+    template <class Config, int N>
+    static void read(const Banks<Config>& banks, const Request<Config> (&request)[N], Word<Config> (&word)[N]) {
+    Ports_Read:
+        for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
             if (request[i].active) {
                 const Address<Config> from = request[i].address;
@@ -91,11 +91,10 @@ struct Direct {
         }
     }
 
-    template <class Config>
-    static void write(Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
-                      const Word<Config> (&word)[Config::columns]) {
-    Columns_Write:
-        for (int i = 0; i < Config::columns; ++i) {
+    template <class Config, int N>
+    static void write(Banks<Config>& banks, const Request<Config> (&request)[N], const Word<Config> (&word)[N]) {
+    Ports_Write:
+        for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
             if (request[i].active) {
                 banks.write(static_cast<int>(request[i].address.bank), request[i].address.word, word[i]);
@@ -105,9 +104,8 @@ struct Direct {
 };
 
 struct Crossbar {
-    template <class Config>
-    static void read(const Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
-                     Word<Config> (&word)[Config::columns]) {
+    template <class Config, int N>
+    static void read(const Banks<Config>& banks, const Request<Config> (&request)[N], Word<Config> (&word)[N]) {
 #pragma HLS INLINE
         Word<Config> found[Config::banks];
 #pragma HLS ARRAY_PARTITION variable=found complete dim=0
@@ -117,8 +115,8 @@ struct Crossbar {
             const typename Geometry<Config>::word_t address = bank_address<Config>(request, b);
             found[b] = inside_memory<Config>(address) ? banks.read(b, address) : Word<Config>::zero();
         }
-    Columns_Select:
-        for (int i = 0; i < Config::columns; ++i) {
+    Ports_Select:
+        for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
         Banks_Select:
             for (int b = 0; b < Config::banks; ++b) {
@@ -130,17 +128,16 @@ struct Crossbar {
         }
     }
 
-    template <class Config>
-    static void write(Banks<Config>& banks, const Request<Config> (&request)[Config::columns],
-                      const Word<Config> (&word)[Config::columns]) {
+    template <class Config, int N>
+    static void write(Banks<Config>& banks, const Request<Config> (&request)[N], const Word<Config> (&word)[N]) {
 #pragma HLS INLINE
     Banks_Write:
         for (int b = 0; b < Config::banks; ++b) {
 #pragma HLS UNROLL
             Word<Config> selected = Word<Config>::zero();
             bool enable = false;
-        Columns_Match:
-            for (int i = 0; i < Config::columns; ++i) {
+        Ports_Match:
+            for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
                 if (request[i].active && request[i].address.bank == b) {
                     selected = word[i];
@@ -154,13 +151,13 @@ struct Crossbar {
     }
 
    private:
-    // The address of bank b. At most one column uses a bank (or several the same word), so an OR is the selection.
-    template <class Config>
-    static typename Geometry<Config>::word_t bank_address(const Request<Config> (&request)[Config::columns], int b) {
+    // The address of bank b. At most one port uses a bank (or several the same word), so an OR is the selection.
+    template <class Config, int N>
+    static typename Geometry<Config>::word_t bank_address(const Request<Config> (&request)[N], int b) {
 #pragma HLS INLINE
         typename Geometry<Config>::word_t address = 0;
-    Columns_Match:
-        for (int i = 0; i < Config::columns; ++i) {
+    Ports_Match:
+        for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
             if (request[i].active && request[i].address.bank == b) {
                 address |= request[i].address.word;
@@ -175,54 +172,39 @@ class ActivationMemory {
    public:
     using word_t = Word<Config>;
 
-    // The words of all columns that are active; the others keep what they have.
-    void read(const Request<Config> (&request)[Config::columns], word_t (&word)[Config::columns]) const {
+    // The words of all ports that are active; the others keep what they have.
+    template <int N>
+    void read(const Request<Config> (&request)[N], word_t (&word)[N]) const {
 #pragma HLS INLINE
         check(request, "read");
-        Ports::template read<Config>(banks_, request, word);
+        Ports::template read<Config, N>(banks_, request, word);
     }
 
-    void write(const Request<Config> (&request)[Config::columns], const word_t (&word)[Config::columns]) {
+    template <int N>
+    void write(const Request<Config> (&request)[N], const word_t (&word)[N]) {
 #pragma HLS INLINE
         check(request, "write");
-        check_writes(request);
-        Ports::template write<Config>(banks_, request, word);
+        check_range(request, "a write");
+        Ports::template write<Config, N>(banks_, request, word);
     }
 
-    // One word, for loads and stores.
-    word_t read(const Address<Config>& address) const {
-#pragma HLS INLINE
-        check_range(address, "a store reads");
-        return banks_.read(static_cast<int>(address.bank), address.word);
-    }
-
-    void write(const Address<Config>& address, const word_t& word) {
-#pragma HLS INLINE
-        check_range(address, "a load writes");
-        banks_.write(static_cast<int>(address.bank), address.word, word);
-    }
-
-   private:
-    static void check_range(const Address<Config>& address, const char* who) {
-#pragma HLS INLINE
-        simulation_check(inside_memory<Config>(address.word), who, "outside the activation memory, word",
-                         static_cast<int>(address.word));
-    }
-
-    static void check_writes(const Request<Config> (&request)[Config::columns]) {
+    // Every request lies in the memory. (A row block may read beyond it.)
+    template <int N>
+    static void check_range(const Request<Config> (&request)[N], const char* access) {
 #pragma HLS INLINE
 #ifdef BFPGA_SIMULATION
-    Columns_Range:
-        for (int i = 0; i < Config::columns; ++i) {
-            if (request[i].active) {
-                check_range(request[i].address, "the array writes");
-            }
+    Ports_Range:
+        for (int i = 0; i < N; ++i) {
+            simulation_check(!request[i].active || inside_memory<Config>(request[i].address.word), access,
+                             "goes outside the activation memory, to word", static_cast<int>(request[i].address.word));
         }
 #endif
     }
 
-    // Two columns may share a word, not a bank.
-    static void check(const Request<Config> (&request)[Config::columns], const char* access) {
+   private:
+    // Two ports may share a word, not a bank.
+    template <int N>
+    static void check(const Request<Config> (&request)[N], const char* access) {
 #pragma HLS INLINE
 #ifdef BFPGA_SIMULATION
         int used[Config::banks];
@@ -230,8 +212,8 @@ class ActivationMemory {
         for (int b = 0; b < Config::banks; ++b) {
             used[b] = -1;
         }
-    Columns_Check:
-        for (int i = 0; i < Config::columns; ++i) {
+    Ports_Check:
+        for (int i = 0; i < N; ++i) {
             if (request[i].active) {
                 const int bank = static_cast<int>(request[i].address.bank);
                 const int word = static_cast<int>(request[i].address.word);

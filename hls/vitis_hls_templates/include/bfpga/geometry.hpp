@@ -23,6 +23,10 @@ struct Geometry {
     static_assert(Config::stream_bits % 32 == 0, "a beat of the input stream holds whole descriptor words");
     static_assert(Config::stream_bits % (Config::lanes * Config::container_bits) == 0,
                   "a beat of the input stream holds whole activation words");
+    static_assert(Config::transfer_pixels >= 1 && Config::transfer_pixels <= Config::banks &&
+                      (Config::transfer_pixels & (Config::transfer_pixels - 1)) == 0 &&
+                      Config::words_per_beat % Config::transfer_pixels == 0,
+                  "the pixels of a transfer's group lie in different banks and a beat holds whole groups");
     static_assert(Config::weight_stream_bits >= 64, "a beat of the weight stream holds a bias and a row exponent");
     static_assert(Config::weight_stream_bits % Config::container_bits == 0, "a beat holds whole weights");
     static_assert(Config::beats_per_weight_word * Config::weight_stream_bits >=
