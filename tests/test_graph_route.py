@@ -29,9 +29,11 @@ def random_static_program(rng: np.random.Generator, fmt: BlockFormat) -> Program
         builder = NetworkBuilder(rng, replace(CONFIG, format=fmt))
         last = builder.grow(int(rng.integers(1, 5)))
         builder.tensors["t0"].input_exponent = int(rng.integers(-7, 1))
+        # Parts of one tensor share its exponent.
+        exponents = {node.output: int(rng.integers(-12, 3)) for node in builder.nodes}
         for node in builder.nodes:
             if not node.policy.inherit:
-                node.policy = PolicySpec(Policy.STATIC, int(rng.integers(-12, 3)))
+                node.policy = PolicySpec(Policy.STATIC, exponents[node.output])
         if all(node.function in NEVER_TABLES for node in builder.nodes):
             return schedule(builder, last)
 
