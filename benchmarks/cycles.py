@@ -1,0 +1,61 @@
+"""Counted clocks of networks on an accelerator, weights resident where they fit: one table, one command.
+
+    [BFPGA_MODELS=FOLDER] python benchmarks/cycles.py [--accelerator NAME] [--markdown FILE]
+
+The schedule does not depend on the samples, so noise calibrates. Clocks of the emulator's model are those that the C++
+counts (`bfpga verify` compares them). Networks are those of FOLDER/models, or the shipped ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from bfpga.accelerator.estimate import estimate_program
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.cli.work import compile_for_estimate
+from bfpga.network.program import ArrayNode, HostNode
+
+
+def row(model: Path, accelerator_name: str) -> str:
+    """One line of the table; utilization over the layers with products."""
+    accelerator = load_accelerator(accelerator_name)
+    program = compile_for_estimate(accelerator, model)
+    estimate = estimate_program(accelerator, program)
+    cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
+    products = [node for node in program.nodes if isinstance(node, ArrayNode) and node.kind == "gemm"]
+    convolutions = [node for node in products if not node.uniform_weights]
+    spent = sum(cycles.layers[node.name].compute for node in convolutions)
+    share = 100 * sum(node.macs for node in convolutions) / (spent * peak) if spent else 0.0
+    macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
+    milliseconds = [1e3 * seconds for seconds in (estimate.compute_seconds, estimate.seconds)]
+    return (
+        f"| {model.stem} | {macs / 1e6:,.2f} | {cycles.compute_bound:,} | {milliseconds[0]:.3f} | {share:.1f} % | "
+        f"{cycles.dma_inclusive:,} | {milliseconds[1]:.3f} | {1 / estimate.seconds:,.0f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--accelerator", default="pynq_z2_dense")
+    parser.add_argument("--markdown", type=Path)
+    arguments = parser.parse_args()
+    shipped = Path(__file__).parent.parent / "examples" / "models"
+    folder = Path(os.environ["BFPGA_MODELS"]) / "models" if os.environ.get("BFPGA_MODELS") else shipped
+    lines = [
+        "| network | MMAC | compute-bound cycles | ms | utilization, layers with weights | DMA-inclusive cycles | ms | "
+        "images/s |",
+        "|---|---|---|---|---|---|---|---|",
+        *(row(model, arguments.accelerator) for model in sorted(folder.glob("*.onnx"))),
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.markdown:
+        temporary = arguments.markdown.with_suffix(".partial")
+        temporary.write_text(text)
+        temporary.replace(arguments.markdown)
+
+
+if __name__ == "__main__":
+    main()
