@@ -28,7 +28,7 @@ Integers = Literal["native", "ap_int"]
 #: Compiler flags of a build. The constructors of ap_int mask bits they have not set; g++ sees that in every use.
 _FLAGS: dict[Integers, tuple[str, ...]] = {
     "native": ("-O3", "-march=native", "-DBFPGA_NATIVE_INTEGERS"),
-    "ap_int": ("-O2", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
+    "ap_int": ("-O2", "-fno-semantic-interposition", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
 }
 
 

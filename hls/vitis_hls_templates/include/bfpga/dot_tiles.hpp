@@ -27,14 +27,14 @@ class DotTiles {
     Columns_Multiply:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
-            Column column;
-        Rows_Start:
-            for (int r = 0; r < Config::rows; ++r) {
+            if (first) {
+            Rows_Start:
+                for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
-                column.set(r, first ? static_cast<accumulator_t>(0) : accumulator_[i].get(r));
+                    accumulator_[i].set(r, static_cast<accumulator_t>(0));
+                }
             }
-            ready.accumulate(column, operand[i].lane);
-            accumulator_[i] = column;
+            ready.accumulate(accumulator_[i], operand[i].lane);
         }
     }
 

@@ -54,15 +54,21 @@ struct PackedProducts {
         int_t<SHIFT> low;
     };
 
+    // One DSP slice.
+    static int_t<product_bits> product(int_t<MW> x, int_t<operand_bits> w) {
+#pragma HLS INLINE
+        const int_t<product_bits> result = static_cast<factor_t<product_bits, operand_bits>>(w) * x;
+#pragma HLS BIND_OP variable=result op=mul impl=dsp latency=3
+        return result;
+    }
+
     static int_t<sum_bits> multiply(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
 #pragma HLS INLINE
-        int_t<sum_bits> sum = 0;
+        int_t<sum_bits> sum = product(x[0], w[0]);
     Lanes_Multiply:
-        for (int l = 0; l < LANES; ++l) {
+        for (int l = 1; l < LANES; ++l) {
 #pragma HLS UNROLL
-            const int_t<product_bits> product = static_cast<factor_t<product_bits, operand_bits>>(w[l]) * x[l];
-#pragma HLS BIND_OP variable=product op=mul impl=dsp latency=3
-            sum = static_cast<int_t<sum_bits>>(sum + product);
+            sum = static_cast<int_t<sum_bits>>(sum + product(x[l], w[l]));
         }
         return sum;
     }
