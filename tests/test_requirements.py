@@ -1,0 +1,40 @@
+"""The table of requirements is true: every row exists, and the tests it gives name the requirement."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+TABLE = TESTS.parent / "docs" / "requirements.md"
+ROW = re.compile(r"^\| R(\d+) \| ([MS]) \| (.+?) \| (met|partly|absent) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+ROWS = {int(match[1]): match for match in ROW.finditer(TABLE.read_text())}
+
+
+def named(path: Path) -> set[int]:
+    """Requirements that a test file names, ranges included."""
+    found: set[int] = set()
+    for match in re.finditer(r"\bR(\d+)(?:-R?(\d+))?\b", path.read_text()):
+        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return found
+
+
+def test_every_requirement_has_a_row() -> None:
+    assert sorted(ROWS) == list(range(1, 87))
+
+
+@pytest.mark.parametrize("number", sorted(ROWS))
+def test_the_tests_of_a_row_name_its_requirement(number: int) -> None:
+    _, _, _, _, state, tests, remark = (ROWS[number][index] for index in range(7))
+    names = [name for name in tests.split(", ") if name]
+    assert names or state != "met", f"R{number} is met without a test"
+    assert remark or state == "met", f"R{number} is {state} without a reason"
+    for name in names:
+        assert number in named(TESTS / f"test_{name}.py"), f"test_{name}.py does not name R{number}"
+
+
+def test_every_must_that_is_not_met_says_where_it_belongs() -> None:
+    open_musts = {number for number, row in ROWS.items() if row[2] == "M" and row[4] != "met"}
+    assert all("board path" in ROWS[number][6] for number in open_musts)
