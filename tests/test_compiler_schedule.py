@@ -100,7 +100,7 @@ def test_a_layer_without_room_for_one_row_runs_on_the_host(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("words", "rows"), [(400, 2048), (150, 2048), (40, 2048), (4096, 12), (4096, 4)])
 def test_weights_that_do_not_fit_are_loaded_or_streamed(words: int, rows: int, tmp_path: Path) -> None:
-    """R61"""
+    """R2, R61"""
     network = residual_network()
     config = replace(SMALL, weight_words=words, parameter_rows=rows)
     program = compiled(network, tmp_path, config)

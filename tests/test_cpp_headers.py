@@ -141,6 +141,20 @@ def test_cores_hold_nothing_that_cannot_be_synthesized(path: Path) -> None:
     assert re.findall(r"\b(?:printf|assert|virtual|new|delete|long|auto|double|float)\b", code) == []
 
 
+def test_exponents_are_bound_to_registers_or_lut_memory() -> None:
+    """R39, as far as pragmas: mantissas and biases are all that block RAM is asked to hold."""
+    found, in_block_memory = [], set()
+    for header in HEADERS:
+        text = header.read_text()
+        for name in re.findall(r"\b(\w*(?:exponent|policy)_)\[Config::", text):
+            bound = rf"ARRAY_PARTITION variable={name} complete|BIND_STORAGE variable={name} type=\w+ impl=lutram"
+            assert re.search(bound, text), (header.name, name)
+            found.append((header.stem, name))
+        in_block_memory |= set(re.findall(r"variable=(\w+) type=\w+ impl=bram", text))
+    assert sorted(found) == [("sequencer", "exponent_"), ("sequencer", "policy_"), ("weight_memory", "exponent_")]
+    assert in_block_memory == {"cell", "cell_", "bias_"}
+
+
 @pytest.mark.parametrize("integers", BUILDS)
 def test_streams_say_what_is_missing(integers: Integers) -> None:
     """R61"""

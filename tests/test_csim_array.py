@@ -13,6 +13,7 @@ from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import DeviceError
 from bfpga.network.program import BlockTensor
+from bfpga.network.streams import weight_stream
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 ONE = Flag.FIRST | Flag.LAST
@@ -29,8 +30,8 @@ def convolution(program: Program, x: Place, y: Place, seed: int = 0, **fields: i
 
 
 def test_any_number_of_columns_gives_the_same_results() -> None:
-    """R56: 1, 2, 6 and 12 columns; R69: outputs in order."""
-    results = []
+    """R56: 1, 2, 6 and 12 columns; R69: outputs in order; R70: weights and biases come once, not once a column."""
+    results, weights = [], []
     for columns in (1, 2, 6, 12):
         program = Program(small(columns=columns, activation_words=1024))
         x, y = program.tensor(5, 7, 5), program.tensor(5, 7, 9)
@@ -40,6 +41,28 @@ def test_any_number_of_columns_gives_the_same_results() -> None:
         tensors = {"x": random_tensor(np.random.default_rng(1), x, SMALL), "y": empty(y)}
         KernelPair(program.config).run(program, tensors)
         results.append(tensors["y"].mantissa)
+        weights.append(weight_stream(program.operations))
+    assert all((result == results[0]).all() for result in results)
+    assert weights[0]
+    assert all(stream == weights[0] for stream in weights)
+
+
+def test_input_and_output_share_one_memory_at_any_split() -> None:
+    """R67: an output behind a quarter or three quarters of the memory, and one before its input."""
+    config, results = small(activation_words=64), []
+    for input_word, output_word in ((0, 16), (0, 48), (40, 0)):
+        program = Program(config)
+        program.free_word = input_word
+        x = program.tensor(3, 5, 4)
+        program.free_word = output_word
+        y = program.tensor(3, 5, 6)
+        program.load("x", x)
+        convolution(program, x, y, output_exponent=4)
+        program.store("y", y)
+        tensors = {"x": random_tensor(np.random.default_rng(1), x, config), "y": empty(y)}
+        KernelPair(config).run(program, tensors)
+        results.append(tensors["y"].mantissa)
+    assert results[0].any()
     assert all((result == results[0]).all() for result in results)
 
 
@@ -88,7 +111,7 @@ def test_results_recirculate_without_leaving_the_chip() -> None:
 
 
 def test_activations_stay_between_starts() -> None:
-    """R66, R80: a second start finds weights, activations and exponents of the first."""
+    """R80: a second start finds weights, activations and exponents of the first."""
     pair, load, compute = KernelPair(SMALL), Program(SMALL), Program(SMALL)
     x, y = load.tensor(3, 3, 4), load.tensor(3, 3, 4)
     load.load("x", x)
@@ -101,7 +124,7 @@ def test_activations_stay_between_starts() -> None:
 
 
 def test_a_pass_leaves_while_the_next_one_computes() -> None:
-    """R71: clocks are those of the longer of the two, plus one drain at the end."""
+    """R66, R71: clocks are those of the longer of the two, plus one drain at the end: reads do not wait for writes."""
     config = small(skew=False)
     program = Program(config)
     x, y = program.tensor(3, 6, 4), program.tensor(3, 6, 8)
@@ -136,6 +159,16 @@ def test_rendered_ports_have_the_widths_of_the_specification() -> None:
     assert numbers["accumulator_bits"] == 48
     top = render_kernel("wide", "0123456789abcdef", config)["src/top.cpp"]
     assert "identification = 0x01234567u;" in top
+
+
+def test_every_argument_of_the_top_function_is_a_stream_or_a_register() -> None:
+    """R79: `return` carries start, done and, with them, the interrupt, which the HLS tool adds."""
+    top = render_kernel("tiny", "0123456789abcdef", SMALL)["src/top.cpp"]
+    (signature,) = re.findall(r"void bfpga_systolic\((.*?)\) \{", top, re.DOTALL)
+    ports = dict(reversed(pair) for pair in re.findall(r"INTERFACE (\w+) port=(\w+)", top))
+    assert {name for name, kind in ports.items() if kind == "axis"} == {"input", "weights", "output"}
+    assert {kind for name, kind in ports.items() if kind != "axis"} == {"s_axilite"}
+    assert set(ports) == {argument.split()[-1] for argument in signature.split(",")} | {"return"}
 
 
 @pytest.mark.parametrize("storage", ["VitisStorage", "ScalarStorage"])

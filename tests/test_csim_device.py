@@ -91,7 +91,7 @@ def test_bytes_that_no_operation_reads_are_an_error(kernel: CSimulation) -> None
 
 
 def test_the_last_beat_of_each_store_ends_a_packet(kernel: CSimulation) -> None:
-    """TLAST comes with END_PACKET only."""
+    """R78: TLAST comes with END_PACKET only."""
     program, tensors = mixed_program(SMALL)
     program.operations[-2].descriptor.flags = Flag.NONE
     assert kernel.run_operations(program.operations, tensors).packets == 1
@@ -149,7 +149,7 @@ def make(directory: Path) -> tuple[int, str]:
 
 
 def test_a_rendered_project_tests_itself_without_this_package(tmp_path: Path) -> None:
-    """The top function against vectors, through AXI-Stream with TLAST; a changed byte is found."""
+    """R84, sources: the top function against vectors, through AXI-Stream with TLAST; a changed byte is found."""
     directory = write_project("tiny", "0123456789ab", SMALL, tmp_path / "project", vectors)
     status, output = make(directory)
     assert (status, output.strip()) == (0, "PASS: 1 starts, 0 differences")
@@ -181,7 +181,7 @@ def test_vectors_of_a_project_are_starts_that_the_emulator_confirms(tmp_path: Pa
 
 
 def test_an_output_without_an_end_is_an_error(kernel: CSimulation) -> None:
-    """A DMA waits for TLAST."""
+    """R78: a DMA waits for TLAST."""
     program, tensors = mixed_program(SMALL)
     program.operations[-1].descriptor.flags = Flag.NONE
     with pytest.raises(DeviceError, match="beats without TLAST"):

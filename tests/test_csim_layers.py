@@ -71,7 +71,7 @@ def test_convolutions_equal_the_reference(pair: KernelPair, geometry: dict[str, 
 
 @pytest.mark.parametrize("outputs", [16, 17, 40])
 def test_tall_results_take_several_passes(outputs: int) -> None:
-    """R57: M = 17 is two passes of 16 rows."""
+    """R57, R63: M = 17 is two passes of 16 rows; the second one starts its accumulators at zero again."""
     pair = KernelPair(small(rows=16, columns=2))
     run_convolution(pair, channels=(4, outputs), size=(2, 3), kernel=(1, 1), pad=(0, 0))
 
@@ -94,7 +94,7 @@ def test_depthwise_convolution_moves_its_input_with_the_row_block(pair: KernelPa
 @pytest.mark.parametrize("pixels", [1, 5])
 @pytest.mark.parametrize("weight_stream_bits", [64, 128])
 def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, weight_stream_bits: int) -> None:
-    """R61: a fully connected layer; one weight word a step, in several beats where it does not fit one."""
+    """R2, R61: a fully connected layer; one weight word a step, in several beats where it does not fit one."""
     config = small(rows=8, weight_stream_bits=weight_stream_bits)
     rng, program = np.random.default_rng(2), Program(config)
     x, y = program.tensor(1, pixels, 21), program.tensor(1, pixels, 11)
@@ -162,7 +162,7 @@ def test_a_sum_of_one_operand_copies_it_to_a_part_of_a_concatenation(pair: Kerne
 @pytest.mark.parametrize("function", list(Function))
 @pytest.mark.parametrize("order", [Flag.NONE, Flag.FUNCTION_FIRST])
 def test_functions_come_before_or_after_the_bias(pair: KernelPair, function: Function, order: Flag) -> None:
-    """R11, R12, R13."""
+    """R11, R12, R13, R58: operands, tiles, bias, function, requantizer, write-back of a column in turn."""
     exponent = -12 if function in (Function.SIGMOID, Function.TANH) else -4
     y = run_convolution(
         pair, seed=int(function), kernel=(1, 1), pad=(0, 0), exponent=exponent, flags=order, function=function,

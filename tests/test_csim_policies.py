@@ -83,7 +83,7 @@ POLICIES = [
 def test_predicting_policies_follow_a_series_of_inputs(
     pair: KernelPair, policy: Policy, fields: dict[str, int], preset: bool
 ) -> None:
-    """R26-R33, R36-R38, R44: the first run measures or starts from a preset, the next predict; loud, quiet, silent."""
+    """R26-R29, R31, R33, R37, R38, R44: the first run measures or has a preset, the next predict; loud, quiet."""
     exponents = []
     for start, scale in enumerate((1, 1, 4, 60, 200, 200, 1, 1, 1, 1, 1)):
         measure = start == 0 and not preset

@@ -56,7 +56,7 @@ def check(shown: tuple[list[list[int]], int, KernelResult], mantissas: list[list
 
 @pytest.mark.parametrize("case", load_vectors("bfp_matvec.json")["cases"], ids=lambda case: case["id"])
 def test_matrix_vector_vectors(case: dict[str, Any]) -> None:
-    """R1-R18, R23, R24: one weight exponent is one that all rows share"""
+    """R1, R3, R5-R18, R23, R24: one weight exponent is one that all rows share"""
     inputs, expected = case["inputs"], case["expect"]
     program, rows = Program(array(vector_format(case["format"]))), len(inputs["M"])
     x, y = program.tensor(1, 1, len(inputs["v"])), program.tensor(1, 1, rows)

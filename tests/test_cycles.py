@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,15 @@ def product_descriptor(config: SystolicConfig, rows: int, inner: int, pixels: in
     )
     descriptor.steps = pass_steps(config, descriptor)
     return descriptor
+
+
+def test_the_skew_costs_the_steps_of_the_worked_example() -> None:
+    """R62: the last cell meets its last operands at step K + R + C - 2, whatever holds them on the way."""
+    case = load_vectors("bfp_systolic.json")
+    (rows, inner), columns = np.shape(case["W"]), np.shape(case["I"])[1]
+    skewed = SystolicConfig(rows=rows, columns=columns, lanes=1)
+    assert inner + skewed.fill_cycles == case["last_step"]
+    assert replace(skewed, skew=False).fill_cycles == 0
 
 
 @pytest.mark.parametrize("case", GEMMS, ids=lambda case: f"{case['M']}x{case['K']}x{case['N']}on{case['cols']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -14,9 +15,12 @@ ROWS = {int(match[1]): match for match in ROW.finditer(TABLE.read_text())}
 
 
 def named(path: Path) -> set[int]:
-    """Requirements that a test file names, ranges included."""
+    """Requirements that a test file names. A range in a module's docstring does not count: it is a topic, no test."""
+    text = path.read_text()
+    heading = ast.get_docstring(ast.parse(text), clean=False) or ""
+    text = text.replace(heading, re.sub(r"\bR\d+-R?\d+\b", "", heading), 1)
     found: set[int] = set()
-    for match in re.finditer(r"\bR(\d+)(?:-R?(\d+))?\b", path.read_text()):
+    for match in re.finditer(r"\bR(\d+)(?:-R?(\d+))?\b", text):
         found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     return found
 
@@ -35,6 +39,6 @@ def test_the_tests_of_a_row_name_its_requirement(number: int) -> None:
         assert number in named(TESTS / f"test_{name}.py"), f"test_{name}.py does not name R{number}"
 
 
-def test_every_must_that_is_not_met_says_where_it_belongs() -> None:
-    open_musts = {number for number, row in ROWS.items() if row[2] == "M" and row[4] != "met"}
-    assert all("board path" in ROWS[number][6] for number in open_musts)
+def test_every_must_that_is_not_met_is_listed_above_the_table() -> None:
+    open_musts = [f"R{number}" for number, row in ROWS.items() if row[2] == "M" and row[4] != "met"]
+    assert f"MUST and not fully met: {', '.join(open_musts)}." in TABLE.read_text()
