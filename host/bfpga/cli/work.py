@@ -18,7 +18,7 @@ from bfpga.data import Samples, load_samples
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.errors import ModelError
-from bfpga.network.compiler import Calibration, compile_network
+from bfpga.network.compiler import Calibration
 from bfpga.network.importer import import_model
 from bfpga.network.options import CompileOptions, PolicyName
 from bfpga.network.program import Program
@@ -76,15 +76,7 @@ def compile_program(
 ) -> Program:
     """Compile ``model`` for ``accelerator``; errors are those of the compiler."""
     with waiting(f"compiling {model.name}"):
-        return compile_network(
-            model,
-            accelerator.name,
-            accelerator.digest,
-            accelerator.systolic,
-            accelerator.clock_mhz,
-            calibration,
-            options,
-        )
+        return runtime.compile(model, accelerator, calibration, options)
 
 
 def compile_for_file(
