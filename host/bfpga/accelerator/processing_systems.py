@@ -34,8 +34,9 @@ class ClockSetting:
 class ProcessingSystem:
     """Names and numbers of one family.
 
-    memory_ports, memory_blocks: high-performance slave ports and their DDR address blocks. port_clocks: clock inputs of
-    the ports in use. low_memory: DDR bytes below the register windows. automation: rule that applies the board's preset.
+    memory_ports, memory_blocks: high-performance slave ports and their DDR address blocks. port_clocks: clock inputs
+    of the ports in use. low_memory: DDR bytes below the register windows. automation: rule that applies the preset of
+    the board.
     """
 
     name: str
