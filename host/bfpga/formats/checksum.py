@@ -24,3 +24,13 @@ def stream_checksum(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]
     turns = np.arange(_PERIOD - 1, -1, -1, dtype=np.uint64)
     rotated = (columns << turns | columns >> (np.uint64(_PERIOD) - turns)) & np.uint64(0xFFFFFFFF)
     return int(np.bitwise_xor.reduce(rotated))
+
+
+def repeated_checksum(checksum: int, beats: int, repeats: int) -> int:
+    """Checksum of a stream that is sent ``repeats`` times, from the checksum of its ``beats`` beats."""
+    total = 0
+    for _ in range(repeats):
+        turned = beats % _PERIOD
+        total = (total << turned | total >> (_PERIOD - turned)) & 0xFFFFFFFF if turned else total
+        total ^= checksum
+    return total

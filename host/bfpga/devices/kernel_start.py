@@ -1,0 +1,70 @@
+"""One start of a kernel: what it is given and what it gives back, whoever executes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+#: Bytes of a stream; an array is contiguous.
+Octets = bytes | npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class KernelStart:
+    """The streams and registers of one start.
+
+    The weight stream is ``weights``, sent ``weight_repeats`` times; starts that give the same object let a board keep
+    it in its memory. ``output_bytes``: length of the output stream, one packet. ``predicted_cycles``: what the cycle
+    model says, 0 if unknown.
+    """
+
+    descriptors: int
+    packet: Octets
+    weights: Octets = b""
+    weight_repeats: int = 1
+    output_bytes: int = 0
+    clear_policies: bool = False
+    predicted_cycles: int = 0
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """What one kernel start gave: the output stream, clocks (total and of each operation), counters, status bits.
+
+    ``operation_cycles`` is None where only the total is known, as on a board.
+    """
+
+    output: bytes
+    cycles: int
+    operation_cycles: list[int] | None
+    overflow: int
+    underflow: int
+    status: int
+    #: Output packets that were ended by TLAST.
+    packets: int = 0
+    #: Checksums of the input, weight and output stream, as the kernel saw them.
+    checksums: tuple[int, int, int] = (0, 0, 0)
+
+
+class StreamingKernel(Protocol):
+    """What executes kernel starts: a C simulation, a virtual, a local or a remote board.
+
+    ``depth`` starts may be begun before the oldest is finished; a kernel of depth 2 packs one while another runs.
+    """
+
+    depth: int
+
+    def begin(self, start: KernelStart) -> None:
+        """Take a start; it runs as soon as the hardware is free."""
+        ...
+
+    def finish(self) -> KernelResult:
+        """Result of the oldest start that was begun."""
+        ...
+
+    def close(self) -> None:
+        """Release the kernel."""
+        ...
