@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.devices.csim import KernelResult
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Policy
 from bfpga.network.program import (

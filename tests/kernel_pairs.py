@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from array_programs import Program
-from bfpga.devices.csim import CSimulation, Integers, KernelResult
+from bfpga.devices.csim import CSimulation, Integers
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.network.program import BlockTensor
 from reference_array import ReferenceKernel

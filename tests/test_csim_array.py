@@ -11,6 +11,8 @@ from array_programs import Place, Program, empty, random_tensor
 from bfpga.accelerator.render import render_kernel
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Flag, Operation
+from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
+from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.errors import DeviceError
 from bfpga.network.program import BlockTensor
 from bfpga.network.streams import weight_stream
@@ -166,7 +168,9 @@ def test_every_argument_of_the_top_function_is_a_stream_or_a_register() -> None:
     top = render_kernel("tiny", "0123456789abcdef", SMALL)["src/top.cpp"]
     (signature,) = re.findall(r"void bfpga_systolic\((.*?)\) \{", top, re.DOTALL)
     ports = dict(reversed(pair) for pair in re.findall(r"INTERFACE (\w+) port=(\w+)", top))
-    assert {name for name, kind in ports.items() if kind == "axis"} == {"input", "weights", "output"}
+    offsets = {name: int(offset, 16) for name, offset in re.findall(r"port=(\w+) offset=(\w+)", top)}
+    assert offsets == {register.name: register.offset for register in ARGUMENT_REGISTERS}
+    assert {name for name, kind in ports.items() if kind == "axis"} == {INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM}
     assert {kind for name, kind in ports.items() if kind != "axis"} == {"s_axilite"}
     assert set(ports) == {argument.split()[-1] for argument in signature.split(",")} | {"return"}
 

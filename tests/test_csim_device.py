@@ -12,10 +12,12 @@ import pytest
 from array_programs import Program, empty, random_tensor
 from bfpga.accelerator.render import render_kernel, write_project
 from bfpga.devices import toolchain
-from bfpga.devices.csim import CSimulation, KernelResult, build
+from bfpga.devices.csim import CSimulation, build
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation, Status
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
+from bfpga.formats.checksum import stream_checksum
 from bfpga.network import streams
 from bfpga.network.program import BlockTensor
 from bfpga.verify.vectors import kernel_vectors
@@ -101,6 +103,20 @@ def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
     assert kernel.identification == 0x89ABCDEF
 
 
+def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
+    """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
+    for integers in ("native", "ap_int"):
+        program, tensors = mixed_program(SMALL)
+        packet = streams.input_packet(program.operations, SMALL, tensors)
+        weights = streams.weight_stream(program.operations)
+        result = KernelPair(SMALL, integers, ("-O1",)).kernel.run_operations(program.operations, tensors)
+        sent = stream_checksum(packet, SMALL.stream_bits), stream_checksum(weights, SMALL.weight_stream_bits)
+        assert result.checksums == (*sent, stream_checksum(result.output, SMALL.stream_bits))
+        changed = bytearray(weights)
+        changed[len(weights) // 2] ^= 1
+        assert stream_checksum(changed, SMALL.weight_stream_bits) != sent[1]
+
+
 def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     first = build(SMALL, "native", "kernel", "00000000", ("-O0",))
@@ -134,9 +150,9 @@ def vectors(config: SystolicConfig) -> dict[str, bytes]:
     program, tensors = mixed_program(config)
     pair = KernelPair(config)
     result = pair.run(program, tensors)
-    line = f"mixed {len(program.operations)} 1 {result.cycles} {result.overflow} {result.underflow} {result.status}\n"
+    counted = [result.cycles, result.overflow, result.underflow, result.status, *result.checksums]
     return {
-        "starts.txt": line.encode(),
+        "starts.txt": " ".join(map(str, ["mixed", len(program.operations), 1, *counted, "\n"])).encode(),
         "mixed.input.bin": streams.input_packet(program.operations, config, tensors),
         "mixed.weights.bin": streams.weight_stream(program.operations),
         "mixed.output.bin": result.output,

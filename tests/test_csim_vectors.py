@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from array_programs import Place, Program, empty
-from bfpga.devices.csim import CSimulation, KernelResult
+from bfpga.devices.csim import CSimulation
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Flag, Function, Operation, Policy, Status
 from bfpga.network.program import BlockTensor

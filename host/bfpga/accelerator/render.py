@@ -20,6 +20,7 @@ import jinja2
 from bfpga.engines.activation import TABLES
 from bfpga.engines.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, Operation, Policy, Status
+from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.errors import ConfigurationError
 
 #: Called with a configuration, returns testbench files: name -> content.
@@ -129,12 +130,28 @@ def _tables() -> list[dict[str, Any]]:
     return [{"name": name, "limit": limit, "points": points} for name, (limit, points) in TABLES.items()]
 
 
+def _registers() -> list[dict[str, Any]]:
+    """The register arguments of the top function; what the kernel reports is a reference."""
+    types = {"r": "uint32_t&", "rw": "uint32_t"}
+    return [
+        {
+            "name": register.name,
+            "type": "int32_t" if register.name == "descriptor_count" else types[register.access],
+            "offset": f"0x{register.offset:02x}",
+            "description": register.description,
+        }
+        for register in ARGUMENT_REGISTERS
+    ]
+
+
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
     return {
         "name": name,
         "digest": digest,
         "identification": f"0x{digest[:8]}",
-        "top": "bfpga_systolic",
+        "top": TOP_FUNCTION,
+        "streams": {"input": INPUT_STREAM, "weights": WEIGHT_STREAM, "output": OUTPUT_STREAM},
+        "registers": _registers(),
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier],
         "enumerations": [_enumeration(item) for item in (Operation, Function, Policy)],

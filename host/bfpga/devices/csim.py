@@ -11,13 +11,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from bfpga.devices import toolchain
+from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import DeviceError
 from bfpga.network import streams
@@ -37,29 +37,15 @@ def cache_directory() -> Path:
     return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
 
 
-@dataclass(frozen=True)
-class KernelResult:
-    """What one kernel start gave: the output stream, clocks (total and of each operation), counters, status bits."""
-
-    output: bytes
-    cycles: int
-    operation_cycles: list[int]
-    overflow: int
-    underflow: int
-    status: int
-    #: Output packets that were ended by TLAST.
-    packets: int = 0
-
-
 class _Run(ctypes.Structure):
     """``Run`` of the bridge."""
 
     _fields_ = (
         ("descriptors", ctypes.c_int32),
         ("clear_policies", ctypes.c_int32),
-        ("input", ctypes.c_char_p),
+        ("input", ctypes.c_void_p),
         ("input_bytes", ctypes.c_uint64),
-        ("weights", ctypes.c_char_p),
+        ("weights", ctypes.c_void_p),
         ("weight_bytes", ctypes.c_uint64),
         ("output", ctypes.c_void_p),
         ("output_capacity", ctypes.c_uint64),
@@ -73,6 +59,9 @@ class _Run(ctypes.Structure):
         ("overflows", ctypes.c_uint32),
         ("underflows", ctypes.c_uint32),
         ("status", ctypes.c_int32),
+        ("input_checksum", ctypes.c_uint32),
+        ("weight_checksum", ctypes.c_uint32),
+        ("output_checksum", ctypes.c_uint32),
         ("error", ctypes.c_char * 512),
     )
 
@@ -127,8 +116,10 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
-    Two objects never share state. ``integers`` selects native C++ integers or AMD's ap_int (same bits, slower).
+    Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers or AMD's ap_int (same bits, slower).
     """
+
+    depth = 1
 
     def __init__(
         self,
@@ -146,6 +137,7 @@ class CSimulation:
         self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Run)]
         self._library.bfpga_destroy.argtypes = [ctypes.c_void_p]
         self._kernel: int | None = self._library.bfpga_create()
+        self._results: list[KernelResult] = []
         if self._kernel is None:
             raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
 
@@ -164,8 +156,19 @@ class CSimulation:
         """First 32 bits of the accelerator's digest, as the register of that name reads."""
         return int(self._library.bfpga_identification())
 
+    def begin(self, start: KernelStart) -> None:
+        """Run a start; see ``run_packet`` for errors."""
+        weights = np.tile(np.frombuffer(start.weights, np.uint8), start.weight_repeats)
+        self._results.append(
+            self.run_packet(start.descriptors, start.packet, weights, start.output_bytes, start.clear_policies)
+        )
+
+    def finish(self) -> KernelResult:
+        """Result of the oldest start that was begun."""
+        return self._results.pop(0)
+
     def run_packet(
-        self, descriptors: int, packet: bytes, weights: bytes = b"", capacity: int = 0, clear_policies: bool = False
+        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
     ) -> KernelResult:
         """One kernel start on raw streams; ``capacity``: bytes the output may have.
 
@@ -174,15 +177,16 @@ class CSimulation:
         """
         if self._kernel is None:
             raise DeviceError("the simulated kernel is closed")
+        read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
         output = np.zeros(max(capacity, 1), np.uint8)
         cycles = np.zeros(max(descriptors, 1), np.uint32)
         run = _Run(
             descriptors=descriptors,
             clear_policies=int(clear_policies),
-            input=packet,
-            input_bytes=len(packet),
-            weights=weights,
-            weight_bytes=len(weights),
+            input=read.ctypes.data,
+            input_bytes=read.size,
+            weights=weight_words.ctypes.data,
+            weight_bytes=weight_words.size,
             output=output.ctypes.data,
             output_capacity=capacity,
             operation_cycles=cycles.ctypes.data,
@@ -198,6 +202,7 @@ class CSimulation:
             underflow=run.underflows,
             status=run.status,
             packets=run.packets,
+            checksums=(run.input_checksum, run.weight_checksum, run.output_checksum),
         )
 
     @staticmethod

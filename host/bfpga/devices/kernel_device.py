@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.base import DeviceResult, LayerResult
-from bfpga.devices.csim import KernelResult
 from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.descriptor import Descriptor, Flag, Operation

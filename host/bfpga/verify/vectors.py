@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bfpga.devices.base import Device
-from bfpga.devices.csim import CSimulation, KernelResult
+from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_device import KernelDevice
+from bfpga.devices.kernel_start import KernelResult, Octets
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import DeviceError
 from bfpga.network.program import Program
@@ -24,11 +25,16 @@ class Recorder:
     files: dict[str, bytes] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
-    def add(self, control: int, descriptors: int, packet: bytes, weights: bytes, result: KernelResult) -> None:
+    def add(self, control: int, descriptors: int, packet: Octets, weights: Octets, result: KernelResult) -> None:
         name = f"start{len(self.lines)}"
         numbers = [descriptors, control, result.cycles, result.overflow, result.underflow, result.status]
+        numbers += result.checksums
         self.lines.append(" ".join([name, *map(str, numbers)]))
-        self.files |= {f"{name}.input.bin": packet, f"{name}.weights.bin": weights, f"{name}.output.bin": result.output}
+        self.files |= {
+            f"{name}.input.bin": bytes(packet),
+            f"{name}.weights.bin": bytes(weights),
+            f"{name}.output.bin": result.output,
+        }
 
 
 class _RecordedKernel(CSimulation):
@@ -40,7 +46,7 @@ class _RecordedKernel(CSimulation):
         self._fresh = True
 
     def run_packet(
-        self, descriptors: int, packet: bytes, weights: bytes = b"", capacity: int = 0, clear_policies: bool = False
+        self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
     ) -> KernelResult:
         clear_policies = clear_policies or self._fresh
         self._fresh = False

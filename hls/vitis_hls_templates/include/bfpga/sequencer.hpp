@@ -3,17 +3,21 @@
 // `Kernel` is everything an accelerator remembers. One start executes a list of descriptors; activations, weights,
 // exponents and what the policies have learned stay from start to start (BFP R56, R68, R80).
 #pragma once
+#include "bfpga/checksum.hpp"
 #include "bfpga/systolic_array.hpp"
 #include "bfpga/transfers.hpp"
 
 namespace bfpga {
 
-// What a start reports: counters that wrap, sticky bits of `Status`.
+// What a start reports: counters that wrap, sticky bits of `Status`, checksums of its streams.
 struct KernelStatus {
     uint32_t cycles;
     uint32_t overflows;
     uint32_t underflows;
     int32_t bits;
+    uint32_t input_checksum;
+    uint32_t weight_checksum;
+    uint32_t output_checksum;
 };
 
 // Hears of every finished descriptor; the hardware has nobody who listens.
@@ -34,9 +38,12 @@ class Kernel {
 
     // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned.
     template <class Source, class WeightSource, class Sink, class Trace>
-    KernelStatus run(int descriptors, bool clear, Source& input, WeightSource& weight_stream, Sink& output,
+    KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
                      Trace& trace) {
-        KernelStatus status = {0, 0, 0, 0};
+        CheckedSource<Config::stream_bits, Source> input(source);
+        CheckedSource<Config::weight_stream_bits, WeightSource> weight_stream(weight_source);
+        CheckedSink<Config::stream_bits, Sink> output(sink);
+        KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         if (clear) {
             clear_policies();
         }
@@ -51,6 +58,9 @@ class Kernel {
             status.cycles += cycles;
             trace.finished(n, descriptor, cycles);
         }
+        status.input_checksum = input.checksum();
+        status.weight_checksum = weight_stream.checksum();
+        status.output_checksum = output.checksum();
         return status;
     }
 

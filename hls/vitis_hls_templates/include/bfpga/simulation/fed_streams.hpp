@@ -1,0 +1,111 @@
+// Streams of a kernel that is simulated beside other hardware: beats arrive and leave piece by piece, and a kernel that
+// can neither read nor write is suspended.
+#pragma once
+#include <string>
+
+#include "bfpga/simulation/coroutine.hpp"
+#include "bfpga/packets.hpp"
+
+namespace bfpga {
+
+// Why a start is not running.
+enum class StartState : int32_t { Finished = 0, NeedsInput = 1, NeedsWeights = 2, NeedsSpace = 3, Failed = 4 };
+
+// Thrown through a kernel whose start is given up.
+struct StartAborted {};
+
+// What the streams of a kernel and its board share.
+struct Suspension {
+    explicit Suspension(std::size_t stack_bytes) : coroutine(stack_bytes) {}
+
+    void wait(StartState state) {
+        reason = state;
+        coroutine.suspend();
+        if (aborted) {
+            throw StartAborted();
+        }
+    }
+
+    Coroutine coroutine;
+    StartState reason = StartState::Finished;
+    bool aborted = false;
+};
+
+template <int Bits>
+class FedSource {
+   public:
+    FedSource(Suspension& suspension, StartState reason) : suspension_(suspension), reason_(reason) {}
+
+    // Gives the beats that may be read until the next suspension.
+    void feed(const uint8_t* bytes, uint64_t size) {
+        begin_ = next_ = bytes;
+        end_ = bytes + size / (Bits / 8) * (Bits / 8);
+    }
+
+    void expect(long long count, const char* what, int number) {
+        expected_ = count;
+        what_ = what;
+        number_ = number;
+    }
+
+    bits_t<Bits> read() {
+        while (next_ == end_) {
+            suspension_.wait(reason_);
+        }
+        const bits_t<Bits> beat = BeatBytes<Bits>::get(next_);
+        next_ += Bits / 8;
+        expected_ -= expected_ > 1 ? 1 : 0;
+        return beat;
+    }
+
+    uint64_t used() const { return static_cast<uint64_t>(next_ - begin_); }
+
+    std::string wanted() const {
+        return std::to_string(expected_) + " more beats of " + what_ + " " + std::to_string(number_);
+    }
+
+   private:
+    Suspension& suspension_;
+    StartState reason_;
+    const uint8_t* begin_ = nullptr;
+    const uint8_t* next_ = nullptr;
+    const uint8_t* end_ = nullptr;
+    long long expected_ = 1;
+    const char* what_ = "descriptor";
+    int number_ = 0;
+};
+
+template <int Bits>
+class FedSink {
+   public:
+    explicit FedSink(Suspension& suspension) : suspension_(suspension) {}
+
+    // Gives the space that may be written until the next suspension.
+    void provide(uint8_t* bytes, uint64_t capacity) {
+        begin_ = next_ = bytes;
+        end_ = bytes + capacity / (Bits / 8) * (Bits / 8);
+        ended_ = false;
+    }
+
+    // A beat with TLAST closes the space, so that one piece never holds parts of two packets.
+    void write(const bits_t<Bits>& beat, bool last) {
+        while (next_ == end_ || ended_) {
+            suspension_.wait(StartState::NeedsSpace);
+        }
+        BeatBytes<Bits>::set(next_, beat);
+        next_ += Bits / 8;
+        ended_ = last;
+    }
+
+    uint64_t written() const { return static_cast<uint64_t>(next_ - begin_); }
+    bool ended() const { return ended_; }
+
+   private:
+    Suspension& suspension_;
+    uint8_t* begin_ = nullptr;
+    uint8_t* next_ = nullptr;
+    uint8_t* end_ = nullptr;
+    bool ended_ = false;
+};
+
+}  // namespace bfpga
