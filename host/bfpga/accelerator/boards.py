@@ -26,6 +26,7 @@ class Board:
     part: str
     board_part: str
     board_files_in_vivado: bool
+    board_files_source: str
     processing_system: str
     dsp_kind: Dsp
     dsp: int
@@ -100,6 +101,7 @@ def read_board(path: Path) -> Board:
         part=board.part,
         board_part=board.board_part,
         board_files_in_vivado=board.board_files_in_vivado,
+        board_files_source=board.board_files_source,
         processing_system=board.processing_system,
         dsp_kind=board.dsp_kind,
         **board.resources.model_dump(),

@@ -119,6 +119,7 @@ class BoardFile(Section):
     part: str = Field(min_length=1, max_length=60, description="device, package and speed grade")
     board_part: str = Field(min_length=1, max_length=100, description="board definition in Vivado")
     board_files_in_vivado: bool = Field(description="whether Vivado ships the board definition")
+    board_files_source: str = Field("", max_length=200, description="where to get the board definition otherwise")
     processing_system: Literal["zynq7", "zynqmp"] = Field(description="Zynq-7000 or Zynq UltraScale+")
     dsp_kind: Dsp = Field(description="kind of DSP block")
     resources: ResourceSection = Field(description="what the device holds")

@@ -1,0 +1,60 @@
+"""Processes of a build: each carries the build's directory in its environment, so that none is lost sight of.
+
+The vendor's tools start wrappers, loaders and helpers, some in groups of their own. A build that was killed leaves
+them running; they would go on writing into the directory of the next build. The mark finds them all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+#: Environment variable that marks a process as part of a build.
+MARK = "BFPGA_BUILD_DIRECTORY"
+#: Seconds for a process to end by itself after SIGTERM, and to vanish after SIGKILL.
+GRACE_SECONDS = 5.0
+
+
+def marked(directory: Path) -> dict[str, str]:
+    """The environment entry of the tools of a build."""
+    return {MARK: str(directory.resolve())}
+
+
+def processes_of(directory: Path) -> list[int]:
+    """Numbers of the running processes of a build, other than this one."""
+    entry = f"{MARK}={directory.resolve()}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            environment = path.read_bytes()
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if entry in environment.split(b"\0") and int(path.parent.name) != os.getpid():
+            found.append(int(path.parent.name))
+    return sorted(found)
+
+
+def end_processes(directory: Path, grace: float = GRACE_SECONDS) -> list[int]:
+    """End every process of a build: SIGTERM, then SIGKILL. Returns the numbers of those that were running."""
+    running = processes_of(directory)
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE_SECONDS)):
+        left = processes_of(directory)
+        for process in left:
+            _send(process, number)
+        _until_gone(directory, seconds if left else 0)
+    return running
+
+
+def _send(process: int, number: signal.Signals) -> None:
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return
+
+
+def _until_gone(directory: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and processes_of(directory):
+        time.sleep(0.02)
