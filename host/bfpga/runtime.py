@@ -64,11 +64,11 @@ def open_device(name: str, program: Program) -> Device:
         return Emulator(program)
     if name in ("csim", "csim:native", "csim:ap_int"):
         from bfpga.devices.csim import CSimulation
-        from bfpga.devices.kernel_device import KernelDevice
+        from bfpga.devices.streaming_device import StreamingDevice
 
         integers = "ap_int" if name.endswith("ap_int") else "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
-        return KernelDevice(program, kernel, name)
+        return StreamingDevice(program, kernel, name)
     raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
 

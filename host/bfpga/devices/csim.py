@@ -37,7 +37,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
 
 
-class _Run(ctypes.Structure):
+class RunRecord(ctypes.Structure):
     """``Run`` of the bridge."""
 
     _fields_ = (
@@ -116,7 +116,8 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
-    Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers or AMD's ap_int (same bits, slower).
+    Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers or AMD's
+    ap_int (same bits, slower).
     """
 
     depth = 1
@@ -134,10 +135,11 @@ class CSimulation:
         self._library = ctypes.CDLL(str(build(config, integers, name, digest, flags)))
         self._library.bfpga_create.restype = ctypes.c_void_p
         self._library.bfpga_identification.restype = ctypes.c_uint32
-        self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Run)]
+        self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
         self._library.bfpga_destroy.argtypes = [ctypes.c_void_p]
         self._kernel: int | None = self._library.bfpga_create()
         self._results: list[KernelResult] = []
+        self.seconds: dict[str, float] = {}
         if self._kernel is None:
             raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
 
@@ -180,7 +182,7 @@ class CSimulation:
         read, weight_words = np.frombuffer(packet, np.uint8), np.frombuffer(weights, np.uint8)
         output = np.zeros(max(capacity, 1), np.uint8)
         cycles = np.zeros(max(descriptors, 1), np.uint32)
-        run = _Run(
+        run = RunRecord(
             descriptors=descriptors,
             clear_policies=int(clear_policies),
             input=read.ctypes.data,
@@ -206,7 +208,7 @@ class CSimulation:
         )
 
     @staticmethod
-    def _check_finished(run: _Run) -> None:
+    def _check_finished(run: RunRecord) -> None:
         for stream, left in (("input", run.input_left), ("weights", run.weights_left)):
             if left:
                 raise DeviceError(f"C simulation: {left} bytes of stream `{stream}` were not read")

@@ -90,7 +90,7 @@ def _shape(attributes: Attributes, x: HostArray) -> HostArray:
 
 def _divide(a: HostArray, b: HostArray) -> HostArray:
     if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return np.trunc(np.true_divide(a, b)).astype(np.asarray(a).dtype)
+        return np.asarray(np.trunc(np.true_divide(a, b)), np.asarray(a).dtype)
     return np.asarray(np.true_divide(a, b))
 
 

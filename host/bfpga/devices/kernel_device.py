@@ -6,7 +6,8 @@ keeps weights and policy slots from start to start; tensors cross the streams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.engines.exponents import LEARNING
 from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
+from bfpga.errors import DeviceError
 from bfpga.network.matmul import product_node
 from bfpga.network.program import (
     ArrayNode,
@@ -49,7 +51,10 @@ class Kernel(Protocol):
         sample: int = 0,
         clear_policies: bool = False,
     ) -> KernelResult:
-        """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
+        """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``).
+
+        The result tells the clocks of every operation.
+        """
         ...
 
     def close(self) -> None:
@@ -58,13 +63,14 @@ class Kernel(Protocol):
 
 
 @dataclass
-class _Tally:
+class Tally:
     """What the starts of a run counted, by layer."""
 
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
+        assert result.operation_cycles is not None
         for operation, cycles in zip(operations, result.operation_cycles, strict=True):
             self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
         for layer in {operation.layer for operation in operations}:
@@ -119,8 +125,25 @@ class KernelDevice:
             if not isinstance(node, HostNode) and node.policy.policy in LEARNING
         }
         self._in_use: set[int] = set()
-        if program.setup.operations:
-            kernel.run_operations(program.setup.operations, {})
+        self._loaded = False
+        self._load()
+
+    def _load(self) -> None:
+        """Resident weights go to the kernel and what policies learned is forgotten, unless all is as it was left."""
+        if not self._loaded:
+            self._in_use.clear()
+            self.kernel.run_operations(self.program.setup.operations, {}, clear_policies=True)
+            self._loaded = True
+
+    @contextmanager
+    def _kernel_in_use(self) -> Iterator[None]:
+        """A kernel that stopped with an error is loaded again before the next run."""
+        self._load()
+        try:
+            yield
+        except DeviceError:
+            self._loaded = False
+            raise
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
@@ -131,8 +154,12 @@ class KernelDevice:
         counters are known layer by layer; counters of layers that share a start are otherwise those of the start.
         """
         values = Values(self.program, check_inputs(self.program, inputs))
+        with self._kernel_in_use():
+            return self._run_one_by_one(values, trace)
+
+    def _run_one_by_one(self, values: Values, trace: bool) -> DeviceResult:
         result = DeviceResult({}, values.samples)
-        tally, tracer = _Tally(), _Trace(self.program)
+        tally, tracer = Tally(), _Trace(self.program)
         # Policies learn from sample to sample, so a sample is finished before the next begins.
         parts = [_sample(values, number, self.program) for number in range(values.samples)]
         for part in parts:
@@ -140,20 +167,24 @@ class KernelDevice:
         result.tensors = tracer.tensors
         outputs = [part.outputs() for part in parts]
         result.outputs = {name: np.concatenate([output[name] for output in outputs]) for name in self.program.outputs}
-        result.layers = [self._layer(node, tally, values.samples, trace) for node in self.program.nodes]
-        result.cycles = sum(tally.cycles.values())
+        self._report(result, tally, trace)
         return result
+
+    def _report(self, result: DeviceResult, tally: Tally, trace: bool) -> None:
+        result.layers = [self._layer(node, tally, result.samples, trace) for node in self.program.nodes]
+        result.cycles = sum(tally.cycles.values())
 
     def reset(self) -> None:
         """Forget what policy slots learned."""
-        self._in_use.clear()
-        self.kernel.run_operations([], {}, clear_policies=True)
+        with self._kernel_in_use():
+            self._in_use.clear()
+            self.kernel.run_operations([], {}, clear_policies=True)
 
     def close(self) -> None:
         """Release the kernel."""
         self.kernel.close()
 
-    def _layer(self, node: ArrayNode | MatMulNode | HostNode, tally: _Tally, samples: int, trace: bool) -> LayerResult:
+    def _layer(self, node: ArrayNode | MatMulNode | HostNode, tally: Tally, samples: int, trace: bool) -> LayerResult:
         if isinstance(node, HostNode):
             return LayerResult(node.name, "host")
         counters = tally.counters.get(node.name) if trace else None
@@ -162,7 +193,7 @@ class KernelDevice:
         )
 
     def _run_sample(
-        self, values: Values, tally: _Tally, trace: _Trace | None, seconds: dict[str, float]
+        self, values: Values, tally: Tally, trace: _Trace | None, seconds: dict[str, float]
     ) -> None:
         if trace is not None:
             trace.next_sample()
@@ -181,18 +212,17 @@ class KernelDevice:
 
     def _needed(self, operations: Sequence[KernelOperation]) -> list[KernelOperation]:
         """Operations without the measurements whose policy slot already predicts."""
-        return [
-            operation
-            for operation in operations
-            if not operation.first_only or self._learning.get(operation.layer) not in self._in_use
-        ]
+        return [operation for operation in operations if self._is_needed(operation)]
+
+    def _is_needed(self, operation: KernelOperation) -> bool:
+        return not operation.first_only or self._learning.get(operation.layer) not in self._in_use
 
     def _learned(self, operations: Sequence[KernelOperation]) -> None:
         for operation in operations:
             if operation.descriptor.flags & Flag.LAST and operation.layer in self._learning:
                 self._in_use.add(self._learning[operation.layer])
 
-    def _launch(self, step: LaunchStep, values: Values, tally: _Tally, trace: _Trace | None) -> None:
+    def _launch(self, step: LaunchStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
         operations = self._needed(step.operations)
         for operation in operations:
             if operation.transfer is not None:
@@ -204,7 +234,7 @@ class KernelDevice:
         self._learned(operations)
 
     def _traced(
-        self, operations: Sequence[KernelOperation], values: Values, tally: _Tally, trace: _Trace
+        self, operations: Sequence[KernelOperation], values: Values, tally: Tally, trace: _Trace
     ) -> None:
         """One start for each operation; what it computed is stored too."""
         nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
@@ -225,7 +255,7 @@ class KernelDevice:
             self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
             _copy(scratch[node.output], kept, node, tile.y0, tile.m0, tile.m1)
 
-    def _products(self, step: MatMulStep, values: Values, tally: _Tally, trace: _Trace | None) -> None:
+    def _products(self, step: MatMulStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
         node = self.program.nodes[step.node]
         assert isinstance(node, MatMulNode)
         operands = encode_operands(node, values.on_host(node.inputs[0]), values.on_host(node.inputs[1]), self.program)

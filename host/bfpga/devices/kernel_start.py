@@ -53,9 +53,12 @@ class StreamingKernel(Protocol):
     """What executes kernel starts: a C simulation, a virtual, a local or a remote board.
 
     ``depth`` starts may be begun before the oldest is finished; a kernel of depth 2 packs one while another runs.
+    ``seconds``: wall clock since it was opened by part of the work (pack, transfer, compute, unpack), where known.
+    After a DeviceError no start is pending; memories and policies of the kernel are then unknown.
     """
 
     depth: int
+    seconds: dict[str, float]
 
     def begin(self, start: KernelStart) -> None:
         """Take a start; it runs as soon as the hardware is free."""

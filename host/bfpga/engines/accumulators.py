@@ -6,7 +6,7 @@ Images are (samples, height, width, channels); accumulators are (samples, output
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,7 +93,7 @@ def _grouped(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callab
     return convolve
 
 
-def _depthwise(layer: ArrayLayer, weights: IntArray, kind: np.dtype[np.floating]) -> Callable[[IntArray], NumberArray]:
+def _depthwise(layer: ArrayLayer, weights: IntArray, kind: np.dtype[np.floating[Any]]) -> Callable[[IntArray], NumberArray]:
     """One input channel a group: a sum of scaled images is faster than tiny products."""
     groups, outputs = layer.groups, len(weights) // layer.groups
     factors = weights.reshape(groups, outputs, -1).transpose(2, 0, 1).astype(kind)

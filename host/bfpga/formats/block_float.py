@@ -129,15 +129,15 @@ def _round_float(
         return np.trunc(values)
     if rounding == "half_away":
         whole = np.trunc(values)
-        return whole + np.copysign(np.abs(values - whole) >= 0.5, values)
+        return np.asarray(whole + np.copysign(np.abs(values - whole) >= 0.5, values))
     whole = np.floor(values)
     if rounding == "trunc":
         return whole
     if rounding == "half_up":
-        return whole + (values - whole >= 0.5)
+        return np.asarray(whole + (values - whole >= 0.5))
     if generator is None:
         raise ValueError("stochastic rounding needs a random generator")
-    return whole + (generator.random(values.shape) < values - whole)
+    return np.asarray(whole + (generator.random(values.shape) < values - whole))
 
 
 def _finite(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -37,9 +37,9 @@ def _rounding_offset(
     shifted = (amount > 0).astype(np.int64)
     half = shifted << np.maximum(amount - 1, 0)
     if rounding == "half_up":
-        return half
+        return np.asarray(half)
     if rounding == "half_away":
-        return half - ((values < 0) & shifted)
+        return np.asarray(half - ((values < 0) & shifted))
     # Half to even: the result's lowest bit decides a tie.
     offset = (values >> amount) & shifted
     offset += half - shifted

@@ -132,7 +132,7 @@ class SamplePackets:
         target: npt.NDArray[Any] = tensor.mantissa[first:last, place.transfer.y0 : place.transfer.y1]
         for start in range(0, count, step):
             elements = np.ascontiguousarray(data[start : start + step, beat : beat + -(-bits // 8)]).reshape(-1)
-            walked = unpack_rows(memoryview(elements), config, step * rows, width, words)
+            walked = unpack_rows(elements, config, step * rows, width, words)
             part = target[start : start + step]
             part[...] = walked.reshape(*part.shape[:2], -1, walked.shape[-1])[..., : part.shape[-1]]
         tensor.exponent[first:last] = np.ascontiguousarray(data[:, :4]).view("<i4").reshape(-1)

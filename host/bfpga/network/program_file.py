@@ -115,7 +115,7 @@ def _plain(value: Any, blobs: dict[str, bytes]) -> Any:
         return [_plain(item, blobs) for item in value]
     if isinstance(value, np.ndarray):
         stream = io.BytesIO()
-        np.lib.format.write_array(stream, np.ascontiguousarray(value), allow_pickle=False)
+        np.save(stream, np.ascontiguousarray(value), allow_pickle=False)
         return _blob(stream.getvalue(), "npy", blobs)
     if isinstance(value, bytes):
         return _blob(value, "bin", blobs) if value else None
@@ -151,7 +151,7 @@ def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
             return _object(CLASSES[value["type"]], value, blobs)
         return _value(next(item for item in arguments if item is not type(None)), value, blobs)
     if origin is np.ndarray:
-        return np.lib.format.read_array(io.BytesIO(blobs[value]), allow_pickle=False)
+        return np.load(io.BytesIO(blobs[value]), allow_pickle=False)
     if origin is list:
         return [_value(arguments[0], item, blobs) for item in value]
     if origin is tuple:

@@ -33,12 +33,12 @@ def pack_elements(values: IntArray, bits: int) -> bytes:
     return np.ascontiguousarray(values).astype(f"<i{bits // 8}").tobytes()
 
 
-def unpack_elements(data: bytes | memoryview, bits: int) -> IntArray:
+def unpack_elements(data: bytes | memoryview | npt.NDArray[np.uint8], bits: int) -> IntArray:
     """Inverse of ``pack_elements``: a one-dimensional int32 array."""
     if bits == 4:
         octets = np.frombuffer(data, np.uint8)
         nibbles = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1).astype(np.int32)
-        return (nibbles ^ 8) - 8
+        return np.asarray((nibbles ^ 8) - 8)
     return np.frombuffer(data, f"<i{bits // 8}").astype(np.int32)
 
 
@@ -158,7 +158,9 @@ def pack_rows(mantissa: IntArray, config: SystolicConfig) -> bytes:
     return pad_to(pack_elements(groups, config.format.container_bits), config.stream_bits // 8)
 
 
-def unpack_rows(data: bytes | memoryview, config: SystolicConfig, rows: int, width: int, words: int) -> IntArray:
+def unpack_rows(
+    data: bytes | memoryview | npt.NDArray[np.uint8], config: SystolicConfig, rows: int, width: int, words: int
+) -> IntArray:
     """Inverse of ``pack_rows`` for pixels of ``words`` words: (rows, width, channels padded to whole words)."""
     group, lanes = config.transfer_pixels, config.lanes
     shape = rows * -(-width // group), words, group, lanes

@@ -15,7 +15,7 @@ from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.kernel_device import KernelDevice
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.network.program import Program
@@ -106,7 +106,7 @@ def simulation(target: str) -> Callable[[Program], Device]:
 
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
-        return KernelDevice(program, kernel, target)
+        return StreamingDevice(program, kernel, target)
 
     return open_program
 

@@ -1,0 +1,198 @@
+"""A program on a kernel that is fed by streams: many samples in a start, one start packed while another runs.
+
+A start costs a host some hundred microseconds whatever it computes; a small network takes less than that for an image.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.devices.base import DeviceResult
+from bfpga.devices.kernel_device import KernelDevice, Tally
+from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
+from bfpga.devices.values import Values, check_inputs
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import fetch_cycles, operation_cycles
+from bfpga.engines.descriptor import Operation
+from bfpga.network import streams
+from bfpga.network.packets import SamplePackets
+from bfpga.network.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
+
+#: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
+START_BYTES = 1 << 18
+#: Most samples of a start: a long start delays the first result.
+START_SAMPLES = 32
+
+
+class OperationStarts:
+    """Lists of operations as starts of a streaming kernel; what a program of several launches needs."""
+
+    def __init__(self, kernel: StreamingKernel, config: SystolicConfig) -> None:
+        self.kernel = kernel
+        self.config = config
+
+    def run_operations(
+        self,
+        operations: Sequence[KernelOperation],
+        tensors: Mapping[str, BlockTensor],
+        sample: int = 0,
+        clear_policies: bool = False,
+    ) -> KernelResult:
+        """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
+        model = _model_cycles(operations, self.config)
+        self.kernel.begin(
+            KernelStart(
+                descriptors=len(operations),
+                packet=streams.input_packet(operations, self.config, tensors, sample),
+                weights=streams.weight_stream(operations),
+                output_bytes=streams.output_bytes(operations, self.config),
+                clear_policies=clear_policies,
+                predicted_cycles=sum(model),
+            )
+        )
+        result = self.kernel.finish()
+        streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
+        return replace(result, operation_cycles=shared_cycles(result, model))
+
+    def close(self) -> None:
+        """Release the kernel."""
+        self.kernel.close()
+
+
+def shared_cycles(result: KernelResult, model: list[int]) -> list[int]:
+    """Clocks of every operation: counted where the kernel tells them, else those of the model.
+
+    A total that differs from the model's stays true: the last operation bears the difference, and a comparison with
+    the emulator shows it.
+    """
+    if result.operation_cycles is not None:
+        return result.operation_cycles
+    if not model:
+        return []
+    return [*model[:-1], model[-1] + result.cycles - sum(model)]
+
+
+def _model_cycles(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[int]:
+    return [operation_cycles(config, operation.descriptor) + fetch_cycles(config) for operation in operations]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Samples [first, last) that share a start."""
+
+    packets: SamplePackets
+    first: int
+    last: int
+
+
+class StreamingDevice(KernelDevice):
+    """One program on a streaming kernel. Programs with one launch run grouped, others sample by sample."""
+
+    def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
+        self.streaming = kernel
+        self._packets: dict[tuple[bool, ...], SamplePackets] = {}
+        super().__init__(program, OperationStarts(kernel, program.config), name)
+
+    def run(
+        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
+    ) -> DeviceResult:
+        """Run a batch; see ``KernelDevice.run``."""
+        before = dict(self.streaming.seconds)
+        values = Values(self.program, check_inputs(self.program, inputs))
+        with self._kernel_in_use():
+            grouped = self._one_launch() and not trace
+            result = self._run_grouped(values) if grouped else self._run_one_by_one(values, trace)
+        for part, seconds in self.streaming.seconds.items():
+            result.seconds[part] = seconds - before.get(part, 0.0)
+        return result
+
+    def _one_launch(self) -> bool:
+        kinds = [type(step) for step in self.program.steps]
+        return kinds.count(LaunchStep) == 1 and kinds.count(HostStep) == len(kinds) - 1
+
+    def _run_grouped(self, values: Values) -> DeviceResult:
+        result, tally = DeviceResult({}, values.samples), Tally()
+        for step in self.program.steps:
+            start = perf_counter()
+            if isinstance(step, HostStep):
+                part, node = "host", self.program.nodes[step.node]
+                assert isinstance(node, HostNode)
+                values.host.update(self._host[step.node]({name: values.on_host(name) for name in node.inputs}))
+            else:
+                part = "array"
+                assert isinstance(step, LaunchStep)
+                self._run_groups(step, values, tally)
+            result.seconds[part] = result.seconds.get(part, 0.0) + perf_counter() - start
+        result.outputs = values.outputs()
+        self._report(result, tally, False)
+        return result
+
+    def _run_groups(self, step: LaunchStep, values: Values, tally: Tally) -> None:
+        """Every group is begun while the one before runs; results are taken in order."""
+        self._provide(step.operations, values)
+        pending: deque[_Group] = deque()
+        for group in self._groups(step.operations, values.samples):
+            if len(pending) == self.streaming.depth:
+                self._finish(pending.popleft(), values, tally)
+            self.streaming.begin(self._start(group, values))
+            pending.append(group)
+        while pending:
+            self._finish(pending.popleft(), values, tally)
+
+    @staticmethod
+    def _provide(operations: Sequence[KernelOperation], values: Values) -> None:
+        """What loads read is encoded; what stores fill has a place."""
+        for operation in operations:
+            if operation.transfer is not None:
+                load = operation.descriptor.operation == Operation.LOAD
+                (values.on_array if load else values.allocate)(operation.transfer.tensor)
+
+    def _groups(self, operations: Sequence[KernelOperation], samples: int) -> Iterator[_Group]:
+        """Measuring passes of policies that have learned nothing yet belong to the first sample alone."""
+        first = 0
+        while first < samples:
+            needed = [self._is_needed(operation) for operation in operations]
+            measures = any(wanted and op.first_only for wanted, op in zip(needed, operations, strict=True))
+            packets = self._packed(operations, needed)
+            last = min(samples, first + (1 if measures else _samples_a_start(packets)))
+            self._learned(packets.operations)
+            yield _Group(packets, first, last)
+            first = last
+
+    def _packed(self, operations: Sequence[KernelOperation], needed: list[bool]) -> SamplePackets:
+        key = tuple(needed)
+        if key not in self._packets:
+            chosen = [operation for operation, wanted in zip(operations, needed, strict=True) if wanted]
+            self._packets[key] = SamplePackets(chosen, self.program.config)
+        return self._packets[key]
+
+    @staticmethod
+    def _start(group: _Group, values: Values) -> KernelStart:
+        packets, count = group.packets, group.last - group.first
+        return KernelStart(
+            descriptors=count * len(packets.operations),
+            packet=packets.pack(values.array, group.first, group.last),
+            weights=packets.weights,
+            weight_repeats=count,
+            output_bytes=count * packets.output_bytes,
+            predicted_cycles=count * sum(packets.cycles),
+        )
+
+    def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
+        result = self.streaming.finish()
+        packets, count = group.packets, group.last - group.first
+        packets.unpack(result.output, values.array, group.first, group.last)
+        cycles = shared_cycles(result, packets.cycles * count)
+        tally.add(packets.operations * count, replace(result, operation_cycles=cycles))
+
+
+def _samples_a_start(packets: SamplePackets) -> int:
+    longest = max(packets.input_bytes, packets.output_bytes, len(packets.weights), 1)
+    return max(1, min(START_SAMPLES, START_BYTES // longest))
