@@ -93,7 +93,9 @@ def _grouped(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callab
     return convolve
 
 
-def _depthwise(layer: ArrayLayer, weights: IntArray, kind: np.dtype[np.floating[Any]]) -> Callable[[IntArray], NumberArray]:
+def _depthwise(
+    layer: ArrayLayer, weights: IntArray, kind: np.dtype[np.floating[Any]]
+) -> Callable[[IntArray], NumberArray]:
     """One input channel a group: a sum of scaled images is faster than tiny products."""
     groups, outputs = layer.groups, len(weights) // layer.groups
     factors = weights.reshape(groups, outputs, -1).transpose(2, 0, 1).astype(kind)

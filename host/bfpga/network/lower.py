@@ -151,7 +151,11 @@ class Lowering(LoweringState):
             self._product(operator, operator.inputs[0], matrix, None)
 
     def _product(
-        self, operator: Operator, value: str, matrix: npt.NDArray[np.floating[Any]], bias: npt.NDArray[np.float64] | None
+        self,
+        operator: Operator,
+        value: str,
+        matrix: npt.NDArray[np.floating[Any]],
+        bias: npt.NDArray[np.float64] | None,
     ) -> None:
         """(..., K) x (K, M): pixels are the leading axes; one vector may also fill a whole image (Flatten before)."""
         shape = self._view(value).index.shape
