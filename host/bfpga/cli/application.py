@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.overlay import overlay
 
 app = typer.Typer(
     name="bfpga",
@@ -169,6 +170,9 @@ def render(
         written = write_project(*parts)
         output.say(f"the testbench has no vectors: {error}")
     output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
+
+
+app.command()(overlay)
 
 
 @app.command()

@@ -1,0 +1,44 @@
+"""`bfpga overlay`: the files of an overlay without a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bfpga.cli import output
+
+
+def overlay(
+    accelerator: Annotated[
+        str | None, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option("--output", "-o", help="Directory of overlays; each is a folder in it.", metavar="DIR")
+    ] = Path("overlays"),
+    every: Annotated[bool, typer.Option("--all", help="Every ready accelerator.")] = False,
+    discard_bitstream: Annotated[
+        bool, typer.Option("--discard-bitstream", help="Replace an overlay that was built.")
+    ] = False,
+) -> None:
+    """Write the overlay of an accelerator: manifest and hardware handoff, for the virtual board.
+
+    A real board needs a bitstream too, which scripts/build_bitstream.py makes.
+
+    \b
+    Examples:
+      bfpga overlay my_accelerator.yaml -o build/overlays
+      bfpga overlay --all
+    """
+    from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    from bfpga.accelerator.overlay_files import write_overlay
+
+    if every == (accelerator is not None):
+        raise typer.BadParameter("give one accelerator, or --all")
+    for described in [
+        load_accelerator(name) for name in (accelerator_names() if accelerator is None else [accelerator])
+    ]:
+        target = directory / described.name
+        manifest = write_overlay(described, target, discard_bitstream=discard_bitstream)
+        output.say(f"overlay of {described.name} ({described.digest[:12]}) in {target}: {manifest.handoff.name}")

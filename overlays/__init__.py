@@ -1,0 +1,1 @@
+"""Overlays of the ready accelerators: manifest, hardware handoff and, once built, bitstream."""
