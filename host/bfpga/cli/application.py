@@ -42,7 +42,13 @@ SideBySide = Annotated[
 Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")]
 Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
-DeviceName = Annotated[str, typer.Option("--device", help="emulator, csim (native integers) or csim:ap_int.")]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help="emulator, csim (native integers), csim:ap_int, virtual (board without hardware), board or remote:HOST.",
+    ),
+]
 
 
 @app.command()

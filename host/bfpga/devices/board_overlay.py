@@ -23,7 +23,7 @@ from bfpga.devices.board_hardware import BoardHardware, kernel_registers, open_h
 from bfpga.devices.board_kernel import BoardKernel
 from bfpga.devices.board_target import BoardTarget, default_target, describe_failure, open_target
 from bfpga.devices.csim import cache_directory
-from bfpga.devices.overlays import OverlayFiles, find_overlay, staged_files
+from bfpga.devices.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
 from bfpga.errors import BfpgaError
 
 if TYPE_CHECKING:
@@ -58,6 +58,19 @@ def open_overlay(
     return BoardOverlay(files, opened, wait, timeout)
 
 
+def open_program(program: Program, target: str) -> StreamingDevice:
+    """A program on a board with the overlay of its accelerator, which is closed with the device.
+
+    DeviceError if no overlay holds its accelerator, BoardError as for ``load``.
+    """
+    board = open_overlay(overlay_for_program(program), target)
+    try:
+        return board.open(program, close_overlay=True)
+    except BaseException:
+        board.close()
+        raise
+
+
 class BoardOverlay:
     """A loaded overlay; a context manager. ``target`` is closed with it.
 
@@ -75,6 +88,7 @@ class BoardOverlay:
         self._timeout = timeout
         self._hardware: BoardHardware | None = None
         self._kernel: BoardKernel | None = None
+        self._close_with_kernel = False
         try:
             self._check_wait()
             self._bitfile = staged_files(files, staging_directory(), target.emulated).bitstream
@@ -85,26 +99,28 @@ class BoardOverlay:
 
     # What a user calls
 
-    def open(self, program: Program) -> StreamingDevice:
+    def open(self, program: Program, *, close_overlay: bool = False) -> StreamingDevice:
         """A program on this overlay; the one opened before is closed, because the kernel holds one set of weights.
 
-        ProgramError if it was compiled for another accelerator.
+        close_overlay: closing the device closes the overlay too. ProgramError if the program was compiled for another
+        accelerator.
         """
         from bfpga.devices.streaming_device import StreamingDevice
 
-        return StreamingDevice(program, self.kernel(program), self.target.name)
+        self._files.check_program(program)
+        return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
 
-    def kernel(self, program: Program | None = None) -> BoardKernel:
-        """The kernel alone, for starts of one's own."""
-        if program is not None:
-            self._files.check_program(program)
+    def kernel(self, close_overlay: bool = False) -> BoardKernel:
+        """The kernel alone, for starts of one's own; the one opened before is closed."""
         if self._kernel is not None:
             self._kernel.close()
         self._kernel = BoardKernel(self)
+        self._close_with_kernel = close_overlay
         return self._kernel
 
     def close(self) -> None:
         """Stop the DMAs, free the buffers, release the target. Closing twice does nothing."""
+        self._close_with_kernel = False
         if self._kernel is not None:
             self._kernel.close()
         if self._hardware is not None:
@@ -166,6 +182,9 @@ class BoardOverlay:
         self._kernel = None
         if self._hardware is not None:
             self._hardware.pool.reclaim()
+        if self._close_with_kernel:
+            self._close_with_kernel = False
+            self.close()
 
     # Loading
 
