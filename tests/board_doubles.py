@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.devices.board_dma import CONTROL, LENGTH, MM2S, STATUS, BoardChannel, Status
+from bfpga.devices.board_dma import ADDRESS, CONTROL, LENGTH, MM2S, S2MM, STATUS, BoardChannel, Status
 
 
 class StandInMemory(np.ndarray):
@@ -58,6 +58,7 @@ class StandInDma:
 
     values: dict[int, int] = field(default_factory=dict)
     reset_ends: bool = True
+    lengths: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, offset: int = 0, length: int = 4) -> int:
         return self.values.get(offset, 0)
@@ -65,6 +66,10 @@ class StandInDma:
     def write(self, offset: int, data: int) -> None:
         assert type(data) is int, "PYNQ takes no integers of numpy"
         self.values[offset] = 0 if data == 4 and self.reset_ends else data
+        if offset in (MM2S + LENGTH, S2MM + LENGTH):  # writing the length begins a transfer
+            channel = offset - LENGTH
+            self.lengths.append((self.values[channel + ADDRESS], data))
+            self.set_status(Status(0), channel)
 
     def set_status(self, status: Status, offset: int = MM2S) -> None:
         self.values[offset + STATUS] = int(status)
@@ -84,11 +89,12 @@ class StandInChannel:
         assert nbytes > 0, "0 means everything to PYNQ"
         self.transfers.append((array, start, nbytes))
         self.dma.values[self.offset + CONTROL] = 1
-        self.dma.set_status(Status(0), self.offset)
+        self.dma.write(self.offset + ADDRESS, array.physical_address + start)
+        self.dma.write(self.offset + LENGTH, nbytes)
 
     def wait(self) -> None:
         assert self.dma.values[self.offset + STATUS] & Status.IDLE, "PYNQ would wait for ever"
-        self.transferred = self.transfers[-1][2] - self.short
+        self.transferred = self.dma.lengths[-1][1] - self.short
         self.dma.values[self.offset + LENGTH] = self.transferred
 
     def finish(self) -> None:

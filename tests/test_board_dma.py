@@ -33,10 +33,11 @@ def buffer(size: int = 1 << 16) -> BoardBuffer:
 @given(limit=st.integers(8, 100), size=st.integers(1, 400), repeats=st.integers(1, 3))
 def test_a_long_transfer_goes_in_aligned_pieces_that_make_the_whole(limit: int, size: int, repeats: int) -> None:
     channel, inner = stand_in_channel(limit=limit)
-    channel.begin(buffer(), size, repeats)
+    memory = buffer()
+    channel.begin(memory, size, repeats)
     while not channel.advance():
         inner.finish()
-    pieces = [(start, count) for _, start, count in inner.transfers]
+    pieces = [(address - memory.address, count) for address, count in inner.dma.lengths]
     assert all(start % 8 == 0 and count <= limit for start, count in pieces)
     assert sum(count for _, count in pieces) == channel.transferred == channel.expected == size * repeats
     covered = [byte for start, count in pieces for byte in range(start, start + count)]
@@ -49,6 +50,19 @@ def test_a_packet_that_is_received_is_never_cut() -> None:
     with pytest.raises(BoardError, match=r"tensor_dma S2MM: an output packet of 1001 bytes .* at most 1000"):
         channel.begin(buffer(), 1001)
     assert inner.transfers == []
+
+
+def test_pynq_flushes_a_buffer_once_however_often_it_is_sent() -> None:
+    channel, inner = stand_in_channel(limit=64)
+    memory = buffer()
+    for content in (b"first", None, b"second"):
+        if content:
+            memory.fill(content)
+        channel.begin(memory, 200, repeats=3)
+        while not channel.advance():
+            inner.finish()
+    assert len(inner.dma.lengths) == 36
+    assert len(inner.transfers) == 2
 
 
 def test_the_limit_is_rounded_down_to_the_alignment() -> None:

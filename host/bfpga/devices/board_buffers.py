@@ -39,11 +39,14 @@ class BoardBuffer:
         self.address = int(array.physical_address)
         #: The same bytes as a plain array, for the processor.
         self.bytes: npt.NDArray[np.uint8] = array.view(np.ndarray)
+        #: The processor has written since the last flush.
+        self.changed = True
 
     def fill(self, data: Octets) -> None:
         """Copy ``data`` to the beginning."""
         source = np.frombuffer(data, np.uint8)
         self.bytes[: source.size] = source
+        self.changed = True
 
     def content(self, size: int) -> bytes:
         """A copy of the first ``size`` bytes: the buffer is used again."""
