@@ -18,7 +18,14 @@ from bfpga.accelerator.manifest import HANDOFF, Manifest, content_hash, read_man
 from bfpga.accelerator.overlay_files import OverlayBuild, write_overlay
 from bfpga.cli import main
 from bfpga.devices import overlays
-from bfpga.devices.overlays import find_overlay, load_overlay, overlay_for_program, staged_files, store_overlay
+from bfpga.devices.overlays import (
+    find_overlay,
+    load_overlay,
+    overlay_for_program,
+    provide_overlay,
+    staged_files,
+    store_overlay,
+)
 from bfpga.errors import ConfigurationError, DeviceError, ProgramError
 from bfpga.network.program import Program
 
@@ -335,6 +342,22 @@ def test_a_ready_accelerator_without_an_overlay_gets_one(cache: Path, monkeypatc
     monkeypatch.setattr(overlays, "_installed_places", lambda: iter(()))
     digest = load_accelerator("tiny").digest
     assert overlay_for_program(program("tiny", digest)).directory == cache / digest
+
+
+def test_an_unbuilt_overlay_of_the_cache_is_written_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = load_accelerator("tiny")
+    manifest = write_overlay(accelerator, cache / accelerator.digest)
+    write_manifest(replace(manifest, registers=()), cache / accelerator.digest / "overlay.yaml")
+    monkeypatch.setattr(overlays, "_own_places", list)
+    assert overlay_for_program(program("tiny", accelerator.digest)).manifest == manifest
+
+
+def test_an_accelerator_of_the_users_own_is_provided_once(cache: Path, other: Accelerator) -> None:
+    provide_overlay(program("other", other.digest), other)
+    assert overlay_for_program(program("other", other.digest)).directory == cache / other.digest
+    ready = load_accelerator("tiny")
+    provide_overlay(program("tiny", ready.digest), ready)
+    assert [path.name for path in cache.iterdir()] == [other.digest]
 
 
 def test_a_program_of_an_unknown_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
