@@ -151,7 +151,7 @@ class VirtualBoard:
             address_map = self._system_map()
             builder.map_into(fabric, address_map)
             if self._fabric:
-                self._fabric.close()
+                self._fabric.close(keep=kernels.values())
             self._fabric, self._map = fabric, address_map
             fabric.reset()
             self.clocks.configure(hardware.clocks)
@@ -218,10 +218,10 @@ class VirtualBoard:
 
     def _read_word(self, address: int) -> int:
         slave, offset = self._find(address)
-        wait = slave.poll(offset)
+        wait, hint = slave.poll(offset), slave.hint(offset)
         value = slave.read(offset)
         self._record("read", address, value, slave)
-        self._count_poll(address, value, wait, slave)
+        self._count_poll(address, value, wait, slave, hint)
         return value
 
     def _write_word(self, address: int, value: int, strobes: int) -> None:
@@ -237,19 +237,18 @@ class VirtualBoard:
         if self.trace.maxlen:
             self.trace.append(Access(kind, address, value, slave.name))
 
-    def _count_poll(self, address: int, value: int, wait: Poll, slave: Slave) -> None:
+    def _count_poll(self, address: int, value: int, wait: Poll, slave: Slave, hint: str) -> None:
         if wait is Poll.NOTHING or (self._thread and not self._thread.quiet):
             self._polls.pop(address, None)
             return
         last, count = self._polls.get(address, (value, 0))
-        self._polls[address] = (value, count + 1 if last == value else 1)
+        count = count + 1 if last == value else 1
+        self._polls[address] = value, count
         patience = self._stall_reads * (1 if wait is Poll.UNDER_WAY else _NOT_BEGUN_PATIENCE)
-        if self._polls[address][1] > patience:
+        if count > patience:
             self._polls.clear()
-            raise BoardStall(
-                f"{slave.name}: register {address:#010x} was read {patience} times and cannot change any more. "
-                + " ".join(self.explain())
-            )
+            found = f"{slave.name}: register {address:#010x} was read {patience:,} times and cannot change any more."
+            raise BoardStall(" ".join(filter(None, [found, hint, *self.explain()])))
 
     # Running
 

@@ -50,6 +50,10 @@ class Slave:
         """What a reader of this register may be waiting for."""
         return Poll.NOTHING
 
+    def hint(self, offset: int) -> str:
+        """What a reader of this register in vain should know; a sentence or nothing."""
+        return ""
+
     def step(self) -> bool:
         """Go on as far as possible; whether anything changed."""
         return False

@@ -47,6 +47,8 @@ class ProcessingSystem:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
+        #: Clocks that a fault has set wrong: configuring the logic does not mend them, setting them again does.
+        self._wrong: set[int] = set()
         self.windows: list[tuple[int, int, SystemRegisters]] = []
 
     @property
@@ -60,8 +62,9 @@ class ProcessingSystem:
         A PLL that no multiplier can bring to the design's rate keeps its own, and the nearest divisors are taken.
         """
         chosen: dict[str, int] = {}
+        kept, self._wrong = self._wrong, set()
         for clock in clocks:
-            if not clock.enabled:
+            if not clock.enabled or clock.index in kept:
                 continue
             source = clock.source if clock.source in self.plls else self.sources[0]
             divisors = self._divisors(clock, source, chosen)
@@ -95,7 +98,18 @@ class ProcessingSystem:
     def before_write(self, address: int, value: int) -> int | None:
         """What a write really stores: a fault may change it; None for nothing."""
         index, rest = divmod(address - self.control_base, self.control_stride)
-        return self._disturbed(index, value) if rest == 0 and 0 <= index < CLOCKS else value
+        if rest or not 0 <= index < CLOCKS:
+            return value
+        changed = value ^ self.word(address)
+        if changed >> 8 & _DIVISOR:
+            self._wrong.discard(index)
+        # Programs write the two divisors one after the other: only a change counts as a setting.
+        if self._with_divisors(changed, 0, 0) == changed:
+            return value
+        stored = self._disturbed(index, value)
+        if stored != value:
+            self._wrong.add(index)
+        return stored
 
     def _add(self, base: int, size: int, name: str, words: Mapping[int, int]) -> None:
         self.windows.append((base, size, SystemRegisters(name, base, words, self)))

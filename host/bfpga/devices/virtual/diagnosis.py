@@ -16,9 +16,9 @@ from bfpga.devices.virtual.faults import (
     MissingLast,
     ShortPacket,
     StuckStream,
+    WrongClock,
 )
 from bfpga.devices.virtual.hls_slave import HlsSlave
-from bfpga.devices.virtual.memory import Memory
 from bfpga.devices.virtual.stream_faults import BoardStream
 from bfpga.errors import DeviceError
 
@@ -41,6 +41,8 @@ def _channel(channel: Channel) -> Iterator[str]:
             f"`{channel.name}` is halted and ignored a LENGTH of {channel.ignored_length:,} bytes: set RS in its "
             "control register first."
         )
+    if channel.mover.stray:
+        yield f"`{channel.name}` {channel.mover.stray}."
     transfer = channel.transfer
     if transfer is None:
         return
@@ -64,16 +66,6 @@ def _channel(channel: Channel) -> Iterator[str]:
         )
     if not channel.control & Control.RUN:
         yield f"`{channel.name}` was told to stop and halts when this transfer has ended; a soft reset ends it now."
-    yield from _stray(channel, channel.mover.port.memory)
-
-
-def _stray(channel: Channel, memory: Memory) -> Iterator[str]:
-    transfer = channel.transfer
-    if transfer and memory.owner(transfer.address, transfer.moved or 1) is None:
-        yield (
-            f"`{channel.name}` works at {transfer.address:#x}, which is not inside one allocated buffer "
-            f"({transfer.moved:,} bytes so far)."
-        )
 
 
 def _kernel(kernel: HlsSlave) -> Iterator[str]:
@@ -114,6 +106,8 @@ def check_fault(fault: Fault, fabric: Fabric) -> None:
     elif isinstance(fault, DroppedInterrupt):
         sources = [source for controller in fabric.controllers for source, _ in controller.inputs]
         _need(fault.source, sources, "source of an interrupt controller")
+    elif isinstance(fault, WrongClock):
+        _need(str(fault.clock), [str(clock.index) for clock in fabric.hardware.clocks], "clock of the logic")
 
 
 def _need(name: str, known: list[str], what: str) -> None:

@@ -75,6 +75,7 @@ class Mover(Protocol):
     name: ChannelName
     port: MemoryPort
     stream: Stream | None
+    stray: str | None
 
     def begin(self, transfer: Transfer) -> None:
         """Check a transfer; TransferError."""
@@ -92,9 +93,12 @@ class _Mover:
         self.dma = dma
         self.port = port
         self.stream: Stream | None = None
+        #: What the last transfer touched outside the allocated buffers: a board would not say.
+        self.stray: str | None = None
         self._faults = faults
 
     def begin(self, transfer: Transfer) -> None:
+        self.stray = None
         if transfer.length == 0:
             raise TransferError(Status.INTERNAL_ERROR, "the length is zero")
         if transfer.address % self.port.alignment:
@@ -120,6 +124,10 @@ class _Mover:
             Status.DECODE_ERROR, f"no memory answers at {transfer.address + transfer.moved:#x} for its memory port"
         )
 
+    def _note_stray(self, transfer: Transfer, count: int, verb: str) -> None:
+        if self.port.memory.owner(transfer.address, count) is None:
+            self.stray = f"{verb} {count:,} bytes at {transfer.address:#x}, which are not inside one allocated buffer"
+
     def _flip(self, transfer: Transfer) -> None:
         fault = transfer.corruption
         size = transfer.moved or transfer.length
@@ -137,6 +145,7 @@ class MemoryToStream(_Mover):
 
     def begin(self, transfer: Transfer) -> None:
         super().begin(transfer)
+        self._note_stray(transfer, transfer.length, "reads")
         self._flip(transfer)
 
     def advance(self, transfer: Transfer) -> bool:
@@ -178,6 +187,8 @@ class StreamToMemory(_Mover):
             raise TransferError(
                 Status.INTERNAL_ERROR, f"the packet is longer than its LENGTH of {transfer.length:,} bytes"
             )
+        if transfer.moved > before:
+            self._note_stray(transfer, transfer.moved, "wrote")
         if transfer.complete:
             self._flip(transfer)
         return transfer.moved > before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -58,10 +58,12 @@ class Fabric:
         for stream in self.streams:
             stream.clear()
 
-    def close(self) -> None:
-        """Release the kernels."""
-        for kernel in self.kernels:
-            kernel.kernel.close()
+    def close(self, keep: Iterable[KernelModel] = ()) -> None:
+        """Release the kernels, except those in ``keep``."""
+        kept = {id(kernel) for kernel in keep}
+        for slave in self.kernels:
+            if id(slave.kernel) not in kept:
+                slave.kernel.close()
 
 
 class FabricBuilder:

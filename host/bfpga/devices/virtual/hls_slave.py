@@ -98,6 +98,11 @@ class HlsSlave(Slave):
             return Poll.NOTHING
         return Poll.UNDER_WAY if self._running else Poll.NOT_BEGUN
 
+    def hint(self, offset: int) -> str:
+        if offset == _CONTROL and self._done_read and not self._running:
+            return "AP_DONE of the last start was read already, and reading clears it."
+        return ""
+
     def step(self) -> bool:
         if self._start and not self._running:
             if self._moved_at_restart == self._stream_bytes():
@@ -121,6 +126,7 @@ class HlsSlave(Slave):
         self._words: dict[int, int] = {}
         self._valid: set[int] = set()
         self._start = self._auto_restart = self._running = self._done = self._ready = False
+        self._done_read = False
         self._starts = 0
         self._hang: KernelNeverDone | None = None
         self._moved_at_restart: int | None = None
@@ -132,6 +138,7 @@ class HlsSlave(Slave):
         value |= Control.READY if self._ready else Control(0)
         value |= Control.AUTO_RESTART if self._auto_restart else Control(0)
         value |= Control.INTERRUPT if self.interrupt("interrupt") else Control(0)
+        self._done_read |= self._done
         self._done = self._ready = False
         return int(value)
 
@@ -144,6 +151,7 @@ class HlsSlave(Slave):
 
     def _begin(self) -> None:
         self._running = True
+        self._done_read = False
         self._starts += 1
         self._hang = self._faults.take(KernelNeverDone, lambda f: f.kernel == self.name)
         if self._hang is None or self._hang.stage == "end":

@@ -77,6 +77,9 @@ class Memory:
         if size is None:
             raise DeviceError(f"no buffer is allocated at {physical:#x}: freed twice, or never allocated")
         self._starts.remove(offset)
+        for view in [view for view in self._views if physical <= view.physical < physical + size]:
+            # Nobody may write lines of a buffer back that belongs to somebody else by then.
+            self._views.discard(view)
         index = bisect_left(self._free, (offset, 0))
         self._free.insert(index, (offset, size))
         self._join(index)
