@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from bfpga.devices.virtual.bitfile import EmulationBitstream, read_emulation_bitstream
 from bfpga.devices.virtual.board import VirtualBoard
@@ -31,12 +33,18 @@ def program_board(board: VirtualBoard, design: EmulationBitstream, kernels: Kern
 
     The board stays as it was if a kernel cannot be made.
     """
-    if kernels is None:
-        from bfpga.devices.virtual.compiled_kernel import kernel_from_description as kernels
+    make = kernels or _compiled_kernel
     made: dict[str, KernelModel] = {}
     with ExitStack() as undo:
         for instance, description in design.kernels.items():
-            made[instance] = kernels(description)
+            made[instance] = make(description)
             undo.callback(made[instance].close)
         board.configure(design.handoff, made)
         undo.pop_all()
+
+
+def _compiled_kernel(description: Mapping[str, Any]) -> KernelModel:
+    """Imported only here: a compiler is needed for it, and not for boards with kernels of another kind."""
+    from bfpga.devices.virtual.compiled_kernel import kernel_from_description
+
+    return kernel_from_description(description)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,9 +45,9 @@ def import_pynq() -> Any:
             importlib.import_module("pynq.lib")
             return pynq
     except ImportError as error:
-        if "pynq" in sys.modules or error.name != "pynq":
-            raise DeviceError(f"PYNQ is installed but does not load ({error}): {_INSTALL}") from None
-        raise DeviceError(f"PYNQ is not installed: {_INSTALL}") from None
+        if error.name == "pynq":
+            raise DeviceError(f"PYNQ is not installed: {_INSTALL}") from None
+        raise DeviceError(f"PYNQ is installed but does not load ({error}): {_INSTALL}") from None
 
 
 @contextmanager
