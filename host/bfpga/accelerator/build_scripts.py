@@ -254,8 +254,8 @@ def _board(board: Board, repository: Path | None) -> dict[str, str | None]:
     title = _prose(board.title)
     remedy = (
         "install them in Vivado (Tools, Vivado Store, Boards), or get them from "
-        f"{_prose(board.board_files_source) or 'the maker of the board'} and put their folder into data/boards/board_files "
-        "of Vivado"
+        f"{_prose(board.board_files_source) or 'the maker of the board'} and put their folder into "
+        "data/boards/board_files of Vivado"
     )
     if board.board_files_in_vivado:
         remedy = f"Vivado brings them along when the device {board.part} is installed: add it with the installer"

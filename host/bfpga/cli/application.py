@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
 
 app = typer.Typer(
@@ -179,6 +180,7 @@ def render(
 
 
 app.command()(overlay)
+app.command("check-tcl")(check_tcl)
 
 
 @app.command()

@@ -97,6 +97,12 @@ def ap_int_headers() -> Check:
     )
 
 
+def tclsh() -> Check:
+    path = shutil.which("tclsh")
+    remedy = "install Tcl 8.6 (Debian, Ubuntu: apt install tcl)"
+    return Check("tclsh", path is not None, path or "not on the PATH", "`bfpga check-tcl`", remedy)
+
+
 def pynq() -> Check:
     return package("pynq", "pynq", "running on a board", remedy="use a PYNQ image on the board; not needed elsewhere")
 
@@ -164,6 +170,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     clang,
     ap_int_headers,
     libclang,
+    tclsh,
     pynq,
     vitis_hls,
     vivado,
