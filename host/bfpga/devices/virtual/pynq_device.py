@@ -169,7 +169,7 @@ class VirtualDevice(pynq.Device):  # type: ignore[misc, name-defined]
         view = self.board.memory.cached_view(physical, size) if cacheable else None
         data = view.data if view else self.board.memory.view(physical, size)
         buffer = pynq.buffer.PynqBuffer(
-            shape, kind, buffer=memoryview(data), device=self, device_address=physical, coherent=False, bo=view
+            shape, kind, buffer=data, device=self, device_address=physical, coherent=False, bo=view
         )
         # How PYNQ's buffers are given back to a memory that is not XRT's; without `freed`, a second release would
         # unmap memory that was never mapped.
