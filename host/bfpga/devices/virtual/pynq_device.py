@@ -38,10 +38,12 @@ pynq = import_pynq()
 class VirtualDevice(pynq.Device):  # type: ignore[misc, name-defined]
     """A `pynq.Device` whose logic, memory and clocks are those of a virtual board.
 
-    The board outlives the device if it was given. Errors of the board (BusError, BoardStall) pass through PYNQ.
+    owns_board: `close` closes the board too. Errors of the board (BusError, BoardStall) pass through PYNQ.
     """
 
-    def __init__(self, board: VirtualBoard, name: str, kernels: KernelFactory | None = None) -> None:
+    def __init__(
+        self, board: VirtualBoard, name: str, kernels: KernelFactory | None = None, owns_board: bool = False
+    ) -> None:
         super().__init__(f"virtual {id(self):x}")
         self.board = board
         self.name = name
@@ -49,6 +51,7 @@ class VirtualDevice(pynq.Device):  # type: ignore[misc, name-defined]
         self.capabilities = {"REGISTER_RW": True, "MEMORY_MAPPED": False, "CALLABLE": False}
         self.devicetree_dict: dict[str, str] = {}
         self._kernels = kernels
+        self._owns_board = owns_board
         self._lines: dict[int, InterruptLine] = {}
 
     def __enter__(self) -> VirtualDevice:
@@ -63,6 +66,8 @@ class VirtualDevice(pynq.Device):  # type: ignore[misc, name-defined]
         """Leave nothing in PYNQ's caches that belongs to this device."""
         self._disconnect_interrupts()
         release_clocks()
+        if self._owns_board:
+            self.board.close()
 
     # Registers
 
@@ -207,13 +212,13 @@ def virtual_device(
     name: str | None = None,
     kernels: KernelFactory | None = None,
 ) -> VirtualDevice:
-    """A virtual board, new unless given, as the active device of PYNQ.
+    """A virtual board as the active device of PYNQ; a new one, closed with the device, unless ``board`` is given.
 
     name: the board's name in PYNQ; by default that of a common board of the family. kernels: makes the kernels of
     emulation bitstreams, by default the compiled HLS sources. DeviceError if ``board`` is of another family.
     """
     if board is not None and board.family != family:
         raise DeviceError(f"the virtual board is a {board.family}; the device shall be a {family}")
-    device = VirtualDevice(board or VirtualBoard(family), name or BOARD_NAMES[family], kernels)
+    device = VirtualDevice(board or VirtualBoard(family), name or BOARD_NAMES[family], kernels, board is None)
     pynq.Device.active_device = device
     return device
