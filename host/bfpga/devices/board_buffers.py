@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.board_errors import BoardError
+from bfpga.errors import DeviceError
 
 Octets = bytes | npt.NDArray[np.uint8]
 
@@ -28,6 +29,10 @@ def size_class(size: int) -> int:
         return MINIMUM_BYTES
     step = (1 << (size - 1).bit_length()) // (2 * STEPS)
     return -(-size // step) * step
+
+
+#: What PYNQ and a virtual board raise when memory is short.
+_SHORTAGE = (RuntimeError, MemoryError, OSError, ValueError, DeviceError)
 
 
 class BoardBuffer:
@@ -70,6 +75,8 @@ class BufferPool:
         self._alignment, self._address_bits = alignment, address_bits
         self._free: dict[int, list[BoardBuffer]] = {}
         self._taken: list[BoardBuffer] = []
+        #: Called when memory is short: gives back buffers that are kept for later use only.
+        self.spare: Callable[[], None] = lambda: None
 
     @property
     def held_bytes(self) -> int:
@@ -113,10 +120,12 @@ class BufferPool:
         for buffer in list(self._taken):
             self.give(buffer)
 
-    def abandon(self) -> None:
-        """Forget all buffers without freeing them: the board that held them is gone."""
+    def abandon(self) -> list[Any]:
+        """Forget all buffers without freeing them: their board cannot be reached. Returns PYNQ's arrays."""
+        arrays = [buffer.array for buffer in self._all()]
         self._taken.clear()
         self._free.clear()
+        return arrays
 
     def _all(self) -> list[BoardBuffer]:
         return self._taken + [buffer for buffers in self._free.values() for buffer in buffers]
@@ -124,7 +133,8 @@ class BufferPool:
     def _new(self, size: int) -> BoardBuffer:
         try:
             array = self._allocate(size)
-        except (RuntimeError, MemoryError, OSError, ValueError):
+        except _SHORTAGE:
+            self.spare()
             self.trim()
             array = self._second_try(size)
         buffer = BoardBuffer(array, size)
@@ -139,7 +149,7 @@ class BufferPool:
     def _second_try(self, size: int) -> Any:
         try:
             return self._allocate(size)
-        except (RuntimeError, MemoryError, OSError, ValueError) as error:
+        except _SHORTAGE as error:
             raise BoardError(
                 f"the board has no {size} contiguous bytes left ({error}); this program holds {self.held_bytes} bytes "
                 f"in {len(self._all())} buffers. Close other notebooks that hold buffers, run fewer samples at once, "

@@ -145,6 +145,11 @@ class BoardChannel:
         status, control = int(read(base + STATUS)), int(read(base + CONTROL))
         return ChannelState(self.name, Control(control), Status(status), int(read(base + LENGTH)))
 
+    def seen(self, state: ChannelState | None) -> int:
+        """Bytes that moved, with a piece that has just finished."""
+        just_finished = state.length if state is not None and state.idle and self.busy else 0
+        return self.transferred + just_finished
+
     def begin(self, buffer: BoardBuffer, size: int, repeats: int = 1) -> None:
         """Move ``size`` bytes of the buffer, ``repeats`` times one after the other.
 

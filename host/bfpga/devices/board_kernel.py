@@ -28,8 +28,6 @@ from bfpga.formats.checksum import stream_checksum
 
 #: A start may take this many times what its bytes and cycles need, beyond the minimum.
 SAFETY = 8.0
-#: Bytes a second that even a slow path reaches: PYNQ.remote over a slow network.
-SLOWEST_RATE = 2e6
 #: Parts of the time of a start, in ``BoardKernel.seconds``.
 PARTS = ("pack", "transfer", "compute", "unpack")
 
@@ -54,8 +52,17 @@ class Board(Protocol):
         """Shortest time limit of a start."""
         ...
 
-    def explain(self) -> list[str]:
-        """What a virtual board knows; nothing from a real one."""
+    @property
+    def slowest_rate(self) -> float:
+        """Bytes a second that transfers reach at least."""
+        ...
+
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure; nothing from a real one."""
+        ...
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
         ...
 
     def lost(self, error: BaseException) -> bool:
@@ -162,6 +169,12 @@ class BoardKernel:
         self.begin(start)
         return self.finish()
 
+    def cancel(self) -> None:
+        """Give up all starts in flight; the board is brought back by the next ``begin``, not now."""
+        if self._in_flight():
+            self._forget()
+            self._broken = True
+
     def close(self) -> None:
         """Give the buffers back; starts in flight are waited for within their time limit."""
         if self._closed:
@@ -223,7 +236,7 @@ class BoardKernel:
     def _limit(self, start: KernelStart) -> float:
         """Seconds that a start may take."""
         moved = len(start.packet) + len(start.weights) * start.weight_repeats + start.output_bytes
-        needed = moved / SLOWEST_RATE + start.predicted_cycles / (self._board.hardware.clock_mhz * 1e6)
+        needed = moved / self._board.slowest_rate + start.predicted_cycles / (self._board.hardware.clock_mhz * 1e6)
         return self._board.minimum_seconds + SAFETY * needed
 
     def _judge(self, slot: _Slot, report: _Report) -> None:
@@ -291,7 +304,7 @@ class BoardKernel:
             self._give_up_starts()
             raise error
         nothing: list[str] = []
-        explanation = _safely(self._board.explain, nothing)
+        explanation = _safely(lambda: self._board.explain(error), nothing)
         snapshot = self._snapshot()
         what, finding = self._finding(error, snapshot)
         aftermath = self._aftermath(self._board.lost(error))
@@ -313,6 +326,8 @@ class BoardKernel:
             slot = self._running
             limit = f" within {self._limit(slot.start):.1f} s" if slot else ""
             return f"the start did not end{limit}", diagnosis.of_timeout(snapshot)
+        if self._board.stalled(error):
+            return "the start did not end: nothing on the board can move any more", diagnosis.of_timeout(snapshot)
         if self._board.lost(error):
             return f"the board does not answer: {describe_failure(error)}", diagnosis.of_lost_connection()
         if isinstance(error, (DeviceError, RuntimeError, OSError, TimeoutError)):
@@ -323,11 +338,9 @@ class BoardKernel:
         """Registers as far as they can be read."""
         hardware = self._board.hardware
         streams = hardware.streams()
-        return Snapshot(
-            {stream: _safely(channel.state, None) for stream, channel in streams.items()},
-            {stream: Moved(channel.transferred, channel.expected) for stream, channel in streams.items()},
-            _safely(hardware.registers.control, None),
-        )
+        states = {stream: _safely(channel.state, None) for stream, channel in streams.items()}
+        moved = {stream: Moved(channel.seen(states[stream]), channel.expected) for stream, channel in streams.items()}
+        return Snapshot(states, moved, _safely(hardware.registers.control, None))
 
     def _aftermath(self, connection_lost: bool) -> str:
         """Bring the board back at once; the sentence that says how it was left."""

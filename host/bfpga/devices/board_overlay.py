@@ -89,6 +89,7 @@ class BoardOverlay:
         self._hardware: BoardHardware | None = None
         self._kernel: BoardKernel | None = None
         self._close_with_kernel = False
+        self._left: list[Any] = []
         try:
             self._check_wait()
             self._bitfile = staged_files(files, staging_directory(), target.emulated).bitstream
@@ -160,9 +161,18 @@ class BoardOverlay:
         """Shortest time limit of a start."""
         return self.target.minimum_seconds if self._timeout is None else self._timeout
 
-    def explain(self) -> list[str]:
-        """What a virtual board knows of transfers that do not end."""
-        return self.target.explain()
+    @property
+    def slowest_rate(self) -> float:
+        """Bytes a second that transfers reach at least."""
+        return self.target.slowest_rate
+
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure."""
+        return self.target.explain(error)
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
+        return self.target.stalled(error)
 
     def lost(self, error: BaseException) -> bool:
         """Whether an error means that the board cannot be reached any more."""
@@ -171,11 +181,13 @@ class BoardOverlay:
     def recover(self, connection_lost: bool = False) -> None:
         """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
         if self._hardware is not None:
-            self._hardware.close(reachable=not connection_lost)
+            self._left += self._hardware.close(reachable=not connection_lost)
             self._hardware = None
         if connection_lost:
             self.target.reconnect()
         self._load()
+        self.target.free(self._left)
+        self._left.clear()
 
     def release(self) -> None:
         """The kernel was closed; its buffers are free for the next one."""

@@ -27,6 +27,8 @@ REMOTE_SECONDS = 60.0
 #: Port of PYNQ.remote.
 REMOTE_PORT = 7967
 
+#: How the server of a virtual board begins the text of a wait without end.
+_STALL = "BoardStall: "
 _BOARD_NAME = Path("/proc/device-tree/chosen/pynq_board")
 _FPGA_MANAGER = Path("/sys/class/fpga_manager/fpga0/firmware")
 
@@ -35,7 +37,8 @@ class BoardTarget(Protocol):
     """A place where an overlay runs.
 
     name: as the user gives it. device: the `pynq.Device`. emulated: kernels run as software, so the bitstream is an
-    emulation bitstream. minimum_seconds: shortest time limit of a start. interrupts: whether they can be awaited.
+    emulation bitstream. interrupts: whether they can be awaited. minimum_seconds, slowest_rate: shortest
+    time limit of a start, and bytes a second that its transfers reach at least.
     """
 
     name: str
@@ -43,9 +46,14 @@ class BoardTarget(Protocol):
     emulated: bool
     interrupts: bool
     minimum_seconds: float
+    slowest_rate: float
 
-    def explain(self) -> list[str]:
-        """What a virtual board knows of transfers that do not end."""
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure; nothing from a real one."""
+        ...
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
         ...
 
     def lost(self, error: BaseException) -> bool:
@@ -54,6 +62,10 @@ class BoardTarget(Protocol):
 
     def reconnect(self) -> None:
         """Make the device usable again after its connection was lost; BoardError if it cannot be reached."""
+        ...
+
+    def free(self, arrays: list[Any]) -> None:
+        """Free buffers that could not be freed before: a DMA might have used them, or the connection was lost."""
         ...
 
     def close(self) -> None:
@@ -102,6 +114,7 @@ class VirtualTarget:
     emulated = True
     interrupts = True
     minimum_seconds = MINIMUM_SECONDS
+    slowest_rate = 50e6
 
     def __init__(self, family: Family) -> None:
         from bfpga.devices.virtual.pynq_device import virtual_device
@@ -110,14 +123,22 @@ class VirtualTarget:
         self.device: Any = virtual_device(family)
         self.board = self.device.board
 
-    def explain(self) -> list[str]:
+    def explain(self, error: BaseException) -> list[str]:
         return list(self.board.explain())
+
+    def stalled(self, error: BaseException) -> bool:
+        from bfpga.devices.virtual.board import BoardStall
+
+        return isinstance(error, BoardStall)
 
     def lost(self, error: BaseException) -> bool:
         return False
 
     def reconnect(self) -> None:
         """The board is in this process."""
+
+    def free(self, arrays: list[Any]) -> None:
+        _free_all(arrays)
 
     def close(self) -> None:
         self.device.close()
@@ -129,6 +150,7 @@ class LocalTarget:
     emulated = False
     interrupts = True
     minimum_seconds = MINIMUM_SECONDS
+    slowest_rate = 50e6
 
     def __init__(self, family: Family) -> None:
         self.name = "board"
@@ -155,14 +177,20 @@ class LocalTarget:
                 "Run `source /etc/profile.d/xrt_setup.sh` (it sets XILINX_XRT), then start with `sudo -E`"
             ) from None
 
-    def explain(self) -> list[str]:
+    def explain(self, error: BaseException) -> list[str]:
         return []
+
+    def stalled(self, error: BaseException) -> bool:
+        return False
 
     def lost(self, error: BaseException) -> bool:
         return False
 
     def reconnect(self) -> None:
         """The board is this machine."""
+
+    def free(self, arrays: list[Any]) -> None:
+        _free_all(arrays)
 
     def close(self) -> None:
         """PYNQ keeps the device."""
@@ -174,6 +202,7 @@ class RemoteTarget:
     emulated = False
     interrupts = False
     minimum_seconds = MINIMUM_SECONDS
+    slowest_rate = 2e6
 
     def __init__(self, name: str, host: str, port: int) -> None:
         self.name = name
@@ -203,8 +232,13 @@ class RemoteTarget:
         """The virtual board behind the server of this process."""
         return self.server.board
 
-    def explain(self) -> list[str]:
-        return list(self.board.explain()) if self.server is not None else []
+    def explain(self, error: BaseException) -> list[str]:
+        if self.server is not None:
+            return list(self.board.explain())
+        return [describe_failure(error).removeprefix(_STALL)] if self.stalled(error) else []
+
+    def stalled(self, error: BaseException) -> bool:
+        return self.emulated and isinstance(error, Exception) and describe_failure(error).startswith(_STALL)
 
     def lost(self, error: BaseException) -> bool:
         return lost_connection(error)
@@ -213,6 +247,11 @@ class RemoteTarget:
         host, port = self._address
         self._disconnect()
         self.device = _connect(host, port)
+
+    def free(self, arrays: list[Any]) -> None:
+        for array in arrays:  # they know the board by the connection they were made with
+            array.stub = self.device._stub["buffer"]
+        _free_all(arrays)
 
     def close(self) -> None:
         self._disconnect()
@@ -346,7 +385,13 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def describe_failure(error: Exception) -> str:
+def _free_all(arrays: list[Any]) -> None:
+    for array in arrays:
+        with suppress(Exception):  # freed by the board itself when it was started again
+            array.freebuffer()
+
+
+def describe_failure(error: BaseException) -> str:
     """An error of PYNQ or gRPC in one line."""
     if isinstance(error, DeviceError):
         return str(error)

@@ -169,6 +169,10 @@ class CSimulation:
         """Result of the oldest start that was begun."""
         return self._results.pop(0)
 
+    def cancel(self) -> None:
+        """Give up results that nobody has taken."""
+        self._results.clear()
+
     def run_packet(
         self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False
     ) -> KernelResult:

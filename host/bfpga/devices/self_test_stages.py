@@ -160,6 +160,9 @@ class CountingKernel:
     def finish(self) -> KernelResult:
         return self.kernel.finish()
 
+    def cancel(self) -> None:
+        self.kernel.cancel()
+
     def close(self) -> None:
         self.kernel.close()
 
