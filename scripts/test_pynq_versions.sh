@@ -79,23 +79,24 @@ run_tests() {
 }
 
 test_stack() {
-    local stack=$1 interpreter log=$work/$1.log seconds=$SECONDS
+    local stack=$1 interpreter title log=$work/$1.log seconds=$SECONDS
     shift
     interpreter=$(find_interpreter "$stack")
     if [ -z "$interpreter" ]; then
-        echo "$stack: skipped, none of $(interpreters "$stack") is installed"
+        echo "$stack: skipped, none of these is installed: $(interpreters "$stack")"
         return 0
     fi
+    title="$stack, $("$interpreter" --version)"
     if ! make_environment "$stack" "$interpreter" >"$log" 2>&1; then
         tail -n 15 "$log" >&2
-        echo "$stack: FAILED to install with $interpreter"
+        echo "$title: FAILED to install"
         return 1
     fi
     if run_tests "$stack" "$@" >"$log" 2>&1; then
-        echo "$stack, $interpreter: $(grep -hE '^=*.*[0-9]+ (passed|skipped)' "$log" | tr -d '=' | paste -sd ';')"
+        echo "$title: $(grep -hE '^=*.*[0-9]+ (passed|skipped)' "$log" | tr -d '=' | paste -sd ';')"
     else
         tail -n 60 "$log" >&2
-        echo "$stack, $interpreter: FAILED after $((SECONDS - seconds)) s"
+        echo "$title: FAILED after $((SECONDS - seconds)) s"
         return 1
     fi
 }

@@ -18,7 +18,7 @@ from bfpga.devices.virtual.kernel_model import KernelFactory
 from bfpga.devices.virtual.memory import CachedView
 from bfpga.devices.virtual.programming import program_board
 from bfpga.devices.virtual.pynq_internals import import_pynq
-from bfpga.errors import DeviceError
+from bfpga.errors import BfpgaError, DeviceError
 
 import_pynq()
 grpc: Any = importlib.import_module("grpc")
@@ -35,7 +35,7 @@ _FIRMWARE = "/lib/firmware/"
 CHUNK_BYTES = 1 << 21
 
 
-def failure_text(error: DeviceError) -> str:
+def failure_text(error: BfpgaError) -> str:
     """How an error of the board is told to a client: its kind and its text."""
     return f"{type(error).__name__}: {error}"
 
@@ -98,7 +98,7 @@ class FileService(_device_grpc.RemoteDeviceServicer):  # type: ignore[misc, name
         """What the FPGA manager does with a file below /lib/firmware."""
         try:
             self._configure(name)
-        except DeviceError as error:
+        except BfpgaError as error:  # a compiler that a kernel needs may be missing
             self._files[f"{_MANAGER}state"] = b"write error\n"
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, failure_text(error))
         self._files[f"{_MANAGER}firmware"] = name.encode() + b"\n"
