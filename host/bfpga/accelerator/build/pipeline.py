@@ -117,6 +117,7 @@ class _Pipeline:
         self._build = build
         self._reporter = reporter
         self._records = Records(build.directory)
+        self._began = 0.0
 
     def run(self, last: Stage, redo: Stage | None) -> BuildReport:
         report = BuildReport()
@@ -158,7 +159,7 @@ class _Pipeline:
         return record if record is not None and record.key == key and record.intact(self._build.directory) else None
 
     def _do(self, stage: Stage, key: str) -> StageRecord:
-        started = time.monotonic()
+        started, self._began = time.monotonic(), time.time()
         self._reporter.started(stage)
         for later in STAGES[STAGES.index(stage) :]:
             self._records.forget(later.name)
@@ -167,6 +168,7 @@ class _Pipeline:
         stage.prepare(self._build)
         self._run_commands(stage)
         product = stage.finish(self._build)
+        self._require(stage, product.artefacts)
         record = self._record(stage, key, product, time.monotonic() - started)
         self._records.write(record)
         return record
@@ -186,22 +188,27 @@ class _Pipeline:
 
     def _run_commands(self, stage: Stage) -> None:
         build, limit = self._build, self._build.settings.limit_seconds
-        began, stage_began = time.time(), time.monotonic()
-        commands = stage.commands(build)
-        for command in commands:
-            left = limit - (time.monotonic() - stage_began)
+        deadline = time.monotonic() + limit
+        for command in stage.commands(build):
             what = f"stage {stage.name}: {Path(command.arguments[0]).name}"
             outcome = run_command(
-                command, build.directory, left, lambda seconds, line: self._reporter.progress(stage, seconds, line)
+                command,
+                build.directory,
+                deadline - time.monotonic(),
+                lambda seconds, line: self._reporter.progress(stage, seconds, line),
             )
-            failure = diagnose(build.design, what, outcome, self._logs(stage, command, began), limit)
+            failure = diagnose(build.design, what, outcome, self._logs(stage, command, self._began), limit)
             if failure is not None:
                 raise failure
-        missing = [path for path in stage.expected(build) if not path.is_file()]
+        self._require(stage, stage.expected(build))
+
+    def _require(self, stage: Stage, files: Sequence[Path]) -> None:
+        """BuildError for files that are missing although every tool claims success."""
+        missing = [path for path in files if not path.is_file()]
         if missing:
-            command = commands[-1]
+            command = stage.commands(self._build)[-1]
             what = f"stage {stage.name}: {Path(command.arguments[0]).name}"
-            raise missing_artefacts(build.design, what, missing, self._logs(stage, command, began))
+            raise missing_artefacts(self._build.design, what, missing, self._logs(stage, command, self._began))
 
     def _logs(self, stage: Stage, command: Command, began: float) -> list[Path]:
         """The log of a command and those that what it started has written since, the oldest first."""

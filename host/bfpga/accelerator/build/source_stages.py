@@ -10,6 +10,7 @@ from bfpga.accelerator.build.failure import BuildError
 from bfpga.accelerator.build.runner import Command
 from bfpga.accelerator.build.stage import Build, Product, Stage, files_below
 from bfpga.accelerator.render import library_directory, render_kernel, write_project
+from bfpga.accelerator.tcl_check import check_scripts, format_findings
 from bfpga.errors import ToolError
 
 
@@ -59,16 +60,19 @@ def _csim_finish(build: Build) -> Product:
 
 
 def _check_scripts(build: Build) -> Product:
-    """BuildError with every finding of the Tcl check."""
-    from bfpga.accelerator.build.script_check import findings
-
-    found = findings(build.design, build.scripts)
-    if found is None:
+    """BuildError with every finding; without a Tcl shell, which only this check needs, a remark."""
+    if shutil.which("tclsh") is None:
         return Product(notes=["the scripts were not checked: tclsh is not installed (Debian, Ubuntu: apt install tcl)"])
+    found = check_scripts(build.design, build.scripts)
     if found:
-        listed = "\n".join(f"  {text}" for text in found)
-        raise BuildError("tool", f"the scripts in {build.script('')} do not pass the Tcl check:\n{listed}")
+        scripts = build.script("")
+        raise BuildError("tool", f"the scripts in {scripts} do not pass the Tcl check:\n{format_findings(found)}")
     return Product()
+
+
+def _check_inputs(build: Build) -> list[str]:
+    scripts = [text for _, text in sorted(build.script_identities.items())]
+    return [f"tclsh: {shutil.which('tclsh') is not None}", *scripts]
 
 
 RENDER = Stage(
@@ -90,5 +94,5 @@ TCL_CHECK = Stage(
     "tcl_check",
     "scripts against a model of the tools' commands",
     finish=_check_scripts,
-    inputs=lambda build: [text for _, text in sorted(build.script_identities.items())],
+    inputs=_check_inputs,
 )

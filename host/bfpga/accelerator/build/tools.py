@@ -94,13 +94,13 @@ def _executables(directory: Path, name: str) -> Iterator[tuple[Path, bool]]:
         yield path, False
 
 
-def probe(path: Path) -> Version:
+def probe(path: Path, environment: Mapping[str, str]) -> Version:
     """The version that a program prints; ToolError if it does not answer or prints none."""
     command = [str(path), "--version" if path.name in ("v++", "vitis-run") else "-version"]
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=VERSION_SECONDS, check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=dict(environment),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{' '.join(command)} does not answer: {error}") from error
@@ -128,7 +128,7 @@ def find_tool(name: str, search: Search | None = None, wanted: Version | None = 
             rejected.append(f"{path} is {path_version(str(path))}")
             continue
         try:
-            version = probe(path)
+            version = probe(path, search.environment)
         except ToolError as error:
             rejected.append(str(error))
             continue
