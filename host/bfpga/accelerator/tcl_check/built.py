@@ -62,8 +62,9 @@ class BuiltSegment:
 class BuiltDesign:
     """Cells, links, nets and segments, growing with every command; what does not exist is a finding."""
 
-    def __init__(self, design: BlockDesign, script: str) -> None:
+    def __init__(self, design: BlockDesign, script: str, text: str) -> None:
         self.script = script
+        self._lines = text.splitlines()
         self.cells: dict[str, BuiltCell] = {}
         self.links: list[BuiltLink] = []
         self.nets: list[BuiltNet] = []
@@ -180,10 +181,10 @@ class BuiltDesign:
             short = name.removeprefix("CONFIG.")
             if short not in known or short == name:
                 problem = f"`{name}` is not a parameter of {cell.ip}"
-                self._find(command, "parameter-name", problem, nearest(short, known))
+                self._find(command, "parameter-name", problem, nearest(short, known), name)
             elif not known[short].takes(value):
                 problem = f"{short} of `{cell.name}` is {value or 'empty'}"
-                self._find(command, "parameter-value", problem, f"it takes {known[short].expected}")
+                self._find(command, "parameter-value", problem, f"it takes {known[short].expected}", name)
             else:
                 cell.parameters[short] = value
 
@@ -251,8 +252,11 @@ class BuiltDesign:
         elif space in self.spaces() and block in self.blocks():
             self.segments.append(BuiltSegment(space, block, base, size, command.line))
 
-    def _find(self, command: Parsed, rule: str, problem: str, remedy: str) -> None:
-        self.findings.append(command.finding(rule, problem, remedy))
+    def _find(self, command: Parsed, rule: str, problem: str, remedy: str, word: str = "") -> None:
+        """Add a finding at the command, or at the line of a longer command that holds ``word``."""
+        rest = enumerate(self._lines[command.line - 1 :], command.line)
+        line = next((number for number, text in rest if word in text), command.line)
+        self.findings.append(Finding(self.script, line, rule, problem, remedy))
 
 
 def _kind(interface: Interface) -> str:

@@ -45,7 +45,7 @@ def check_scripts(design: BlockDesign, scripts: Mapping[str, str]) -> list[Findi
         commands[recording.script] = [command for command, _ in parsed]
         findings |= {finding for _, problems in parsed for finding in problems}
         findings |= set(_ended(recording))
-    findings |= set(_command_findings(design, commands))
+    findings |= set(_command_findings(design, commands, scripts))
     for recording in recordings:
         if recording.scenario in scenarios:
             findings |= set(_scenario_findings(scenarios[recording.scenario], recording))
@@ -55,11 +55,8 @@ def check_scripts(design: BlockDesign, scripts: Mapping[str, str]) -> list[Findi
 def built_design(design: BlockDesign, scripts: Mapping[str, str]) -> BuiltDesign:
     """What the block design's script builds where every step succeeds."""
     run = Run(SUCCESS, BLOCK_DESIGN, scripts[BLOCK_DESIGN], success_answers(design))
-    return _built(design, [parse(call)[0] for call in record([run])[0].calls])
-
-
-def _built(design: BlockDesign, commands: Sequence[Parsed]) -> BuiltDesign:
-    return BuiltDesign(design, BLOCK_DESIGN).replay(commands)
+    commands = [parse(call)[0] for call in record([run])[0].calls]
+    return BuiltDesign(design, BLOCK_DESIGN, scripts[BLOCK_DESIGN]).replay(commands)
 
 
 def _run(design: BlockDesign, scripts: Mapping[str, str]) -> tuple[list[Recording], dict[str, Scenario]]:
@@ -79,13 +76,15 @@ def _ended(recording: Recording) -> Iterator[Finding]:
         yield Finding(recording.script, line, "tcl-error", message.splitlines()[0], "the script must come to its end")
 
 
-def _command_findings(design: BlockDesign, commands: Mapping[str, Sequence[Parsed]]) -> Iterator[Finding]:
+def _command_findings(
+    design: BlockDesign, commands: Mapping[str, Sequence[Parsed]], scripts: Mapping[str, str]
+) -> Iterator[Finding]:
     for script, calls in commands.items():
         yield from step_findings(script, calls)
     yield from file_findings(design, commands)
     yield from identity_findings(design, commands)
     if BLOCK_DESIGN in commands:
-        built = _built(design, commands[BLOCK_DESIGN])
+        built = BuiltDesign(design, BLOCK_DESIGN, scripts[BLOCK_DESIGN]).replay(commands[BLOCK_DESIGN])
         yield from built.findings
         yield from wiring_findings(design, built)
         yield from address_findings(design, built)

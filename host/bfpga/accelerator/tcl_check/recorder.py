@@ -77,7 +77,10 @@ def record(runs: Sequence[Run]) -> list[Recording]:
             raise ToolError(f"tclsh did not finish the scripts within {LIMIT_SECONDS} seconds") from error
     if result.returncode:
         raise ToolError(f"tclsh failed: {result.stderr.strip()}; Tcl 8.6 or newer is needed")
-    return [_recording(line) for line in result.stdout.splitlines()]
+    recordings = [_recording(line) for line in result.stdout.splitlines()]
+    if [(r.scenario, r.script) for r in recordings] != [(run.scenario, run.script) for run in runs]:
+        raise ToolError(f"tclsh ran {len(recordings)} of {len(runs)} scripts; Tcl 8.6 or newer is needed")
+    return recordings
 
 
 def _job(run: Run, file: Path) -> str:

@@ -12,6 +12,9 @@ proc json_string {text} {
         scan $character %c code
         if {$character in {"\"" "\\"}} {
             append result "\\" $character
+        } elseif {$code > 0xFFFF} {
+            set code [expr {$code - 0x10000}]
+            append result [format "\\u%04x\\u%04x" [expr {0xD800 + ($code >> 10)}] [expr {0xDC00 + ($code & 0x3FF)}]]
         } elseif {$code < 32 || $code > 126} {
             append result [format "\\u%04x" $code]
         } else {
@@ -54,7 +57,7 @@ proc new_interpreter {} {
             return [bfpga_record [dict get [info frame -1] line] {*}$args]
         }
     }
-    interp limit $child time -seconds [expr {[clock seconds] + 5}]
+    interp limit $child time -seconds [expr {[clock seconds] + 3}]
     interp limit $child commands -value 500000
     return $child
 }
