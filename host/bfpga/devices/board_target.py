@@ -11,10 +11,13 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from bfpga.devices.board_errors import BoardError
 from bfpga.errors import DeviceError
+
+if TYPE_CHECKING:
+    from bfpga.devices.virtual.board import VirtualBoard
 
 Family = Literal["zynq7", "zynqmp"]
 
@@ -109,18 +112,18 @@ def remote_address(name: str) -> tuple[str, int]:
 
 
 class VirtualTarget:
-    """A virtual board in this process. ``board`` is open to tests, which inject faults."""
+    """A virtual board in this process; a new one unless given. ``board`` is open to tests, which inject faults."""
 
     emulated = True
     interrupts = True
     minimum_seconds = MINIMUM_SECONDS
     slowest_rate = 50e6
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Family, board: VirtualBoard | None = None) -> None:
         from bfpga.devices.virtual.pynq_device import virtual_device
 
         self.name = "virtual"
-        self.device: Any = virtual_device(family)
+        self.device: Any = virtual_device(family, board)
         self.board = self.device.board
 
     def explain(self, error: BaseException) -> list[str]:
@@ -215,13 +218,13 @@ class RemoteTarget:
         self.emulated = _is_virtual(self.device)
 
     @classmethod
-    def to_virtual_board(cls, family: Family) -> RemoteTarget:
+    def to_virtual_board(cls, family: Family, board: VirtualBoard | None = None) -> RemoteTarget:
         """A server with a virtual board in this process, reached like a board in the network."""
         from bfpga.devices.virtual.board import VirtualBoard
         from bfpga.devices.virtual.remote_server import RemoteBoardServer
 
         with ExitStack() as undo:
-            server = undo.enter_context(RemoteBoardServer(VirtualBoard(family)))
+            server = undo.enter_context(RemoteBoardServer(board or VirtualBoard(family)))
             target = cls("virtual:remote", server.host, server.port)
             target._release = undo.pop_all()
             target.server = server
