@@ -20,8 +20,7 @@ class Pin:
 class Interface:
     """``clock``: the pin that clocks it. ``space``: a master's address space; ``segments``: a slave's address blocks.
 
-    ``bits``: data width, None where the IP adapts to what is connected. ``may_stay_open``: a board's preset decides
-    whether it exists, so it is wrong only if nobody says that it shall not.
+    ``bits``: data width, None where the IP adapts to what is connected.
     """
 
     master: bool
@@ -43,16 +42,20 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Component:
-    """An IP with its parameters set. ``unstated``: interfaces that a preset may add, and the parameter that decides."""
+    """An IP with its parameters set.
+
+    ``unstated``: interfaces that the preset of a board may add, each with the parameter that nobody has set.
+    """
 
     pins: Mapping[str, Pin] = field(default_factory=dict)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     unstated: Mapping[str, str] = field(default_factory=dict)
 
 
-#: An IP: its parameters, and what it shows for the values that were set.
 @dataclass(frozen=True)
 class Ip:
+    """The parameters of an IP, and what it shows for the values that were set."""
+
     parameters: Mapping[str, Parameter]
     component: Callable[[Mapping[str, str]], Component]
 
