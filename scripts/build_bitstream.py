@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,16 +26,16 @@ from bfpga.accelerator.build.pipeline import (
     STAGES,
     BuildReport,
     Status,
-    planned_commands,
     run_build,
 )
 from bfpga.accelerator.build.reports import Usage
 from bfpga.accelerator.build.stage import Build, BuildSettings, Stage
+from bfpga.accelerator.build.tools import HlsTools, Tool
 from bfpga.accelerator.build.toolset import Toolset, discover
-from bfpga.accelerator.build.versions import parse_version
+from bfpga.accelerator.build.versions import Version, parse_version
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import message, output
-from bfpga.errors import BfpgaError
+from bfpga.errors import BfpgaError, ToolError
 from bfpga.verify.vectors import kernel_vectors
 
 #: Exit codes.
@@ -188,21 +189,27 @@ def reporting() -> Iterator[ConsoleReporter]:
 
 
 def show_plan(build: Build) -> None:
-    """Every stage with its commands, and where the scripts lie."""
+    """Every stage with its commands, where the scripts and logs lie; a tool that is missing is named all the same."""
+    assumed = replace(build, tools=assumed_tools(build.tools))
     print(f"build directory: {build.directory}\n")
     for stage in STAGES:
         print(f"{stage.name}: {stage.purpose}")
-        commands = planned_commands(build, stage)
-        for command in commands:
+        for command in stage.commands(assumed):
             print(f"  {shlex.join(command.arguments)}")
             print(f"    log: {command.log}")
-        if not commands and stage.name in SCRIPTS:
-            print(f"  {SCRIPTS[stage.name]} is missing here; script: {build.script(f'{stage.name}.tcl')}")
-    print(f"\noverlay: {build.settings.overlays / build.design.accelerator.name}")
+    print(f"\nscripts: {', '.join(str(build.script(name)) for name in sorted(build.scripts))}")
+    print(f"overlay: {build.settings.overlays / build.design.accelerator.name}")
 
 
-#: Stages that run a script -> the tool they need.
-SCRIPTS = {"hls": "HLS", "block_design": "vivado", "synthesis": "vivado", "implementation": "vivado"}
+def assumed_tools(tools: Toolset) -> Toolset:
+    """The tools that were found; programs by their plain names in place of the others."""
+    plain = Version(2024, 1)
+    hls, vivado = tools.hls, tools.vivado
+    if isinstance(hls, ToolError):
+        hls = HlsTools("vitis_hls", Tool("vitis_hls", Path("vitis_hls"), plain))
+    if isinstance(vivado, ToolError):
+        vivado = Tool("vivado", Path("vivado"), plain)
+    return replace(tools, hls=hls, vivado=vivado)
 
 
 def show_outcome(build: Build, report: BuildReport) -> None:

@@ -219,14 +219,6 @@ class _Pipeline:
         return [command.log, *(path for time_written, path in sorted(written) if time_written >= began - 1)]
 
 
-def planned_commands(build: Build, stage: Stage) -> Sequence[Command]:
-    """The calls a stage would make; none if its tool is missing."""
-    try:
-        return stage.commands(build)
-    except BuildError:
-        return ()
-
-
 class SilentReporter:
     """Hears everything and says nothing: for callers that only want the result."""
 
