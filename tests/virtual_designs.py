@@ -1,123 +1,290 @@
-"""Designs and host code for tests of PYNQ on virtual boards: our block design around a kernel of a few lines."""
+"""Small designs, kernels and a host for tests of the virtual board. The designs are written by hand, without a tool."""
 
 from __future__ import annotations
 
-import fcntl
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-import board_fixtures
-from bfpga.devices.virtual.bitfile import write_emulation_bitstream
+from bfpga.devices.virtual.board import VirtualBoard
 from bfpga.devices.virtual.stream import Stream
-from bfpga.engines.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM, Control, offset_of
 
-#: An accelerator of each family.
-ACCELERATORS = {"zynq7": "tiny", "zynqmp": "zcu104_dense"}
-#: What a flipping kernel reports as its identification; bit 31 is set.
-IDENTIFICATION = 0xC0FFEE01
-Bytes = npt.NDArray[np.uint8]
+BASE = {"zynq7": 0x43C00000, "zynqmp": 0xA0000000}
+#: Offsets of the cells from the base of the register window.
+KERNEL, DMA, CONTROLLER, SPARE = 0x00000, 0x10000, 0x20000, 0x30000
+LINE = {"zynq7": 61, "zynqmp": 121}
 
 
-class FlippingKernel:
-    """Passes `descriptor_count` bytes through, every byte exclusive-or ``mask``, as one packet."""
+class AddOne:
+    """Reads `count` bytes, adds one to each, writes them as one packet; `total` is their sum."""
 
-    inputs = (INPUT_STREAM, WEIGHT_STREAM)
-    outputs = (OUTPUT_STREAM,)
+    inputs = ("input_stream",)
+    outputs = ("output_stream",)
 
-    def __init__(self, mask: int) -> None:
-        self.mask = mask
-        self.total = self.left = 0
+    def __init__(self) -> None:
         self.closed = False
+        self.starts = 0
+        self.reset()
 
     def start(self, arguments: Mapping[str, int]) -> None:
-        self.total = self.left = arguments["descriptor_count"]
+        self.left = arguments["count"]
+        self.total = 0
+        self.finished = self.left == 0
+        self.starts += 1
+        self._pending: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def step(self, streams: Mapping[str, Stream]) -> bool:
-        source, sink = streams[INPUT_STREAM], streams[OUTPUT_STREAM]
-        data, _ = source.pop(min(self.left, sink.space))
-        self.left -= len(data)
-        if len(data):
-            assert sink.push(data ^ np.uint8(self.mask), self.left == 0) == len(data)
-        return len(data) > 0
-
-    @property
-    def finished(self) -> bool:
-        return self.left == 0
+        moved = False
+        while not self.finished:
+            if not len(self._pending):
+                data, _ = streams["input_stream"].pop(min(self.left, 1024))
+                self.left -= len(data)
+                self.total += int(data.sum())
+                self._pending = data + np.uint8(1)
+            accepted = streams["output_stream"].push(self._pending, self.left == 0)
+            self._pending = self._pending[accepted:]
+            self.finished = self.left == 0 and not len(self._pending)
+            if not accepted:
+                break
+            moved = True
+        return moved
 
     @property
     def waiting(self) -> str | None:
-        return f"stream `{INPUT_STREAM}`: {self.left} more bytes" if self.left else None
+        return "room in `output_stream`" if len(self._pending) else f"stream `input_stream`: {self.left} more bytes"
 
-    def results(self) -> dict[str, int]:
-        return {"cycles": self.total, "identification": IDENTIFICATION}
+    def results(self) -> Mapping[str, int]:
+        return {"total": self.total & 0xFFFFFFFF}
 
     def reset(self) -> None:
-        self.left = 0
+        self.finished = True
+        self.left = self.total = 0
+        self._pending = np.empty(0, np.uint8)
 
     def close(self) -> None:
         self.closed = True
 
 
-def flipping_kernel(description: Mapping[str, Any]) -> FlippingKernel:
-    """A kernel from its description in the bitstream."""
-    return FlippingKernel(description["mask"])
+def register(name: str, offset: int, access: str = "read-write", bits: int = 32) -> str:
+    return (
+        f'<REGISTER NAME="{name}"><PROPERTY NAME="ADDRESS_OFFSET" VALUE="{offset:#x}"/>'
+        f'<PROPERTY NAME="SIZE" VALUE="{bits}"/><PROPERTY NAME="ACCESS" VALUE="{access}"/></REGISTER>'
+    )
 
 
-def handoff_text(family: str = "zynq7") -> str:
-    """The hardware handoff of a design of a family."""
-    (path,) = board_fixtures.overlay_directory(ACCELERATORS[family]).glob("*.hwh")
-    return path.read_text()
+def module(name: str, vlnv: str, body: str = "", parameters: Mapping[str, object] | None = None) -> str:
+    values = "".join(f'<PARAMETER NAME="{key}" VALUE="{value}"/>' for key, value in (parameters or {}).items())
+    flat = name.replace("/", "_")
+    return (
+        f'<MODULE FULLNAME="/{name}" INSTANCE="{flat}" VLNV="{vlnv}"><PARAMETERS>{values}</PARAMETERS>{body}</MODULE>'
+    )
 
 
-def write_design(
-    stem: Path, family: str = "zynq7", mask: int = 0xFF, edit: Callable[[str], str] = lambda text: text
-) -> str:
-    """Write `.bit` and `.hwh` of a design with a flipping kernel; the name of the bitstream. ``edit``: the handoff."""
-    handoff = edit(handoff_text(family))
-    stem.with_suffix(".hwh").write_text(handoff)
-    write_emulation_bitstream(stem.with_suffix(".bit"), handoff, {"accelerator": {"mask": mask}})
-    return str(stem.with_suffix(".bit"))
+def ports(*entries: tuple[str, str, str, str]) -> str:
+    """direction, name, connected instance, connected port."""
+    return (
+        "<PORTS>"
+        + "".join(
+            f'<PORT DIR="{direction}" NAME="{name}"><CONNECTIONS><CONNECTION INSTANCE="{cell}" PORT="{pin}"/>'
+            "</CONNECTIONS></PORT>"
+            for direction, name, cell, pin in entries
+        )
+        + "</PORTS>"
+    )
 
 
-def start_kernel(overlay: Any, count: int) -> None:
-    """Let the kernel pass ``count`` bytes."""
-    overlay.accelerator.write(offset_of("descriptor_count"), count)
-    overlay.accelerator.write(offset_of("CTRL"), int(Control.START))
+def streams(*entries: tuple[str, str, str]) -> str:
+    """type, name, net; four bytes wide."""
+    return (
+        "<BUSINTERFACES>"
+        + "".join(
+            f'<BUSINTERFACE BUSNAME="{net}" DATAWIDTH="32" NAME="{name}" TYPE="{kind}" '
+            'VLNV="xilinx.com:interface:axis:1.0"/>'
+            for kind, name, net in entries
+        )
+        + "</BUSINTERFACES>"
+    )
 
 
-def flip(overlay: Any, device: Any, data: Bytes, **options: Any) -> Bytes:
-    """The data after its way through DMA and kernel, by nothing but PYNQ's own classes."""
-    import pynq
+@dataclass(frozen=True)
+class Design:
+    """One DMA, one kernel, one interrupt controller; ``dma``: parameters that differ from the defaults."""
 
-    dma = overlay.tensor_dma
-    source = pynq.allocate(data.shape, np.uint8, target=device, cacheable=1, **options)
-    target = pynq.allocate(data.shape, np.uint8, target=device, cacheable=1, **options)
-    source[:] = data
-    dma.recvchannel.transfer(target)
-    start_kernel(overlay, len(data))
-    dma.sendchannel.transfer(source)
-    dma.sendchannel.wait()
-    dma.recvchannel.wait()
-    result = np.array(target)
-    source.freebuffer()
-    target.freebuffer()
-    return result
+    family: str = "zynq7"
+    dma: Mapping[str, object] = field(default_factory=dict)
+    controller: Mapping[str, object] = field(default_factory=dict)
+    fifo_depth: int = 0
+    memory_end: int = 0xFFFFFFFF
+
+    def text(self) -> str:
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?><EDKSYSTEM VIVADOVERSION="hand">'
+            '<SYSTEMINFO NAME="add_one"/><MODULES>'
+            + self._system()
+            + self._dma()
+            + self._kernel()
+            + module("adder_spare", "xilinx.com:ip:axi_gpio:2.0")
+            + self._interrupts()
+            + "</MODULES></EDKSYSTEM>"
+        )
+
+    def _system(self) -> str:
+        base = BASE[self.family]
+        cells = {
+            "adder": (KERNEL, "s_axi_control"),
+            "dma": (DMA, "S_AXI_LITE"),
+            "controller": (CONTROLLER, "s_axi"),
+            "adder_spare": (SPARE, "S_AXI"),
+        }
+        ranges = "".join(
+            f'<MEMRANGE BASEVALUE="{base + offset:#x}" HIGHVALUE="{base + offset + 0xFFFF:#x}" INSTANCE="{cell}" '
+            f'MASTERBUSINTERFACE="M" MEMTYPE="REGISTER" SLAVEBUSINTERFACE="{interface}"/>'
+            for cell, (offset, interface) in cells.items()
+        )
+        if self.family == "zynq7":
+            vlnv, pin = "xilinx.com:ip:processing_system7:5.5", "IRQ_F2P"
+            clock = {
+                "PCW_FPGA_FCLK0_ENABLE": 1,
+                "PCW_FCLK0_PERIPHERAL_CLKSRC": "IO PLL",
+                "PCW_FCLK0_PERIPHERAL_DIVISOR0": 7,
+                "PCW_FCLK0_PERIPHERAL_DIVISOR1": 1,
+                "PCW_ACT_FPGA0_PERIPHERAL_FREQMHZ": "142.857132",
+            }
+        else:
+            vlnv, pin = "xilinx.com:ip:zynq_ultra_ps_e:3.4", "pl_ps_irq0"
+            clock = {
+                "PSU__FPGA_PL0_ENABLE": 1,
+                "PSU__CRL_APB__PL0_REF_CTRL__SRCSEL": "RPLL",
+                "PSU__CRL_APB__PL0_REF_CTRL__DIVISOR0": 5,
+                "PSU__CRL_APB__PL0_REF_CTRL__DIVISOR1": 1,
+                "PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ": "299.997009",
+            }
+        body = f"<MEMORYMAP>{ranges}</MEMORYMAP>" + ports(("I", pin, "controller", "irq"))
+        return module("ps", vlnv, body, clock)
+
+    def _dma(self) -> str:
+        parameters = {
+            "c_include_sg": 0,
+            "c_sg_length_width": 14,
+            "c_addr_width": 32,
+            "c_include_mm2s": 1,
+            "c_m_axi_mm2s_data_width": 32,
+            "c_include_mm2s_dre": 0,
+            "c_include_s2mm": 1,
+            "c_m_axi_s2mm_data_width": 32,
+            "c_include_s2mm_dre": 0,
+        } | dict(self.dma)
+        ranges = "".join(
+            f'<MEMRANGE BASEVALUE="0x0" HIGHVALUE="{self.memory_end:#x}" INSTANCE="ps" MASTERBUSINTERFACE="{port}" '
+            'MEMTYPE="MEMORY" SLAVEBUSINTERFACE="S_AXI_HP0"/>'
+            for port in ("M_AXI_MM2S", "M_AXI_S2MM", "M_AXI_SG")
+        )
+        body = f"<MEMORYMAP>{ranges}</MEMORYMAP>" + ports(
+            ("O", "mm2s_introut", "concat", "In0"), ("O", "s2mm_introut", "concat", "In1")
+        )
+        body += streams(("MASTER", "M_AXIS_MM2S", "to_kernel"), ("SLAVE", "S_AXIS_S2MM", "from_kernel"))
+        return module("dma", "xilinx.com:ip:axi_dma:7.1", body, parameters)
+
+    def _kernel(self) -> str:
+        registers = "".join(register(name, 4 * n) for n, name in enumerate(("CTRL", "GIER", "IP_IER", "IP_ISR")))
+        registers += register("count", 0x10) + register("total", 0x20, "read-only")
+        block = f'<ADDRESSBLOCK INTERFACE="s_axi_control"><REGISTERS>{registers}</REGISTERS></ADDRESSBLOCK>'
+        source = "fifo_out" if self.fifo_depth else "to_kernel"
+        body = f"<ADDRESSBLOCKS>{block}</ADDRESSBLOCKS>" + ports(("O", "interrupt", "concat", "In2"))
+        body += streams(("TARGET", "input_stream", source), ("INITIATOR", "output_stream", "from_kernel"))
+        kernel = module("adder", "xilinx.com:hls:adder:1.0", body)
+        if self.fifo_depth:
+            wires = streams(("SLAVE", "S_AXIS", "to_kernel"), ("MASTER", "M_AXIS", "fifo_out"))
+            depth = {"FIFO_DEPTH": self.fifo_depth, "TDATA_NUM_BYTES": 4}
+            kernel += module("fifo", "xilinx.com:ip:axis_data_fifo:2.0", wires, depth)
+        return kernel
+
+    def _interrupts(self) -> str:
+        concat = ports(
+            ("I", "In0", "dma", "mm2s_introut"),
+            ("I", "In1", "dma", "s2mm_introut"),
+            ("I", "In2", "adder", "interrupt"),
+            ("O", "dout", "controller", "intr"),
+        )
+        wires = ports(("I", "intr", "concat", "dout"), ("O", "irq", "ps", "IRQ"))
+        return module("concat", "xilinx.com:ip:xlconcat:2.1", concat) + module(
+            "controller", "xilinx.com:ip:axi_intc:4.1", wires, self.controller
+        )
 
 
-def random_bytes(count: int, seed: int = 0) -> Bytes:
-    """Test data."""
-    return np.random.default_rng(seed).integers(0, 256, count, np.uint8)
+class Host:
+    """A program on the board: registers by offset from the register window, buffers in DDR."""
+
+    def __init__(self, design: Design | None = None, **options: object) -> None:
+        self.design = design or Design()
+        self.kernel = AddOne()
+        settings = {"ddr_bytes": 1 << 20, "stream_bytes": 64, "stall_reads": 20} | options
+        self.board = VirtualBoard(self.design.family, **settings)  # type: ignore[arg-type]
+        self.board.configure(self.design.text(), {"adder": self.kernel})
+
+    def read(self, offset: int) -> int:
+        return int.from_bytes(self.board.read(BASE[self.design.family] + offset), "little")
+
+    def write(self, offset: int, value: int) -> None:
+        self.board.write(BASE[self.design.family] + offset, value.to_bytes(4, "little"))
+
+    def poll(self, offset: int, reads: int = 2000) -> int:
+        """A program that waits for a change and never gives up by itself."""
+        return max(self.read(offset) for _ in range(reads))
+
+    def buffer(self, data: bytes | int) -> int:
+        """Physical address of a buffer with these bytes, or of so many zeros."""
+        size = data if isinstance(data, int) else len(data)
+        physical = self.board.memory.allocate(size)
+        if isinstance(data, bytes):
+            self.ddr(physical, size)[:] = np.frombuffer(data, np.uint8)
+        return physical
+
+    def ddr(self, physical: int, size: int) -> npt.NDArray[np.uint8]:
+        view = self.board.memory.view(physical, size)
+        assert view is not None
+        return view
+
+    # The two channels of the DMA in simple mode.
+
+    def run_channels(self, interrupts: int = 0) -> None:
+        self.write(DMA + 0x30, 1 | interrupts)
+        self.write(DMA + 0x00, 1 | interrupts)
+
+    def receive(self, physical: int, length: int) -> None:
+        self.write(DMA + 0x48, physical & 0xFFFFFFFF)
+        self.write(DMA + 0x58, length)
+
+    def send(self, physical: int, length: int) -> None:
+        self.write(DMA + 0x18, physical & 0xFFFFFFFF)
+        self.write(DMA + 0x28, length)
+
+    def start_kernel(self, count: int) -> None:
+        self.write(KERNEL + 0x10, count)
+        self.write(KERNEL, 1)
+
+    @property
+    def mm2s(self) -> int:
+        return self.read(DMA + 0x04)
+
+    @property
+    def s2mm(self) -> int:
+        return self.read(DMA + 0x34)
+
+    def add_one(self, data: bytes) -> bytes:
+        """A whole run as a driver does it: receive armed first."""
+        source, target = self.buffer(data), self.buffer(len(data))
+        self.run_channels()
+        self.receive(target, len(data))
+        self.start_kernel(len(data))
+        self.send(source, len(data))
+        result = self.ddr(target, len(data)).tobytes()
+        self.board.memory.free(source)
+        self.board.memory.free(target)
+        return result
 
 
-@contextmanager
-def pynq_state() -> Iterator[None]:
-    """PYNQ's remote client keeps the state of its board in files of the installed package: one test at a time."""
-    with open(Path(tempfile.gettempdir()) / "bfpga_tests_pynq_state.lock", "w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+def plus_one(data: bytes) -> bytes:
+    return (np.frombuffer(data, np.uint8) + np.uint8(1)).tobytes()
