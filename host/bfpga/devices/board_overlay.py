@@ -24,7 +24,6 @@ from bfpga.devices.board_kernel import BoardKernel
 from bfpga.devices.board_target import BoardTarget, default_target, describe_failure, open_target
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
-from bfpga.errors import BfpgaError
 
 if TYPE_CHECKING:
     from bfpga.devices.streaming_device import StreamingDevice
@@ -210,7 +209,7 @@ class BoardOverlay:
         """Download and check; BoardError for whatever PYNQ raises."""
         try:
             self._download()
-        except BfpgaError:
+        except BoardError:
             raise
         except Exception as error:
             raise BoardError(f"{self._bitfile}: loading failed: {describe_failure(error)}") from error
@@ -253,7 +252,13 @@ class BoardOverlay:
         return mhz
 
     def _check_identification(self, pynq: Any) -> None:
-        found = kernel_registers(pynq, self.overlay, self.target.device).probe(PROBE_SECONDS)
+        registers = kernel_registers(pynq, self.overlay, self.target.device)
+        try:
+            found = registers.probe(PROBE_SECONDS)
+        except Exception as error:
+            if not self.target.stalled(error):
+                raise
+            found = None
         differences = Differences()
         if found is None:
             cause = "the kernel has no clock, is held in reset, or is another"

@@ -6,6 +6,7 @@ All of them are a `pynq.Device`; everything above this module is the same for al
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -27,6 +28,8 @@ TARGETS = ("virtual", "virtual:remote", "board", "remote:HOST[:PORT]")
 MINIMUM_SECONDS = 2.0
 #: Seconds after which a call to a remote board is given up; programming and large buffers take longest.
 REMOTE_SECONDS = 60.0
+#: Seconds in which a remote board must accept a connection.
+CONNECT_SECONDS = 5.0
 #: Port of PYNQ.remote.
 REMOTE_PORT = 7967
 
@@ -306,6 +309,8 @@ def _connect(host: str, port: int) -> Any:
             f"PYNQ {pynq.__version__} has no remote device ({error}); remote boards need PYNQ 3.1 or newer and gRPC"
         ) from None
     try:
+        # PYNQ's client says neither that a name is unknown nor that a port is closed.
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
         device = remote.RemoteDevice(0, host, port)
     except Exception as error:
         raise BoardError(
