@@ -6,10 +6,9 @@ import lzma
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bfpga.accelerator.block_design import INTERRUPTS, block_design
-from bfpga.accelerator.handoff import render_handoff
-from bfpga.accelerator.loader import load_accelerator
 from bfpga.devices.virtual.board import VirtualBoard
 from bfpga.devices.virtual.hardware import HardwareDescription, read_hardware
 from bfpga.engines.registers import INPUT_STREAM, OUTPUT_STREAM, REGISTERS, WEIGHT_STREAM
@@ -118,6 +117,11 @@ def test_a_byte_order_mark_and_bytes_are_fine() -> None:
         (wrap(module("a", "x:y:z:1")), "0 processing systems"),
         (wrap(SYSTEM, SYSTEM.replace('"ps"', '"b"').replace("/ps", "/b")), "2 processing systems"),
         (wrap(SYSTEM, module("a", "axi_dma")), "a: VLNV 'axi_dma' is not vendor:library:name:version"),
+        (wrap(SYSTEM, module("a", "x:y:z:1"), module("a", "x:y:z:1")), "two cells are called `a`"),
+        (
+            Design().text().replace('DIR="I" NAME="In0"', 'DIR="I" LEFT="99999999999" NAME="In0"'),
+            "In0 is 100,000,000,000 bits wide",
+        ),
         (wrap(SYSTEM, "<MODULE/>"), "a MODULE without INSTANCE"),
         (wrap(SYSTEM, '<MODULE INSTANCE="a"/>'), "a MODULE without FULLNAME"),
         (Design().text().replace('INSTANCE="dma" MASTER', 'INSTANCE="dna" MASTER'), "range of `dna`, which is not in"),
@@ -137,8 +141,30 @@ def test_malformed_handoffs_are_refused_with_a_reason(text: str | bytes, message
     assert message in str(caught.value)
 
 
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_a_damaged_handoff_is_read_or_refused_never_a_crash(data: st.DataObject) -> None:
+    text = Design(fifo_depth=16).text()
+    start = data.draw(st.integers(0, len(text) - 1))
+    length = data.draw(st.integers(0, 60))
+    damaged = (
+        text[:start] + data.draw(st.sampled_from(["", '"', "-1", "0x", "axi_intc", "ps"])) + text[start + length :]
+    )
+    try:
+        read_hardware(damaged)
+        VirtualBoard("zynq7", ddr_bytes=4096).configure(damaged, {})
+    except DeviceError:
+        pass
+
+
 @pytest.mark.parametrize("name", ["pynq_z2_dense", "zcu104_dense", "tiny"])
 def test_a_rendered_handoff_is_the_block_design(name: str) -> None:
+    for module_name in ("pydantic", "jinja2"):
+        pytest.importorskip(module_name)
+    from bfpga.accelerator.block_design import INTERRUPTS, block_design
+    from bfpga.accelerator.handoff import render_handoff
+    from bfpga.accelerator.loader import load_accelerator
+
     design = block_design(load_accelerator(name))
     hardware = read_hardware(render_handoff(design))
     assert hardware.family == design.system.name

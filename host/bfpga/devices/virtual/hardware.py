@@ -40,10 +40,12 @@ class _Reader:
         if not self._modules:
             raise self._wrong("no MODULES/MODULE elements")
         # Names as pynq gives them: the path in the hierarchy. Address maps and nets use the flat instance name.
-        self._names = {
-            self._attribute(module, "INSTANCE"): self._attribute(module, "FULLNAME").lstrip("/")
-            for module in self._modules
-        }
+        self._names: dict[str, str] = {}
+        for module in self._modules:
+            instance, name = self._attribute(module, "INSTANCE"), self._attribute(module, "FULLNAME").lstrip("/")
+            if instance in self._names or name in self._names.values():
+                raise self._wrong(f"two cells are called `{name}`")
+            self._names[instance] = name
 
     def read(self) -> HardwareDescription:
         """Everything."""
@@ -54,7 +56,12 @@ class _Reader:
         system = systems[0]
         family = PROCESSING_SYSTEM_IP[system.ip]
         ranges = list(self._ranges())
-        wiring = Wiring(self._modules, self._names, system.name, family)
+        try:
+            wiring = Wiring(self._modules, self._names, system.name, family)
+            streams, inputs = tuple(wiring.streams()), tuple(wiring.interrupt_inputs())
+            lines = tuple(wiring.interrupt_lines())
+        except DeviceError as error:
+            raise self._wrong(str(error)) from None
         info = self._root.find("SYSTEMINFO")
         return HardwareDescription(
             name=info.get("NAME", "") if info is not None else "",
@@ -65,9 +72,9 @@ class _Reader:
             clocks=tuple(self._clock(system, family, index) for index in range(_CLOCKS)),
             ranges=tuple(r for r in ranges if r.master == system.name),
             master_ranges=tuple(r for r in ranges if r.master != system.name),
-            streams=tuple(wiring.streams()),
-            interrupt_inputs=tuple(wiring.interrupt_inputs()),
-            interrupt_lines=tuple(wiring.interrupt_lines()),
+            streams=streams,
+            interrupt_inputs=inputs,
+            interrupt_lines=lines,
         )
 
     def _instance(self, module: ElementTree.Element) -> Instance:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from bfpga.devices.virtual.hardware_description import InterruptInput, InterruptLine, StreamLink
+from bfpga.errors import DeviceError
 
 #: Cells that hand a stream on with one input and one output.
 PASS_THROUGH = frozenset(
@@ -26,6 +27,8 @@ INTERRUPT_LINES: Mapping[str, Mapping[str, Sequence[int]]] = {
     "zynq7": {"IRQ_F2P": (*range(61, 69), *range(84, 92))},
     "zynqmp": {"pl_ps_irq0": range(121, 129), "pl_ps_irq1": range(136, 144)},
 }
+#: More bits than any interrupt vector has.
+_WIDEST = 1024
 #: Width of a stream where the file says nothing.
 _DEFAULT_BEAT_BYTES = 4
 
@@ -118,7 +121,7 @@ class Wiring:
         parameters = self._modules[name].iterfind("./PARAMETERS/PARAMETER")
         values = {p.get("NAME", "").upper(): p.get("VALUE", "") for p in parameters}
         depth, width = values.get("FIFO_DEPTH", ""), values.get("TDATA_NUM_BYTES", "")
-        return int(depth) * int(width) if depth.isdigit() and width.isdigit() else 0
+        return int(depth) * int(width) if depth.isdecimal() and width.isdecimal() else 0
 
     def _bits(self, name: str, port: str) -> list[_Pin | None]:
         """The pins that drive the bits of an input, lowest first; None for a bit that nothing drives."""
@@ -154,13 +157,16 @@ class Wiring:
 
 def _width(port: ElementTree.Element) -> int:
     left, right = port.get("LEFT", "0"), port.get("RIGHT", "0")
-    return abs(int(left) - int(right)) + 1 if left.isdigit() and right.isdigit() else 1
+    width = abs(int(left) - int(right)) + 1 if left.isdecimal() and right.isdecimal() else 1
+    if width > _WIDEST:
+        raise DeviceError(f"port {port.get('NAME')} is {width:,} bits wide; interrupts have at most {_WIDEST:,}")
+    return width
 
 
 def _stream_bytes(bus: ElementTree.Element) -> int:
     """Width of a stream interface in bytes; 0 where the file is silent."""
     for parameter in bus.iter("PARAMETER"):
-        if parameter.get("NAME") == "TDATA_NUM_BYTES" and parameter.get("VALUE", "").isdigit():
+        if parameter.get("NAME") == "TDATA_NUM_BYTES" and parameter.get("VALUE", "").isdecimal():
             return int(parameter.get("VALUE", "0"))
     bits = bus.get("DATAWIDTH", "")
-    return int(bits) // 8 if bits.isdigit() else 0
+    return int(bits) // 8 if bits.isdecimal() else 0
