@@ -19,6 +19,7 @@ from bfpga.accelerator.overlay_files import write_overlay
 from bfpga.deploy.bundle import Bundle, build_bundle
 from bfpga.deploy.deployment import Deployment, Options, Outcome, same_board
 from bfpga.deploy.secure_shell import Address, SecureShell
+from bfpga.devices.csim import cache_directory
 from bfpga.devices.overlays import OverlayFiles, load_overlay
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
 from bfpga.network.program import Program
@@ -436,3 +437,97 @@ def test_missing_key_file_is_refused(tmp_path: Path) -> None:
 def test_relative_directory_is_refused() -> None:
     with pytest.raises(DeviceError, match="absolute path"):
         Options(directory="bfpga")
+
+
+# The script
+
+
+def script(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts/deploy.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def program_path(program: tuple[Program, bytes], tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("given") / "small.bfpga"
+    path.write_bytes(program[1])
+    return str(path)
+
+
+def test_help_shows_examples() -> None:
+    shown = script("--help").stdout
+    assert "Examples:" in shown
+    assert "scripts/deploy.py pynq --overlay pynq_z2_dense" in shown
+
+
+def test_dry_run_connects_to_nothing(
+    board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    arguments = ["pynq", "--overlay", str(overlay.directory), "--program", program_path, "--dry-run"]
+    result = script(*arguments, "--json", str(report))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "overlay tiny" in result.stdout
+    assert "xilinx@pynq:/home/xilinx/bfpga" in result.stdout
+    content = json.loads(report.read_text())
+    assert content["deployed"] is False
+    assert content["files"]["overlays/tiny/tiny-built.bit"] == overlay.manifest.files["bitstream"].sha256  # type: ignore[union-attr]
+    assert not (board.path / "calls").exists()
+
+
+def test_overlay_that_was_never_built_is_refused(board: StandIn) -> None:
+    result = script("pynq", "--overlay", "tiny")
+    assert result.returncode == 2
+    assert "never built" in result.stderr
+    assert "scripts/build_bitstream.py tiny" in result.stderr
+    assert not (board.path / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-x"], "No such option"),
+        (["a b", "--overlay", "tiny", "--target", "virtual"], "is no host"),
+        (["pynq", "--overlay", "tinny"], "did you mean `tiny`"),
+        (["pynq", "--program", "none.bfpga"], "none.bfpga"),
+        (["pynq", "--target", "moon"], "is unknown"),
+        (["pynq", "--directory", "here"], "absolute path"),
+        (["pynq", "--identity", "none"], "no such key file"),
+        (["pynq", "--json", "/nowhere/at/all.json"], "/nowhere/at"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_one_message(arguments: list[str], said: str) -> None:
+    result = script(*arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_failed_self_test_ends_with_1(
+    board: StandIn, overlay: OverlayFiles, program_path: str, tmp_path: Path
+) -> None:
+    board.answer_self_test("FAIL  clock", json.dumps({"passed": False}), 1)
+    report = tmp_path / "report.json"
+    arguments = ["pynq", "--overlay", str(overlay.directory), "--program", program_path, "--json", str(report)]
+    result = script(*arguments, "--directory", board.directory)
+    assert result.returncode == 1
+    assert "FAIL  clock" in result.stdout
+    assert json.loads(report.read_text())["self_test"] == {"passed": False}
+
+
+def test_from_a_network_to_a_passed_self_test(board: StandIn, tmp_path: Path) -> None:
+    """Nothing is pretended beyond the connection: LeNet is compiled, copied, and tested on a virtual board there."""
+    pytest.importorskip("pynq")
+    (board.path / "self_test").unlink()
+    # The environment of the board is that of its login profiles; the cache saves compiling the kernel again.
+    board.profile("pynq_venv.sh", f"export BFPGA_CACHE={cache_directory()}\n")
+    report = tmp_path / "report.json"
+    arguments = ["pynq", "--target", "virtual", "--repeat", "3", "--directory", board.directory]
+    result = script(*arguments, "--json", str(report))
+    assert result.returncode == 0, result.stdout + result.stderr
+    content = json.loads(report.read_text())
+    assert content["passed"] is True
+    assert {stage["status"] for stage in content["self_test"]["stages"]} == {"PASS"}
+    assert "4 test vectors" in result.stdout
+    assert (board.current / "programs/lenet_mnist.bfpga").is_file()
+    assert (board.current / "01_first_inference.ipynb").is_file()

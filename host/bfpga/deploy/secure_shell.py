@@ -46,6 +46,10 @@ class Address:
     def __str__(self) -> str:
         return f"{self.user}@{self.host}"
 
+    def by_hand(self, program: str) -> str:
+        """How a user calls an OpenSSH program for this address."""
+        return f"{program} {f'-p {self.port} ' if self.port is not None else ''}{self}"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -134,7 +138,8 @@ class SecureShell:
         With a terminal the command gets one too, so that sudo can ask for a password.
         """
         process = subprocess.Popen(
-            self._command(["-tt"] if self.interactive else [], command),
+            # A terminal's end is worth no line; errors still are.
+            self._command(["-tt", "-o", "LogLevel=ERROR"] if self.interactive else [], command),
             stdin=None if self.interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -181,9 +186,9 @@ REASONS = (
     (r"REMOTE HOST IDENTIFICATION HAS CHANGED",
      "its host key has changed, as after writing a new SD card; if that is so, forget the old one: "
      "ssh-keygen -R {host}"),
-    (r"Host key verification failed", "its host key is unknown; log in once by hand and confirm it: ssh {address}"),
+    (r"Host key verification failed", "its host key is unknown; log in once by hand and confirm it: {ssh}"),
     (r"Permission denied",
-     "it refused the login; copy your key there with `ssh-copy-id {address}`, name a key with --identity, or run from "
+     "it refused the login; copy your key there with `{ssh_copy_id}`, name a key with --identity, or run from "
      "a terminal to be asked for the password"),
     (r"Connection refused", "nothing listens on that port; the board may still boot, or has no ssh server running"),
     (r"timed out|No route to host|Network is unreachable|Host is down",
@@ -198,5 +203,6 @@ def explain(address: Address, text: str) -> str:
     said = lines[-1] if lines else "ssh gave no reason"
     for pattern, reason in REASONS:
         if re.search(pattern, text):
-            return f"{address}: {reason.format(host=address.host, address=address)} ({said})"
+            calls = {"ssh": address.by_hand("ssh"), "ssh_copy_id": address.by_hand("ssh-copy-id")}
+            return f"{address}: {reason.format(host=address.host, **calls)} ({said})"
     return f"{address}: ssh failed: {said}"
