@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.status import Status as Spinner
+from rich.text import Text
 
 from bfpga.accelerator.block_design import block_design
 from bfpga.accelerator.build.diagnosis import duration
@@ -54,15 +55,15 @@ app = typer.Typer(
 class ConsoleReporter:
     """Tells on standard error what a build does: a moving line on a terminal, plain lines in a pipe."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._spinner: Spinner | None = None
         self._next_line = 0.0
 
     def started(self, stage: Stage) -> None:
         self._next_line = time.monotonic() + LINE_SECONDS
         if self._console.is_terminal:
-            self._spinner = self._console.status(f"{stage.name}: {stage.purpose}")
+            self._spinner = self._console.status(Text(f"{stage.name}: {stage.purpose}"))
             self._spinner.start()
         else:
             output.note(f"{stage.name}: {stage.purpose}")
@@ -70,7 +71,8 @@ class ConsoleReporter:
     def progress(self, stage: Stage, seconds: float, line: str) -> None:
         if self._spinner is not None:
             room = max(20, self._console.width - len(stage.name) - 24)
-            self._spinner.update(f"{stage.name}  {duration(seconds)}  {line[:room]}")
+            # A line of a log is full of brackets, which are no markup.
+            self._spinner.update(Text(f"{stage.name}  {duration(seconds)}  {line[:room]}"))
         elif time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_SECONDS
             output.note(f"{stage.name}: {duration(seconds)}: {line}")

@@ -88,11 +88,19 @@ def test_handoff_of_every_design_passes(name: str, tmp_path: Path) -> None:
     check_handoff(design, written(tmp_path / "system.hwh", render_handoff(design)))
 
 
-def test_handoff_with_newer_ip_of_the_vendor_and_a_byte_order_mark_passes(design: BlockDesign, tmp_path: Path) -> None:
-    text = (
-        render_handoff(design).replace(":axi_dma:7.1", ":axi_dma:7.2").replace(":smartconnect:1.0", ":smartconnect:2.0")
-    )
+def test_handoff_with_newer_ip_without_registers_and_a_byte_order_mark_passes(
+    design: BlockDesign, tmp_path: Path
+) -> None:
+    text = render_handoff(design).replace(":smartconnect:1.0", ":smartconnect:2.0")
     check_handoff(design, written(tmp_path / "system.hwh", b"\xef\xbb\xbf" + text.encode()))
+
+
+def test_handoff_with_another_version_of_an_ip_that_drivers_bind_to_is_refused(
+    design: BlockDesign, tmp_path: Path
+) -> None:
+    text = render_handoff(design).replace(":axi_dma:7.1", ":axi_dma:7.2")
+    with pytest.raises(BuildError, match=r"tensor_dma is xilinx\.com:ip:axi_dma:7\.2, must be .*:7\.1"):
+        check_handoff(design, written(tmp_path / "system.hwh", text))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,8 @@ def hanging_build(workshop: Workshop) -> int:
     workshop.fail("hls", "hang")
     child = start(workshop)
     deadline = time.monotonic() + 20
-    while len(processes_of(workshop.new_build().directory)) < 2 and time.monotonic() < deadline:
+    directory = workshop.new_build().directory
+    while (workshop.calls() != ["hls"] or len(processes_of(directory)) < 2) and time.monotonic() < deadline:
         time.sleep(0.02)
     return child
 

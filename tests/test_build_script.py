@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -15,9 +16,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from bfpga.accelerator.build import tools
-from bfpga.accelerator.build.pipeline import stage_names
+from bfpga.accelerator.build.pipeline import STAGES, stage_names
 from bfpga.accelerator.build.processes import processes_of
 from bfpga.accelerator.manifest import MANIFEST_NAME, read_manifest
 from bfpga.cli.doctor import vivado
@@ -183,6 +185,28 @@ def test_help_teaches_stages_examples_and_exit_codes(script: ModuleType, capsys:
         assert stage in shown
     assert "scripts/build_bitstream.py pynq_z2_dense --dry-run" in shown
     assert "Exit code: 0 done, 1 a stage failed" in shown
+
+
+def test_terminal_shows_lines_of_a_log_as_they_are(script: ModuleType) -> None:
+    screen = io.StringIO()
+    reporter = script.ConsoleReporter(Console(file=screen, force_terminal=True, width=120))
+    reporter.started(STAGES[3])
+    reporter.progress(STAGES[3], 65.0, "ERROR: [Synth 8-439] module 'x' not found [/a/system.v:12] [bold]")
+    reporter.finished(STAGES[3], "failed", 66.0)
+    assert "1 min 05 s  ERROR: [Synth 8-439] module 'x' not found [/a/system.v:12] [bold]" in screen.getvalue()
+
+
+def test_pipe_gets_a_line_a_minute(
+    script: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter, clock = script.ConsoleReporter(), [0.0]
+    monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
+    reporter.started(STAGES[3])
+    for second in range(150):
+        clock[0] = float(second)
+        reporter.progress(STAGES[3], float(second), f"line {second}")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"hls: {STAGES[3].purpose}", "hls: 1 min 00 s: line 60", "hls: 2 min 00 s: line 120"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bfpga.accelerator.block_design import block_design
-from bfpga.accelerator.build.pipeline import STAGES, stage_names
+from bfpga.accelerator.build import source_stages
+from bfpga.accelerator.build.pipeline import STAGES, run_build, stage_names
 from bfpga.accelerator.build.stage import Build
 from bfpga.accelerator.manifest import MANIFEST_NAME, file_hash, read_manifest
 from bfpga.errors import ConfigurationError
@@ -27,7 +28,9 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """Other tests build with the check of the scripts; here it would only take time."""
+    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
     return Workshop(tmp_path)
 
 
@@ -138,8 +141,6 @@ def test_changed_accelerator_is_built_again_in_the_same_directory(workshop: Work
     changed = block_design(replace(accelerator, clock_mhz=100.0, digest="f" * 64))
     build = workshop.new_build()
     held = Build(changed, build.settings, build.tools)
-    from bfpga.accelerator.build.pipeline import run_build
-
     report = run_build(held, workshop.reporter, until="ip_check")
     assert "kept" not in {item.status for item in report.outcomes}
 
@@ -201,8 +202,6 @@ def test_every_stage_says_what_it_is_for() -> None:
 
 def test_estimates_of_hls_are_kept_as_a_result(workshop: Workshop) -> None:
     build = workshop.new_build()
-    from bfpga.accelerator.build.pipeline import run_build
-
     run_build(build, workshop.reporter, until="hls")
     assert build.results["hls"]["estimate"] == {
         "clock_ns": "5.140",

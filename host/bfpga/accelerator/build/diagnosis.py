@@ -111,7 +111,7 @@ SYMPTOMS = (
     Symptom("part", re.compile(r"\[Coretcl 2-106\]|\[HLS 200-1023\]|No parts matched|part could not be found"), _part),
     Symptom("board_files", re.compile(r"\[Board 49-71\]|board_part definition was not found|the board files of .* are "
                                       r"not installed"), board_advice),
-    Symptom("utilization", re.compile(r"UTLZ-1|\[Place 30-(640|484|487)\]|over-?utilized"), _utilization),
+    Symptom("utilization", re.compile(r"^ERROR: .*(UTLZ-1|\[Place 30-(640|484|487)\]|over-?utilized)"), _utilization),
 )  # fmt: skip
 #: Lines that report an error; those that only say that an earlier one ended the tool are kept for last.
 _ERROR = re.compile(r"^\s*(ERROR\b|CRITICAL WARNING: \[IMPL 213-28\]|error:|fatal:|.*: error: |.*\bError \d+$)")

@@ -28,8 +28,8 @@ FIRST_VERSION: Mapping[HlsFlow, Version] = {
 }
 #: Environment variables of the vendor's settings files that name an installation.
 SETTINGS_VARIABLES = ("XILINX_VIVADO", "XILINX_HLS", "XILINX_VITIS")
-#: Directories below which the installer puts the tools.
-INSTALL_ROOTS = ("/opt/Xilinx", "/tools/Xilinx", "~/Xilinx")
+#: Directories below which the installer puts the tools; the second name since 2025.2.
+INSTALL_ROOTS = tuple(f"{place}/{name}" for name in ("Xilinx", "AMDDesignTools") for place in ("/opt", "/tools", "~"))
 #: Seconds a tool may take to print its version; the first start after a boot reads gigabytes.
 VERSION_SECONDS = 120
 #: The last version whose packaging of IP overflows since 2022 without the vendor's patch.
