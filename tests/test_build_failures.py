@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from bfpga.accelerator.boards import load_boards
 from bfpga.accelerator.build import source_stages
 from bfpga.accelerator.build.diagnosis import board_advice, duration
 from bfpga.accelerator.build.failure import BuildError
-from bfpga.accelerator.build.pipeline import BuildReport, stage_names
+from bfpga.accelerator.build.pipeline import BuildReport, run_build, stage_names
 from bfpga.accelerator.build.processes import processes_of
 from bfpga.accelerator.handoff import render_handoff
+from bfpga.errors import DeviceError
 from vendor_tools.artefacts import bitstream, component_xml, timing_report, utilization_report
 from vendor_tools.workshop import HERE, Workshop
 
@@ -199,6 +201,25 @@ def test_failed_c_simulation_stops_before_any_vendor_tool(workshop: Workshop, mo
     assert "csim.log" in str(error)
     assert "top.cpp:7:1: error: expected a semicolon" in str(error)
     assert workshop.calls() == []
+
+
+def test_file_that_cannot_be_written_is_a_failure_of_its_stage(workshop: Workshop) -> None:
+    """Here the manifest's place is taken by a directory; what was built stays."""
+    (workshop.overlay / "overlay.yaml").mkdir(parents=True)
+    error = stopped_at(workshop.run(), "package")
+    assert error.kind == "file"
+    assert "overlay.yaml" in str(error)
+    (workshop.overlay / "overlay.yaml").rmdir()
+    assert [item.status for item in workshop.run().outcomes] == [*["kept"] * 10, "done"]
+
+
+def test_emulator_that_disagrees_with_the_kernel_stops_the_first_stage(workshop: Workshop) -> None:
+    def disagree(config: object) -> dict[str, bytes]:
+        raise DeviceError("the emulator disagrees in start 3")
+
+    build = workshop.new_build()
+    build = replace(build, settings=replace(build.settings, vectors=disagree))
+    assert "start 3" in str(stopped_at(run_build(build, workshop.reporter), "render"))
 
 
 def test_machine_without_tools_runs_what_needs_none_and_says_what_is_missing(tmp_path: Path) -> None:

@@ -108,6 +108,17 @@ def test_missing_tools_are_exit_code_3_after_everything_that_needs_none(
     assert statuses[:4] == ["done", "done", "done", "failed"]
 
 
+def test_versions_that_do_not_belong_together_are_noted_at_once(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workshop.configure(versions={"vivado": "2024.2"})
+    script.main(["tiny", "--until", "render"])
+    shown = capsys.readouterr().err
+    assert "note: vitis_hls 2022.1" in shown
+    assert "differ" in shown
+    assert "PYNQ images" in shown
+
+
 def test_dry_run_renders_and_shows_every_command_without_tools(
     workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,6 +159,7 @@ def test_dry_run_shows_the_flow_that_was_asked_for(
         (["tiny", "--json", "nowhere/r.json"], "directory does not exist"),
         (["tiny", "--directory", "a place with spaces"], "cannot be given to the vendor's tools"),
         (["tiny", "--directory", "a_file"], "a_file"),
+        (["tiny", "--overlays", "a_file/overlays"], "a_file: is no directory; --overlays"),
         ([], "accelerator"),
     ],
 )
@@ -168,7 +180,9 @@ def test_directory_that_cannot_be_written_is_said(
 ) -> None:
     Path("closed").mkdir(mode=0o555)
     assert script.main(["tiny", "--directory", "closed"]) == 2
-    assert "Permission denied" in capsys.readouterr().err
+    assert "closed" in capsys.readouterr().err
+    assert script.main(["tiny", "--overlays", "closed"]) == 2
+    assert "directory of overlays cannot be written" in capsys.readouterr().err
 
 
 def test_board_files_are_given_to_the_script_of_the_block_design(workshop: Workshop, script: ModuleType) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from bfpga.accelerator.build.bitstream import check_bitstream
@@ -15,6 +17,17 @@ from bfpga.accelerator.overlay_files import OverlayBuild, write_overlay
 def overlay_directory(build: Build) -> Path:
     """Where the overlay of a build goes."""
     return build.settings.overlays / build.design.accelerator.name
+
+
+def check_overlay_directory(build: Build) -> None:
+    """OSError if the overlay could not be written in the end: better said before hours are spent."""
+    place = overlay_directory(build)
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is no directory; --overlays names where overlays go", str(place))
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "the directory of overlays cannot be written", str(place))
 
 
 def _package(build: Build) -> Product:

@@ -13,14 +13,14 @@ from bfpga.accelerator.build.diagnosis import diagnose, missing_artefacts
 from bfpga.accelerator.build.failure import BuildError
 from bfpga.accelerator.build.hls_stages import HLS, IP_CHECK
 from bfpga.accelerator.build.lock import build_lock
-from bfpga.accelerator.build.package import PACKAGE
+from bfpga.accelerator.build.package import PACKAGE, check_overlay_directory
 from bfpga.accelerator.build.records import Records, StageRecord, hashes, text_hash
 from bfpga.accelerator.build.runner import Command, run_command
 from bfpga.accelerator.build.source_stages import CSIM, RENDER, TCL_CHECK
 from bfpga.accelerator.build.stage import Build, Product, Stage
 from bfpga.accelerator.build.vivado_stages import BLOCK_DESIGN, IMPLEMENTATION, SYNTHESIS, TIMING, UTILIZATION
 from bfpga.accelerator.manifest import replace_file
-from bfpga.errors import ConfigurationError, ToolError
+from bfpga.errors import BfpgaError, ConfigurationError
 
 STAGES: tuple[Stage, ...] = (
     RENDER,
@@ -85,13 +85,15 @@ def find_stage(name: str) -> Stage:
 def run_build(build: Build, reporter: Reporter, until: str = PACKAGE.name, redo_from: str | None = None) -> BuildReport:
     """Run the stages up to ``until``; from ``redo_from`` on they are done again although nothing has changed.
 
-    ToolError if another build is running in the directory, ConfigurationError for a path the tools cannot take.
+    ToolError if another build is running in the directory, ConfigurationError for a path the tools cannot take,
+    OSError for a directory that cannot be written.
     A stage that fails ends the build; the report says why.
     """
     last, redo = find_stage(until), find_stage(redo_from) if redo_from else None
     if redo is not None and STAGES.index(redo) > STAGES.index(last):
         raise ConfigurationError(f"stage {redo.name} comes after {last.name}; there is nothing to do again")
     scripts = build.scripts  # refuses a path before anything is written
+    check_overlay_directory(build)
     build.directory.mkdir(parents=True, exist_ok=True)
     with build_lock(build.directory, reporter.note):
         _remove_temporaries(build.directory)
@@ -131,8 +133,8 @@ class _Pipeline:
                 if record is None:
                     valid = False
                     record = self._do(stage, key)
-            except (ToolError, ConfigurationError) as error:
-                report.error = error if isinstance(error, BuildError) else BuildError("tool", str(error))
+            except (BfpgaError, OSError) as error:
+                report.error = as_build_error(error)
                 report.outcomes.append(StageOutcome(stage.name, "failed"))
                 self._reporter.finished(stage, "failed", 0.0)
                 break
@@ -217,6 +219,15 @@ class _Pipeline:
             written += [(path.stat().st_mtime, path) for path in folder.rglob("*.log") if path.is_file()]
         # A clock of the file system may lag behind ours by a tick.
         return [command.log, *(path for time_written, path in sorted(written) if time_written >= began - 1)]
+
+
+def as_build_error(error: BfpgaError | OSError) -> BuildError:
+    """Any error of a stage as the reason why a build stopped."""
+    if isinstance(error, BuildError):
+        return error
+    if isinstance(error, OSError):
+        return BuildError("file", f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    return BuildError("tool", str(error))
 
 
 class SilentReporter:
