@@ -306,6 +306,8 @@ def _check_terms(config: ShiftUnitConfig, longest: int) -> None:
 def _checked_operands(config: ShiftUnitConfig, x: npt.ArrayLike, words: npt.ArrayLike) -> tuple[Any, Any]:
     operand, word = np.asarray(x), np.asarray(words)
     fmt = config.format
+    if operand.dtype.kind not in "iu" and operand.size:
+        raise DataError(f"activations are whole numbers, the data is {operand.dtype}")
     if operand.size and (int(operand.min()) < fmt.x_min or int(operand.max()) > fmt.x_max):
         raise DataError(f"activations of {fmt.x_width} bits are {fmt.x_min} to {fmt.x_max}, the data is not")
     check_bits(word, fmt.word_bits, "weight words")

@@ -112,7 +112,7 @@ def decode(codes: npt.ArrayLike, fmt: ShiftFormat, mode: WeightMode) -> Int64Arr
 
 def check_bits(values: IntArray, bits: int, what: str) -> None:
     """``DataError`` unless all values are integers that fit ``bits`` bits without a sign."""
-    if values.dtype.kind not in "iu":
+    if values.dtype.kind not in "iu" and values.size:
         raise DataError(f"{what} are whole numbers, the data is {values.dtype}")
     if values.size and (int(values.min()) < 0 or int(values.max()) >> bits):
         wrong = int(values.min()) if int(values.min()) < 0 else int(values.max())
