@@ -93,8 +93,11 @@ def test_configuring_again_resets_the_logic_closes_old_kernels_and_keeps_ddr() -
     assert host.kernel.closed
     assert host.mm2s == 1
     assert host.ddr(physical, len(DATA)).tobytes() == DATA
+    host.start_kernel(100)
+    assert fresh.waiting == "stream `input_stream`: 100 more bytes"
     host.board.configure(host.design.text(), {"adder": fresh})
     assert not fresh.closed, "the same kernel goes on"
+    assert fresh.finished, "but not the same run"
 
 
 def test_closing_releases_kernels_once_and_twice() -> None:

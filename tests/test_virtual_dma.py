@@ -62,6 +62,18 @@ def test_mm2s_completes_only_when_the_stream_accepted_everything() -> None:
     assert host.mm2s & (IDLE | COMPLETE) == IDLE | COMPLETE
 
 
+def test_mm2s_ends_its_packet_with_the_final_byte() -> None:
+    host = Host(stream_bytes=64)
+    host.run_channels()
+    host.send(host.buffer(DATA), 100)
+    stream = host.board.fabric.dmas[0].channels["mm2s"].mover.stream
+    assert stream is not None
+    assert stream.pop(64)[1] is False
+    host.board.run()
+    assert (len(stream.pop(30)[0]), stream.has_packet_end) == (30, True)
+    assert stream.pop(64)[1] is True
+
+
 def test_s2mm_writes_ddr_as_data_arrive_and_completes_at_the_packet_end() -> None:
     host = Host()
     target, source = host.buffer(len(DATA)), host.buffer(DATA)

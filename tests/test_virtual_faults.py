@@ -70,10 +70,12 @@ def test_a_dma_error_may_come_late_and_in_the_middle(host: Host) -> None:
     assert not host.ddr(target + 100, 100).any()
 
 
-def test_a_dma_error_beyond_the_packet_comes_at_its_end(host: Host) -> None:
-    host.board.faults.inject(DmaError(dma="dma", channel="s2mm", kind="decode", at_byte=10_000))
-    launch(host)
-    assert host.s2mm & BITS["decode"]
+@pytest.mark.parametrize(("channel", "offset"), [("mm2s", 0x04), ("s2mm", 0x34)])
+def test_a_dma_error_beyond_the_packet_comes_at_its_end(host: Host, channel: str, offset: int) -> None:
+    host.board.faults.inject(DmaError(dma="dma", channel=channel, kind="decode", at_byte=10_000))  # type: ignore[arg-type]
+    target = launch(host)
+    assert host.read(DMA + offset) & BITS["decode"]
+    assert host.ddr(target, len(DATA)).tobytes() == plus_one(DATA)
 
 
 def test_a_short_packet_is_seen_in_the_length(host: Host) -> None:
@@ -199,8 +201,18 @@ def test_a_wrong_clock_set_by_registers_outlives_the_download() -> None:
     set_divisors(5, 2)
     host.board.configure(host.design.text(), {"adder": host.kernel})
     assert host.board.clocks.frequency_mhz(0) == pytest.approx(1000 / 6 / 2)
-    set_divisors(7, 1)
-    assert host.board.clocks.frequency_mhz(0) == pytest.approx(1000 / 7)
+    set_divisors(10, 1)
+    assert host.board.clocks.frequency_mhz(0) == pytest.approx(100)
+    host.board.configure(host.design.text(), {"adder": host.kernel})
+    assert host.board.clocks.frequency_mhz(0) == pytest.approx(1000 / 7), "set again, the clock is the design's"
+
+
+def test_a_write_that_changes_no_divisor_sets_no_clock() -> None:
+    host = Host(Design("zynqmp"))
+    host.board.faults.inject(WrongClock(clock=0))
+    control = int.from_bytes(host.board.read(0xFF5E00C0), "little")
+    host.board.write(0xFF5E00C0, (control & ~(1 << 24)).to_bytes(4, "little"))
+    assert len(host.board.faults.pending) == 1
 
 
 @pytest.mark.parametrize("physical", [None, 2 * 64 + 5])
@@ -245,6 +257,13 @@ def test_faults_wait_in_order_and_for_their_turn() -> None:
     taken = [faults.take(MissingLast, lambda fault: fault.stream == "a/b") for _ in range(3)]
     assert taken == [first, None, second]
     assert faults.take(ShortPacket, lambda _: True) is None
+
+
+def test_numbers_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(DeviceError, match="CorruptedMemory: bit is 8; a byte has bits 0 to 7"):
+        CorruptedMemory(physical=0, bit=8)
+    with pytest.raises(DeviceError, match="ShortPacket: beats is -1; it cannot be negative"):
+        ShortPacket(stream="a/b", beats=-1)
 
 
 @pytest.mark.parametrize(

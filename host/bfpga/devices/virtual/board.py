@@ -100,7 +100,7 @@ class VirtualBoard:
         self._lock = threading.RLock()
         self._fabric: Fabric | None = None
         self._lines: dict[int, bool] = {}
-        self._polls: dict[int, tuple[int, int]] = {}
+        self._polls: dict[int, int] = {}
         self._held_in_reset = False
         self._map = self._system_map()
         self._thread = _FabricThread(self._run, latency) if threaded else None
@@ -221,7 +221,7 @@ class VirtualBoard:
         wait, hint = slave.poll(offset), slave.hint(offset)
         value = slave.read(offset)
         self._record("read", address, value, slave)
-        self._count_poll(address, value, wait, slave, hint)
+        self._count_poll(address, wait, slave, hint)
         return value
 
     def _write_word(self, address: int, value: int, strobes: int) -> None:
@@ -237,13 +237,11 @@ class VirtualBoard:
         if self.trace.maxlen:
             self.trace.append(Access(kind, address, value, slave.name))
 
-    def _count_poll(self, address: int, value: int, wait: Poll, slave: Slave, hint: str) -> None:
+    def _count_poll(self, address: int, wait: Poll, slave: Slave, hint: str) -> None:
         if wait is Poll.NOTHING or (self._thread and not self._thread.quiet):
             self._polls.pop(address, None)
             return
-        last, count = self._polls.get(address, (value, 0))
-        count = count + 1 if last == value else 1
-        self._polls[address] = value, count
+        self._polls[address] = count = self._polls.get(address, 0) + 1
         patience = self._stall_reads * (1 if wait is Poll.UNDER_WAY else _NOT_BEGUN_PATIENCE)
         if count > patience:
             self._polls.clear()

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from bfpga.errors import DeviceError
+
 Channel: TypeAlias = Literal["mm2s", "s2mm"]
 
 
@@ -19,6 +21,14 @@ class Fault:
 
     after: int = 0
     sticky: bool = False
+
+    def __post_init__(self) -> None:
+        """DeviceError for numbers that mean nothing."""
+        for name in ("after", "at_byte", "byte", "beats", "after_bytes"):
+            if getattr(self, name, 0) < 0:
+                raise DeviceError(f"{type(self).__name__}: {name} is {getattr(self, name)}; it cannot be negative")
+        if not 0 <= getattr(self, "bit", 0) <= 7:
+            raise DeviceError(f"{type(self).__name__}: bit is {getattr(self, 'bit', 0)}; a byte has bits 0 to 7")
 
 
 @dataclass(frozen=True, kw_only=True)
