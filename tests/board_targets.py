@@ -11,7 +11,9 @@ import pytest
 
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.board import BoardOverlay
-from bfpga.devices.board_target import BoardTarget, RemoteTarget, VirtualTarget
+from bfpga.devices.board_local import VirtualTarget
+from bfpga.devices.board_remote import RemoteTarget
+from bfpga.devices.board_target import BoardTarget
 from bfpga.devices.overlays import load_overlay
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.devices.virtual.board import Family, VirtualBoard

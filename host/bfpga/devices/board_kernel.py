@@ -16,7 +16,7 @@ from bfpga.devices import board_diagnosis as diagnosis
 from bfpga.devices.board_buffers import BoardBuffer
 from bfpga.devices.board_diagnosis import Finding, Moved, Snapshot
 from bfpga.devices.board_dma import ChannelError
-from bfpga.devices.board_errors import BoardDiagnosis, BoardError
+from bfpga.devices.board_errors import BoardError
 from bfpga.devices.board_hardware import BoardHardware
 from bfpga.devices.board_target import describe_failure
 from bfpga.devices.board_wait import Deadline
@@ -129,7 +129,6 @@ class BoardKernel:
         self._running: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
         self._broken = False
-        self._lost = False
         self._closed = False
 
     # What a user calls
@@ -244,9 +243,8 @@ class BoardKernel:
         hardware = self._board.hardware
         for channel in hardware.channels:
             if channel.transferred != channel.expected:
-                moved = Moved(channel.transferred, channel.expected)
-                what = f"{channel.name} moved {moved.done} of {moved.expected} bytes"
-                raise _RefusedError(what, diagnosis.of_short_packet(moved))
+                what = f"{channel.name} moved {channel.transferred} of {channel.expected} bytes"
+                raise _RefusedError(what, diagnosis.of_short_packet())
         if report.identification != self._board.identification:
             what = f"the kernel says {report.identification:#010x}, its overlay is {self._board.identification:#010x}"
             raise _RefusedError(what, diagnosis.of_identification())
@@ -310,9 +308,7 @@ class BoardKernel:
         aftermath = self._aftermath(self._board.lost(error))
         if finding is None:
             raise error
-        raise BoardError(
-            BoardDiagnosis(what, finding.cause, finding.remedy, snapshot.lines(), tuple(explanation), aftermath)
-        ) from error
+        raise BoardError(diagnosis.diagnose(what, finding, snapshot, explanation, aftermath)) from error
 
     def _finding(self, error: Exception, snapshot: Snapshot) -> tuple[str, Finding | None]:
         """What happened, and why; no finding for an error that is not the hardware's."""
@@ -345,18 +341,17 @@ class BoardKernel:
     def _aftermath(self, connection_lost: bool) -> str:
         """Bring the board back at once; the sentence that says how it was left."""
         self._forget()
-        self._lost = connection_lost
         try:
-            self._recover()
+            self._recover(connection_lost)
         except BoardError as error:
             return f"the board could not be brought back: {error}\nthe next run tries again"
         return "the overlay was loaded again and the board is ready; the next run loads its weights again"
 
-    def _recover(self) -> None:
+    def _recover(self, connection_lost: bool = False) -> None:
         self._broken = True
-        self._board.recover(self._lost)
+        self._board.recover(connection_lost)
         self._weights = ResidentWeights(self._board.hardware)
-        self._broken = self._lost = False
+        self._broken = False
 
     def _forget(self) -> None:
         self._running = None

@@ -89,6 +89,8 @@ class BoardOverlay:
         self._kernel: BoardKernel | None = None
         self._close_with_kernel = False
         self._left: list[Any] = []
+        self._disconnected = False
+        self._closed = False
         try:
             self._check_wait()
             self._bitfile = staged_files(files, staging_directory(), target.emulated).bitstream
@@ -114,6 +116,8 @@ class BoardOverlay:
         """The kernel alone, for starts of one's own; the one opened before is closed."""
         if self._kernel is not None:
             self._kernel.close()
+        if self._hardware is None and not self._closed:  # the last failure left no board; it may be back
+            self.recover()
         self._kernel = BoardKernel(self)
         self._close_with_kernel = close_overlay
         return self._kernel
@@ -121,6 +125,7 @@ class BoardOverlay:
     def close(self) -> None:
         """Stop the DMAs, free the buffers, release the target. Closing twice does nothing."""
         self._close_with_kernel = False
+        self._closed = True
         if self._kernel is not None:
             self._kernel.close()
         if self._hardware is not None:
@@ -179,11 +184,13 @@ class BoardOverlay:
 
     def recover(self, connection_lost: bool = False) -> None:
         """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
+        self._disconnected |= connection_lost
         if self._hardware is not None:
-            self._left += self._hardware.close(reachable=not connection_lost)
+            self._left += self._hardware.close(reachable=not self._disconnected)
             self._hardware = None
-        if connection_lost:
+        if self._disconnected:
             self.target.reconnect()
+            self._disconnected = False
         self._load()
         self.target.free(self._left)
         self._left.clear()
@@ -212,6 +219,7 @@ class BoardOverlay:
         except BoardError:
             raise
         except Exception as error:
+            self._disconnected = self.target.lost(error)
             raise BoardError(f"{self._bitfile}: loading failed: {describe_failure(error)}") from error
 
     def _download(self) -> None:
