@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -30,6 +32,25 @@ def test_a_network_gives_what_the_emulator_gives(case: str, target: str) -> None
         reference = expected(case, 8)
         assert same(device.run(reference.inputs), reference)
         check_clean(overlay)
+
+
+@pytest.mark.skipif("BFPGA_MODELS" not in os.environ, reason="BFPGA_MODELS names no folder of networks")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("accelerator", ["pynq_z2_dense", "zcu104_dense"])
+def test_resnet_8_gives_what_the_emulator_gives(accelerator: str, target: str) -> None:
+    pytest.importorskip("onnx")
+    require(target)
+    from bfpga.data import load_samples
+
+    folder = Path(os.environ["BFPGA_MODELS"])
+    x = load_samples(folder / "data" / "cifar10_test_shared.npz", (3, 32, 32), 16).x
+    program = bfpga.compile(folder / "models" / "resnet8_cifar10.onnx", accelerator, x)
+    reference = bfpga.run(program, x, "emulator")
+    with load(overlay_directory(accelerator), target) as overlay:
+        result = bfpga.run(program, x, overlay.open(program))
+    for name, value in reference.outputs.items():
+        np.testing.assert_array_equal(result.outputs[name], value)
+    assert result.cycles == reference.cycles
 
 
 def test_a_hundred_samples_give_the_outputs_and_clocks_of_the_emulator() -> None:
@@ -280,6 +301,14 @@ def _fixture_overlay(program: Any) -> Any:
     from bfpga.devices.overlays import load_overlay
 
     return load_overlay(overlay_directory(program.accelerator))
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("BFPGA_CACHE", str(file))
+    with pytest.raises(BoardError, match=r"cannot write there.*set BFPGA_CACHE"):
+        load(overlay_directory("tiny"), "virtual")
 
 
 def test_the_package_offers_load() -> None:
