@@ -69,6 +69,16 @@ def test_policies_learn_on_a_board_as_in_the_emulator(target: str) -> None:
         check_run(device, "digits_tiny_learning", 20)
 
 
+@pytest.mark.parametrize("case", ["lenet_tiny", "lenet_zcu104"])
+def test_the_clock_is_the_manifests_and_the_one_that_pynq_reads(case: str) -> None:
+    import pynq
+
+    with opened(case) as (overlay, _):
+        assert overlay.clock_mhz == pytest.approx(overlay.manifest.clock.actual_mhz, rel=0.01)
+        if hasattr(pynq.ps, "ON_TARGET"):  # PYNQ 3.0 asks the processor of this machine instead of the board's
+            assert overlay.clock_mhz == pytest.approx(pynq.Clocks.fclk0_mhz, rel=1e-4)
+
+
 def test_interrupts_serve_instead_of_polling() -> None:
     with opened("lenet_tiny", wait="interrupt") as (overlay, device):
         check_run(device, "lenet_tiny", 4)

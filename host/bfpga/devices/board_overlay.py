@@ -265,7 +265,7 @@ class BoardOverlay:
         differences = Differences()
         cause = "the PLL runs at another rate than the design assumes, or something else set the clock"
         if mhz is None or not close_to(mhz, expected):
-            found = "a source that is reserved" if mhz is None else f"{mhz:.3f} MHz"
+            found = "no source of known rate" if mhz is None else f"{mhz:.3f} MHz"
             differences.add("clock of the logic", f"{expected:.3f} MHz", found, cause)
         self._differences(differences)
         assert mhz is not None
