@@ -258,7 +258,7 @@ def test_a_model_that_claims_progress_for_ever_is_found_out() -> None:
 
 
 def test_in_a_thread_the_program_really_waits() -> None:
-    host = Host(threaded=True, latency=0.02)
+    host = Host(threaded=True, latency=0.5)
     done = threading.Event()
     host.board.interrupt_listeners[61] = lambda level: done.set() if level else None
     host.write(CONTROLLER + 0x08, 0b010)
