@@ -71,6 +71,7 @@ def test_policies_learn_on_a_board_as_in_the_emulator(target: str) -> None:
 
 @pytest.mark.parametrize("case", ["lenet_tiny", "lenet_zcu104"])
 def test_the_clock_is_the_manifests_and_the_one_that_pynq_reads(case: str) -> None:
+    """R79: the clock."""
     import pynq
 
     with opened(case) as (overlay, _):
@@ -80,6 +81,7 @@ def test_the_clock_is_the_manifests_and_the_one_that_pynq_reads(case: str) -> No
 
 
 def test_interrupts_serve_instead_of_polling() -> None:
+    """R79: interrupts of the DMA when done."""
     with opened("lenet_tiny", wait="interrupt") as (overlay, device):
         check_run(device, "lenet_tiny", 4)
         check_clean(overlay)
@@ -146,6 +148,7 @@ def test_results_do_not_change_when_buffers_are_used_again() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_streams_beyond_the_limit_of_the_dma_go_in_pieces(target: str) -> None:
+    """R78: transfers in blocks of the DMA."""
     with opened("lenet_tiny", target) as (overlay, device):
         for channel in (overlay.hardware.input, overlay.hardware.weights):
             channel.limit = 4096
