@@ -1,0 +1,222 @@
+"""Balanced partition of a feature map: pieces of nearly equal work for independent units (SC 3.3, 4.1).
+
+The partition is *jagged*: bands of rows over the whole width, each band with column limits of its own. Rows or columns
+move between neighbours while that makes the sum of squared loads smaller, so the search always ends; a threshold that
+cannot be met is a normal result (R33). Loads are sums over rectangles of a *work map* and come from a summed-area table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bfpga.engines.partition_geometry import CutGeometry, Rectangle
+from bfpga.engines.partition_moves import Capacity, Limits, Search
+from bfpga.engines.partition_start import equal_limits, quantile_limits
+from bfpga.engines.products import Int64Array, IntArray
+from bfpga.errors import ConfigurationError
+
+__all__ = ["BalancedPartition", "Capacity", "Partition", "PartitionSettings", "balance", "loads_of", "work_map"]
+
+Metric = Literal["nnz_share", "zero_share", "nnz", "zeros", "rounds"]
+Start = Literal["equal", "quantile"]
+ThresholdUnit = Literal["pp", "rel"]
+Mode = Literal["halo", "overlap_add", "auto"]
+Scope = Literal["layer", "channel"]
+
+#: Metrics that are a share of the nominal area of a piece (SC 9, I2).
+SHARES = ("nnz_share", "zero_share")
+#: Sum of a work map up to which sums of squared loads fit 64 bits, halo included.
+LARGEST_WORK = 1 << 29
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """How maps are cut (SC 2.2).
+
+    grid: bands x pieces of a band. tau: largest difference of any two pieces; with ``pp`` in percentage points for a
+    share and in counts for a count, with ``rel`` of max / mean - 1. max_moves: None for 4 * (rows + columns). snap:
+    limits are multiples of these rows and columns. minimum: fewest rows and columns of a piece.
+    """
+
+    grid: tuple[int, int] = (2, 4)
+    mode: Mode = "halo"
+    scope: Scope = "layer"
+    start: Start = "quantile"
+    metric: Metric = "nnz_share"
+    tau: float = 3.0
+    tau_unit: ThresholdUnit = "pp"
+    max_moves: int | None = None
+    snap: tuple[int, int] = (1, 1)
+    minimum: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no partition (R154)."""
+        for name in ("grid", "snap", "minimum"):
+            pair: tuple[int, int] = getattr(self, name)
+            if len(pair) != 2 or min(pair) < 1:
+                raise ConfigurationError(f"partition.{name} is {pair}; two numbers of 1 at least are needed")
+        if not self.tau >= 0:
+            raise ConfigurationError(f"partition.tau is {self.tau}; 0 or more is needed")
+        if self.max_moves is not None and self.max_moves < 0:
+            raise ConfigurationError(f"partition.max_moves is {self.max_moves}; 0 or more is needed")
+
+    @property
+    def pieces(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Row limits of the bands, and column limits of each band; first limits are 0, last ones the size."""
+
+    row_limits: tuple[int, ...]
+    column_limits: tuple[tuple[int, ...], ...]
+
+    def rectangles(self) -> list[Rectangle]:
+        """The pieces, band by band from the left."""
+        return [
+            Rectangle(self.row_limits[band], left, self.row_limits[band + 1], right)
+            for band, limits in enumerate(self.column_limits)
+            for left, right in zip(limits[:-1], limits[1:], strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class BalancedPartition:
+    """What the exchange led to.
+
+    loads: work of each piece (pieces,), halo included. spread: the largest difference, in the unit of the threshold;
+    history: that before the first and after every move. reached: whether the threshold is met (R33).
+    """
+
+    partition: Partition
+    start: Partition
+    loads: tuple[int, ...]
+    start_loads: tuple[int, ...]
+    reached: bool
+    history: tuple[float, ...]
+
+    @property
+    def moves(self) -> int:
+        return len(self.history) - 1
+
+    @property
+    def spread(self) -> float:
+        return self.history[-1]
+
+    @property
+    def imbalance(self) -> float:
+        """Largest load over mean load (E17); 1 without any work."""
+        return relative_imbalance(self.loads)
+
+
+def relative_imbalance(loads: tuple[int, ...] | Int64Array) -> float:
+    """max / mean of loads (E17); 1 if there is none."""
+    total = int(np.sum(loads))
+    return int(np.max(loads)) * len(loads) / total if total else 1.0
+
+
+def work_map(nonzero: IntArray, metric: Metric, rounds: IntArray | None = None) -> Int64Array:
+    """Work of each cell (rows, columns) for a metric (R27).
+
+    nonzero: (rows, columns) or (channels, rows, columns), anything whose non-zeros count; channels are summed (R38).
+    rounds: for the metric ``rounds``, predicted rounds (rows, columns) with those of a micro-tile at its first cell.
+    A function of one's own is any map of whole numbers given to ``balance`` directly.
+    """
+    if metric == "rounds":
+        if rounds is None:
+            raise ConfigurationError("partition.metric 'rounds' needs predicted rounds; give a map of them")
+        return np.asarray(rounds, np.int64)
+    present = np.asarray(nonzero) != 0
+    channels = present.reshape(-1, *present.shape[-2:])
+    counts: Int64Array = channels.sum(axis=0, dtype=np.int64) if len(channels) > 1 else channels[0].astype(np.int64)
+    return counts if metric in ("nnz_share", "nnz") else len(channels) - counts
+
+
+def loads_of(work: IntArray, geometry: CutGeometry, partition: Partition) -> Int64Array:
+    """Work of each piece (pieces,), halo included."""
+    return Search(np.asarray(work), geometry, Limits.of(partition.row_limits, partition.column_limits)).loads().ravel()
+
+
+def balance(
+    work: IntArray,
+    geometry: CutGeometry,
+    settings: PartitionSettings,
+    capacity: Capacity | None = None,
+    channels: int = 1,
+) -> BalancedPartition:
+    """Cut a map into pieces whose work differs by no more than the threshold, or as little as the search finds.
+
+    work: (rows, columns) of the input map, whole numbers >= 0. capacity: what one unit can accumulate (R155); a start
+    from quantiles that does not fit gives way to the equal one. channels: maps summed into ``work`` (for shares).
+    ``ConfigurationError`` if the map has too few lines for the grid, or if even the equal start does not fit.
+    """
+    work = _checked_work(work, geometry)
+    search = _start(work, geometry, settings, capacity)
+    start, start_loads = _partition(search.limits), search.loads()
+    rows, columns = geometry.map_shape
+    nominal_area = rows * columns * channels / settings.pieces
+    allowed = 4 * (rows + columns) if settings.max_moves is None else settings.max_moves
+    loads = start_loads
+    history = [_spread(loads, settings, nominal_area)]
+    while history[-1] > settings.tau and len(history) <= allowed and search.improve(loads):
+        loads = search.loads()
+        history.append(_spread(loads, settings, nominal_area))
+    return BalancedPartition(
+        partition=_partition(search.limits),
+        start=start,
+        loads=tuple(loads.ravel().tolist()),
+        start_loads=tuple(start_loads.ravel().tolist()),
+        reached=history[-1] <= settings.tau,
+        history=tuple(history),
+    )
+
+
+def _checked_work(work: IntArray, geometry: CutGeometry) -> IntArray:
+    work = np.asarray(work)
+    if work.shape != geometry.map_shape:
+        raise ConfigurationError(f"the work map has shape {work.shape}; the map that is cut has {geometry.map_shape}")
+    if work.size and int(work.min()) < 0:
+        raise ConfigurationError(f"the work map holds {int(work.min())}; work is 0 or more")
+    total = int(work.sum(dtype=np.int64))
+    if total > LARGEST_WORK:
+        raise ConfigurationError(f"the work map sums to {total}; at most {LARGEST_WORK} can be balanced exactly")
+    return work
+
+
+def _start(work: IntArray, geometry: CutGeometry, settings: PartitionSettings, capacity: Capacity | None) -> Search:
+    for lines, pieces, snap, minimum, axis in zip(
+        geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
+    ):
+        least = -(-minimum // snap) * snap * (pieces - 1) + minimum
+        if lines < max(least, pieces * snap if pieces > 1 else 1):
+            raise ConfigurationError(
+                f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
+            )
+    search = Search(work, geometry, equal_limits(geometry, settings.grid, settings.snap, settings.minimum), capacity)
+    search.snap, search.minimum = settings.snap, settings.minimum
+    if settings.start == "quantile" and search.total:
+        equal = search.limits
+        search.limits = quantile_limits(search.table, geometry, settings.grid, settings.snap, settings.minimum)
+        if not search.fits():
+            search.limits = equal
+    if not search.fits():
+        raise ConfigurationError(
+            f"pieces of {geometry.shape[0]} x {geometry.shape[1]} lines on a grid of {settings.grid[0]} x "
+            f"{settings.grid[1]} exceed what a unit accumulates ({capacity}); fold the map first"
+        )
+    return search
+
+
+def _partition(limits: Limits) -> Partition:
+    return Partition(tuple(limits.rows.tolist()), tuple(map(tuple, limits.columns.tolist())))
+
+
+def _spread(loads: Int64Array, settings: PartitionSettings, nominal_area: float) -> float:
+    if settings.tau_unit == "rel":
+        return relative_imbalance(loads.ravel()) - 1
+    difference = int(loads.max()) - int(loads.min())
+    return 100.0 * difference / nominal_area if settings.metric in SHARES else float(difference)

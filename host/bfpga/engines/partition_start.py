@@ -1,0 +1,56 @@
+"""Where the exchange of lines starts: an equal grid, or limits at the quantiles of the work (SC R22, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bfpga.engines.partition_geometry import CutGeometry, LineMap
+from bfpga.engines.partition_moves import Limits
+from bfpga.engines.products import Int64Array
+
+Pair = tuple[int, int]
+
+
+def equal_limits(geometry: CutGeometry, grid: Pair, snap: Pair, minimum: Pair) -> Limits:
+    """Pieces of equal area, as nearly as lines and ``snap`` allow."""
+    rows, columns = (
+        _placed([index * lines / pieces for index in range(1, pieces)], lines, step, least)
+        for lines, pieces, step, least in zip(geometry.shape, grid, snap, minimum, strict=True)
+    )
+    return Limits.of(rows, [columns] * grid[0])
+
+
+def quantile_limits(table: Int64Array, geometry: CutGeometry, grid: Pair, snap: Pair, minimum: Pair) -> Limits:
+    """Bands of equal work, and in each band pieces of equal work; table: the summed-area table of the work."""
+    rows = _quantiles(table[_cells(geometry.rows), -1], grid[0], snap[0], minimum[0])
+    cell_rows, cell_columns = _cells(geometry.rows), _cells(geometry.columns)
+    columns = [
+        _quantiles((table[cell_rows[bottom]] - table[cell_rows[top]])[cell_columns], grid[1], snap[1], minimum[1])
+        for top, bottom in zip(rows[:-1], rows[1:], strict=True)
+    ]
+    return Limits.of(rows, columns)
+
+
+def _cells(axis: LineMap) -> Int64Array:
+    """The cell at which each limit lies, where lines and cells of an axis differ in number: in proportion."""
+    return np.arange(axis.lines + 1) * axis.cells // axis.lines
+
+
+def _quantiles(cumulative: Int64Array, pieces: int, snap: int, minimum: int) -> list[int]:
+    """Limits so that pieces hold equal shares; cumulative: work before each limit (lines + 1,)."""
+    shares = cumulative[-1] * np.arange(1, pieces) / pieces
+    targets = np.searchsorted(cumulative[1:], shares, "left") + 1
+    return _placed(targets.tolist(), len(cumulative) - 1, snap, minimum)
+
+
+def _placed(targets: Sequence[float], lines: int, snap: int, minimum: int) -> list[int]:
+    """The nearest multiples of ``snap`` that leave every piece its ``minimum``."""
+    step = -(-minimum // snap) * snap
+    limits = [0]
+    for index, target in enumerate(targets):
+        pieces_right = len(targets) - index - 1
+        highest = (lines - minimum) // snap * snap - step * pieces_right
+        limits.append(max(limits[-1] + step, min(round(target / snap) * snap, highest)))
+    return [*limits, lines]
