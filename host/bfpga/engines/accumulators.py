@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bfpga.engines.configuration import BlockFormat
-from bfpga.engines.layer import ArrayLayer, IntArray
+from bfpga.engines.layer import ArrayLayer, IntArray, WindowShape
 from bfpga.engines.products import Int64Array, NumberArray, certified_product, exact_type, row_bound
 from bfpga.engines.windows import padded, patches, taps
 from bfpga.formats.rounding import shift_round
@@ -32,6 +32,7 @@ class Accumulated(NamedTuple):
 
 
 Accumulate = Callable[[Sequence[Block]], Accumulated]
+Convolve = Callable[[IntArray], NumberArray]
 
 
 def accumulator_function(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
@@ -50,15 +51,7 @@ def _over_pixels(acc: NumberArray) -> NumberArray:
 
 def _products(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
     assert layer.weights is not None
-    weights = np.asarray(layer.weights)
-    largest_input = -fmt.mantissa_min
-    kind = exact_type(row_bound(weights, largest_input))
-    if layer.groups > 1 and weights.shape[3] == 1 and kind is not None:
-        convolve = _depthwise(layer, weights, kind)
-    elif layer.groups > 1:
-        convolve = _grouped(layer, weights, largest_input)
-    else:
-        convolve = _dense(layer, weights, largest_input)
+    convolve = convolution(np.asarray(layer.weights), layer.window, layer.groups, -fmt.mantissa_min)
 
     def accumulate(inputs: Sequence[Block]) -> Accumulated:
         return Accumulated(convolve(inputs[0].mantissa), inputs[0].exponent.astype(np.int64))
@@ -66,11 +59,25 @@ def _products(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
     return accumulate
 
 
-def _dense(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callable[[IntArray], NumberArray]:
+def convolution(weights: IntArray, window: WindowShape, groups: int, largest_input: int) -> Convolve:
+    """The exact convolution of images (samples, height, width, channels) whose magnitudes do not exceed largest_input.
+
+    weights: (outputs, kernel rows, kernel columns, channels of a group). The function's results are (samples, output
+    pixels, outputs), exact integers in a number type.
+    """
+    kind = exact_type(row_bound(weights, largest_input))
+    if groups > 1 and weights.shape[3] == 1 and kind is not None:
+        return _depthwise(weights, window, groups, kind)
+    if groups > 1:
+        return _grouped(weights, window, groups, largest_input)
+    return _dense(weights, window, largest_input)
+
+
+def _dense(weights: IntArray, window: WindowShape, largest_input: int) -> Convolve:
     product = certified_product(weights.reshape(len(weights), -1).T, largest_input)
 
     def convolve(x: IntArray) -> NumberArray:
-        rows = patches(padded(x, layer.window, 0, product.dtype), layer.window)
+        rows = patches(padded(x, window, 0, product.dtype), window)
         samples, pixels = rows.shape[:2]
         # One product over all samples: a stack of small ones costs a call each.
         return product(rows.reshape(samples * pixels, -1)).reshape(samples, pixels, -1)
@@ -78,13 +85,13 @@ def _dense(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callable
     return convolve
 
 
-def _grouped(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callable[[IntArray], NumberArray]:
-    groups, outputs = layer.groups, len(weights) // layer.groups
+def _grouped(weights: IntArray, window: WindowShape, groups: int, largest_input: int) -> Convolve:
+    outputs = len(weights) // groups
     inner = weights.shape[3]
     product = certified_product(weights.reshape(groups, outputs, -1).transpose(0, 2, 1), largest_input)
 
     def convolve(x: IntArray) -> NumberArray:
-        rows = patches(padded(x, layer.window, 0, product.dtype), layer.window)
+        rows = patches(padded(x, window, 0, product.dtype), window)
         samples, pixels, tap_count, _ = rows.shape
         split = rows.reshape(samples * pixels, tap_count, groups, inner).transpose(2, 0, 1, 3)
         acc = product(split.reshape(groups, samples * pixels, tap_count * inner))
@@ -93,16 +100,14 @@ def _grouped(layer: ArrayLayer, weights: IntArray, largest_input: int) -> Callab
     return convolve
 
 
-def _depthwise(
-    layer: ArrayLayer, weights: IntArray, kind: np.dtype[np.floating[Any]]
-) -> Callable[[IntArray], NumberArray]:
+def _depthwise(weights: IntArray, window: WindowShape, groups: int, kind: np.dtype[np.floating[Any]]) -> Convolve:
     """One input channel a group: a sum of scaled images is faster than tiny products."""
-    groups, outputs = layer.groups, len(weights) // layer.groups
+    outputs = len(weights) // groups
     factors = weights.reshape(groups, outputs, -1).transpose(2, 0, 1).astype(kind)
 
     def convolve(x: IntArray) -> NumberArray:
         total: NumberArray | None = None
-        for view, factor in zip(taps(padded(x, layer.window, 0, kind), layer.window), factors, strict=True):
+        for view, factor in zip(taps(padded(x, window, 0, kind), window), factors, strict=True):
             term = view[..., None] * factor if outputs > 1 else view * factor[:, 0]
             if total is None:
                 total = term

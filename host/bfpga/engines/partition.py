@@ -1,13 +1,14 @@
 """Balanced partition of a feature map: pieces of nearly equal work for independent units (SC 3.3, 4.1).
 
 The partition is *jagged*: bands of rows over the whole width, each band with column limits of its own. Rows or columns
-move between neighbours while that makes the sum of squared loads smaller, so the search always ends; a threshold that
-cannot be met is a normal result (R33). Loads are sums over rectangles of a *work map* and come from a summed-area table.
+move between neighbours while that makes the sum of squared loads smaller, so the search always ends; a threshold
+that cannot be met is a normal result (R33). Loads are sums over rectangles of a *work map*, from a summed-area table.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -15,10 +16,20 @@ import numpy as np
 from bfpga.engines.partition_geometry import CutGeometry, Rectangle
 from bfpga.engines.partition_moves import Capacity, Limits, Search
 from bfpga.engines.partition_start import equal_limits, quantile_limits
-from bfpga.engines.products import Int64Array, IntArray
+from bfpga.engines.products import Int64Array, IntArray, NumberArray
 from bfpga.errors import ConfigurationError
 
-__all__ = ["BalancedPartition", "Capacity", "Partition", "PartitionSettings", "balance", "loads_of", "work_map"]
+__all__ = [
+    "BalancedPartition",
+    "Capacity",
+    "Partition",
+    "PartitionSettings",
+    "PieceTooLargeError",
+    "balance",
+    "fitting_grid",
+    "loads_of",
+    "work_map",
+]
 
 Metric = Literal["nnz_share", "zero_share", "nnz", "zeros", "rounds"]
 Start = Literal["equal", "quantile"]
@@ -67,6 +78,18 @@ class PartitionSettings:
     def pieces(self) -> int:
         return self.grid[0] * self.grid[1]
 
+    def with_grid(self, grid: tuple[int, int]) -> PartitionSettings:
+        """The same settings for another grid."""
+        return replace(self, grid=grid)
+
+    def without_moves(self) -> PartitionSettings:
+        """The equal grid as it stands, to compare with."""
+        return replace(self, start="equal", max_moves=0)
+
+
+class PieceTooLargeError(ConfigurationError):
+    """Pieces of the equal grid exceed what one unit accumulates; the map has to be folded first (R155)."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -80,7 +103,7 @@ class Partition:
         return [
             Rectangle(self.row_limits[band], left, self.row_limits[band + 1], right)
             for band, limits in enumerate(self.column_limits)
-            for left, right in zip(limits[:-1], limits[1:], strict=True)
+            for left, right in pairwise(limits)
         ]
 
 
@@ -119,7 +142,7 @@ def relative_imbalance(loads: tuple[int, ...] | Int64Array) -> float:
     return int(np.max(loads)) * len(loads) / total if total else 1.0
 
 
-def work_map(nonzero: IntArray, metric: Metric, rounds: IntArray | None = None) -> Int64Array:
+def work_map(nonzero: NumberArray, metric: Metric, rounds: IntArray | None = None) -> Int64Array:
     """Work of each cell (rows, columns) for a metric (R27).
 
     nonzero: (rows, columns) or (channels, rows, columns), anything whose non-zeros count; channels are summed (R38).
@@ -134,6 +157,20 @@ def work_map(nonzero: IntArray, metric: Metric, rounds: IntArray | None = None) 
     channels = present.reshape(-1, *present.shape[-2:])
     counts: Int64Array = channels.sum(axis=0, dtype=np.int64) if len(channels) > 1 else channels[0].astype(np.int64)
     return counts if metric in ("nnz_share", "nnz") else len(channels) - counts
+
+
+def fitting_grid(shape: tuple[int, int], settings: PartitionSettings) -> tuple[int, int]:
+    """The largest grid, no larger than that of the settings, into which so many lines can be cut."""
+    rows, columns = (
+        max(1, min(pieces, lines // _pitch(snap, minimum)))
+        for lines, pieces, snap, minimum in zip(shape, settings.grid, settings.snap, settings.minimum, strict=True)
+    )
+    return rows, columns
+
+
+def _pitch(snap: int, minimum: int) -> int:
+    """Fewest lines between limits that are multiples of ``snap``."""
+    return -(-minimum // snap) * snap
 
 
 def loads_of(work: IntArray, geometry: CutGeometry, partition: Partition) -> Int64Array:
@@ -152,13 +189,14 @@ def balance(
 
     work: (rows, columns) of the input map, whole numbers >= 0. capacity: what one unit can accumulate (R155); a start
     from quantiles that does not fit gives way to the equal one. channels: maps summed into ``work`` (for shares).
-    ``ConfigurationError`` if the map has too few lines for the grid, or if even the equal start does not fit.
+    ``ConfigurationError`` if the map has too few lines for the grid, its ``PieceTooLargeError`` if even the equal start
+    does not fit.
     """
     work = _checked_work(work, geometry)
     search = _start(work, geometry, settings, capacity)
     start, start_loads = _partition(search.limits), search.loads()
     rows, columns = geometry.map_shape
-    nominal_area = rows * columns * channels / settings.pieces
+    nominal_area = geometry.area * channels / settings.pieces
     allowed = 4 * (rows + columns) if settings.max_moves is None else settings.max_moves
     loads = start_loads
     history = [_spread(loads, settings, nominal_area)]
@@ -191,8 +229,7 @@ def _start(work: IntArray, geometry: CutGeometry, settings: PartitionSettings, c
     for lines, pieces, snap, minimum, axis in zip(
         geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
     ):
-        least = -(-minimum // snap) * snap * (pieces - 1) + minimum
-        if lines < max(least, pieces * snap if pieces > 1 else 1):
+        if lines < (pieces * _pitch(snap, minimum) if pieces > 1 else 1):
             raise ConfigurationError(
                 f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
             )
@@ -204,7 +241,7 @@ def _start(work: IntArray, geometry: CutGeometry, settings: PartitionSettings, c
         if not search.fits():
             search.limits = equal
     if not search.fits():
-        raise ConfigurationError(
+        raise PieceTooLargeError(
             f"pieces of {geometry.shape[0]} x {geometry.shape[1]} lines on a grid of {settings.grid[0]} x "
             f"{settings.grid[1]} exceed what a unit accumulates ({capacity}); fold the map first"
         )

@@ -1,7 +1,7 @@
 """Cutting a feature map into rectangles: which stored cells a piece reads, and cutting by size alone.
 
-A map is cut at *lines*. In overlap-add mode the lines are those of the input map and pieces do not overlap; in halo mode
-they are those of the output map, and a piece reads the cells its outputs need (SC 2.6, E4 inverted).
+A map is cut at *lines*. In overlap-add mode the lines are those of the input map and pieces do not overlap; in halo
+mode they are those of the output map, and a piece reads the cells its outputs need (SC 2.6, E4 inverted).
 """
 
 from __future__ import annotations
@@ -45,17 +45,34 @@ class Padding(NamedTuple):
     right: int = 0
 
 
+NO_PADDING = Padding()
+
+
 @dataclass(frozen=True)
 class LineMap:
-    """One axis: the piece that owns lines [a, b) reads the cells [start[a], end[b]). Arrays hold one entry a limit."""
+    """One axis: the piece that owns lines [a, b) reads the cells [start[a], end[b]).
+
+    Arrays hold one entry a limit; middle: the cell at which a limit lies in proportion. cells: size of the whole map.
+    """
 
     start: Int64Array
     end: Int64Array
+    middle: Int64Array
     cells: int
 
     @property
     def lines(self) -> int:
         return len(self.start) - 1
+
+    @property
+    def covered(self) -> int:
+        """Cells between the first and the last limit."""
+        return int(self.middle[-1] - self.middle[0])
+
+    def part(self, first: int, last: int) -> LineMap:
+        """Lines [first, last) alone; they still read the cells of the whole map."""
+        limits = slice(first, last + 1)
+        return LineMap(self.start[limits], self.end[limits], self.middle[limits], self.cells)
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,15 @@ class CutGeometry:
         """Rows and columns of the input map."""
         return self.rows.cells, self.columns.cells
 
+    @property
+    def area(self) -> int:
+        """Input cells that are cut."""
+        return self.rows.covered * self.columns.covered
+
+    def part(self, fold: Rectangle) -> CutGeometry:
+        """The lines of one fold alone."""
+        return CutGeometry(self.rows.part(fold.row0, fold.row1), self.columns.part(fold.column0, fold.column1))
+
     def stored(self, piece: Rectangle) -> Rectangle:
         """Input cells that a piece reads, halo included, clipped to the map (R29)."""
         return Rectangle(
@@ -87,7 +113,8 @@ class CutGeometry:
 
 def overlap_add_geometry(height: int, width: int) -> CutGeometry:
     """Pieces of input cells that do not overlap; their results share border cells, which are summed (R30)."""
-    rows, columns = (LineMap(np.arange(size + 1), np.arange(size + 1), size) for size in (height, width))
+    limits = (np.arange(size + 1) for size in (height, width))
+    rows, columns = (LineMap(limit, limit, limit, len(limit) - 1) for limit in limits)
     return CutGeometry(rows, columns)
 
 
@@ -100,7 +127,7 @@ def halo_geometry(
     height: int,
     width: int,
     kernel: tuple[int, int],
-    padding: Padding = Padding(),  # noqa: B008 (immutable)
+    padding: Padding = NO_PADDING,
     stride: tuple[int, int] = (1, 1),
 ) -> CutGeometry:
     """Pieces own outputs; a piece reads rows [r0*sr - pt, (r1-1)*sr - pt + kh), columns likewise (R29)."""
@@ -119,7 +146,7 @@ def _halo_lines(cells: int, before: int, after: int, kernel: int, stride: int) -
     limits = np.arange(lines + 1)
     start = np.clip(limits * stride - before, 0, cells)
     end = np.clip((limits - 1) * stride - before + kernel, 0, cells)
-    return LineMap(start, end, cells)
+    return LineMap(start, end, limits * cells // lines, cells)
 
 
 def folds(height: int, width: int, limit: tuple[int, int]) -> list[Rectangle]:

@@ -23,7 +23,7 @@ _DIRECTIONS = np.array([-1, 1])
 
 @dataclass(frozen=True)
 class Capacity:
-    """Accumulators of one unit (R155): full-grid cells of a piece, or with ``banked`` words in each of kh x kw banks."""
+    """Accumulators of a unit (R155): full-grid cells of a piece, or with ``banked`` words in each of kh x kw banks."""
 
     words: int
     kernel: tuple[int, int]
@@ -52,9 +52,7 @@ class Limits:
 class Search:
     """The limits of a partition, the table its loads come from, and the search for the next move."""
 
-    def __init__(
-        self, work: IntArray, geometry: CutGeometry, limits: Limits, capacity: Capacity | None = None
-    ) -> None:
+    def __init__(self, work: IntArray, geometry: CutGeometry, limits: Limits, capacity: Capacity | None = None) -> None:
         self.table = summed_area_table(work)
         self.limits = limits
         self.capacity = capacity
@@ -157,9 +155,7 @@ class Search:
         change, fit = self._row_change(bands, low, np.where(inside, place, now), high, before)
         change = np.where(inside & fit, change, 0)
         for limit, direction in np.argwhere((change == 0) & inside & fit).tolist():
-            change[limit, direction], place[limit, direction] = self._slide_row(
-                limit, direction, int(before[limit, 0])
-            )
+            change[limit, direction], place[limit, direction] = self._slide_row(limit, direction, int(before[limit, 0]))
         return change, place
 
     def _row_change(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from bfpga.engines.partition_geometry import CutGeometry, LineMap
+from bfpga.engines.partition_geometry import CutGeometry
 from bfpga.engines.partition_moves import Limits
 from bfpga.engines.products import Int64Array
 
@@ -24,18 +25,13 @@ def equal_limits(geometry: CutGeometry, grid: Pair, snap: Pair, minimum: Pair) -
 
 def quantile_limits(table: Int64Array, geometry: CutGeometry, grid: Pair, snap: Pair, minimum: Pair) -> Limits:
     """Bands of equal work, and in each band pieces of equal work; table: the summed-area table of the work."""
-    rows = _quantiles(table[_cells(geometry.rows), -1], grid[0], snap[0], minimum[0])
-    cell_rows, cell_columns = _cells(geometry.rows), _cells(geometry.columns)
-    columns = [
-        _quantiles((table[cell_rows[bottom]] - table[cell_rows[top]])[cell_columns], grid[1], snap[1], minimum[1])
-        for top, bottom in zip(rows[:-1], rows[1:], strict=True)
-    ]
+    cell_rows, cell_columns = geometry.rows.middle, geometry.columns.middle
+    whole = table[cell_rows, cell_columns[-1]] - table[cell_rows, cell_columns[0]]
+    rows = _quantiles(whole - whole[0], grid[0], snap[0], minimum[0])
+    bands = table[cell_rows][:, cell_columns]
+    bands = bands - bands[:, :1]
+    columns = [_quantiles(bands[bottom] - bands[top], grid[1], snap[1], minimum[1]) for top, bottom in pairwise(rows)]
     return Limits.of(rows, columns)
-
-
-def _cells(axis: LineMap) -> Int64Array:
-    """The cell at which each limit lies, where lines and cells of an axis differ in number: in proportion."""
-    return np.arange(axis.lines + 1) * axis.cells // axis.lines
 
 
 def _quantiles(cumulative: Int64Array, pieces: int, snap: int, minimum: int) -> list[int]:

@@ -1,0 +1,258 @@
+"""Rounds and clocks of a layer on the sparse cluster, counted from where values and weights lie (SC 6.1, R153).
+
+Every counter of a unit is a sum over products of (micro-tiles of a channel) x (patterns of weights), so variants A, B
+and E are counted by multiplying totals, and C and D by simulating each different micro-tile once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from bfpga.engines.partition import relative_imbalance
+from bfpga.engines.products import Int64Array
+from bfpga.engines.sparse_cluster_configuration import PACKED, SparseClusterConfig
+from bfpga.engines.sparse_cluster_payload import payload_bytes
+from bfpga.engines.sparse_cluster_plan import Piece, Plan, cut_out
+from bfpga.engines.sparse_cluster_rounds import RoundCounts, packed_rounds
+from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, WeightPatterns, unique_patterns, weight_order
+
+#: Counters that are sums; the peak of the FIFO and of the memory are maxima.
+SUMS = (
+    "rounds", "iterations", "issued", "idle", "conflicts", "merged", "tiles", "tiles_skipped", "load", "compute",
+    "set_switches",
+)  # fmt: skip
+_PACKED_FIELDS = tuple(each.name for each in fields(RoundCounts))
+
+
+@dataclass
+class UnitCounters:
+    """What each unit counted, arrays (units,).
+
+    rounds, iterations (weight passes), issued (pairs), idle (lanes), conflicts, merged, fifo_peak: of the lanes.
+    tiles, tiles_skipped: micro-tiles fetched for each group of kernels. load, compute: clocks (E12, E13).
+    set_switches: payloads fetched; memory_peak: most values of one payload (R56).
+    """
+
+    rounds: Int64Array
+    iterations: Int64Array
+    issued: Int64Array
+    idle: Int64Array
+    conflicts: Int64Array
+    merged: Int64Array
+    fifo_peak: Int64Array
+    tiles: Int64Array
+    tiles_skipped: Int64Array
+    load: Int64Array
+    compute: Int64Array
+    set_switches: Int64Array
+    memory_peak: Int64Array
+
+    @staticmethod
+    def zeros(units: int) -> UnitCounters:
+        return UnitCounters(*(np.zeros(units, np.int64) for _ in fields(UnitCounters)))
+
+    def total(self, name: str) -> int:
+        """A counter over all units: the sum, or the largest for a peak."""
+        values: Int64Array = getattr(self, name)
+        return int(values.sum() if name in SUMS else values.max())
+
+    def to_dict(self) -> dict[str, list[int]]:
+        """The counters for JSON."""
+        return {each.name: getattr(self, each.name).tolist() for each in fields(self)}
+
+
+@dataclass(frozen=True)
+class LayerCycles:
+    """Clocks of one layer on one map.
+
+    cycles: E15, units wait for each other at every channel and group of kernels, because kernels are broadcast.
+    independent_cycles: the same if units never wait, the slowest unit's sum. counters: what each unit counted.
+    """
+
+    cycles: int
+    independent_cycles: int
+    counters: UnitCounters
+    lanes: int
+    plan: Plan | None = field(repr=False, default=None)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the slowest unit."""
+        return int(self.counters.rounds.max())
+
+    @property
+    def utilization(self) -> float:
+        """Share of lanes that held a pair (E16)."""
+        offered = self.lanes * self.counters.total("rounds")
+        return self.counters.total("issued") / offered if offered else 0.0
+
+    @property
+    def imbalance(self) -> float:
+        """Rounds of the slowest unit over the mean (E17)."""
+        return relative_imbalance(self.counters.rounds)
+
+
+@dataclass(frozen=True)
+class _PieceWork:
+    """Counters of one piece by channel and pattern: (channels, patterns) each; tiles by channel: (channels,)."""
+
+    by_pattern: dict[str, Int64Array]
+    tiles: int
+    occupied: Int64Array
+    fifo_peak: Int64Array | None = None
+
+
+def count_layer(
+    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, nonzero: BoolArray, plan: Plan
+) -> LayerCycles:
+    """Counters and clocks of one map; nonzero: (channels, rows, columns)."""
+    parts = [cut_out(nonzero[slice(*piece.channels)], piece.stored) for piece in plan.pieces]
+    works = _packed(layer, config, patterns, parts) if config.variant in PACKED else [
+        _uniform(layer, config, patterns, part) for part in parts
+    ]  # fmt: skip
+    clocks = ClockSum(config, nonzero.shape[0], patterns.kernels.shape[1])
+    counters = UnitCounters.zeros(config.units)
+    for piece, part, work in zip(plan.pieces, parts, works, strict=True):
+        _add(piece, part, work, config, patterns, layer.kernel, counters, clocks)
+    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes, plan)
+
+
+class ClockSum:
+    """Clocks of pieces, summed to those of units and of the cluster (E11, E15)."""
+
+    def __init__(self, config: SparseClusterConfig, channels: int, groups: int) -> None:
+        self._config = config
+        self._busy = np.zeros((config.units, channels, groups), np.int64)
+
+    def add(self, unit: int, channels: tuple[int, int], load: Int64Array, compute: Int64Array) -> None:
+        """A piece: clocks to load and to compute it, (channels, groups of kernels) each."""
+        overlap = np.maximum(load, compute) if self._config.memory_sets > 1 else load + compute
+        self._busy[unit, slice(*channels)] += self._config.start_cycles + overlap
+
+    @property
+    def _passes(self) -> Int64Array:
+        busy = self._busy
+        return np.where(busy > 0, busy + self._config.flush_cycles, 0)
+
+    @property
+    def cluster(self) -> int:
+        return int(self._passes.max(axis=0).sum())
+
+    @property
+    def independent(self) -> int:
+        return int(self._passes.sum(axis=(1, 2)).max())
+
+
+def _add(
+    piece: Piece,
+    part: BoolArray,
+    work: _PieceWork,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    kernel: tuple[int, int],
+    counters: UnitCounters,
+    clocks: ClockSum,
+) -> None:
+    uses = patterns.uses[slice(*piece.channels)]
+    grouped = {name: np.matmul(uses, values[:, :, None])[:, :, 0] for name, values in work.by_pattern.items()}
+    groups, unit = uses.shape[1], piece.unit
+    for name, values in grouped.items():
+        getattr(counters, name)[unit] += values.sum()
+    if work.fifo_peak is not None:
+        used = np.where(uses.any(axis=1), work.fifo_peak, 0)
+        counters.fifo_peak[unit] = max(counters.fifo_peak[unit], int(used.max(initial=0)))
+    values_held = np.count_nonzero(part, axis=(1, 2))
+    load = np.repeat(-(-payload_bytes(part, config.payload) // config.bus_bytes)[:, None], groups, axis=1)
+    compute = grouped["rounds"] + window_transfer(kernel, config) * work.occupied[:, None] * uses.sum(axis=2)
+    counters.tiles[unit] += work.tiles * len(part) * groups
+    counters.tiles_skipped[unit] += int((work.tiles - work.occupied).sum()) * groups
+    counters.load[unit] += load.sum()
+    counters.compute[unit] += compute.sum()
+    counters.set_switches[unit] += load.size
+    counters.memory_peak[unit] = max(counters.memory_peak[unit], int(values_held.max(initial=0)))
+    clocks.add(unit, piece.channels, load, compute)
+
+
+def window_transfer(kernel: tuple[int, int], config: SparseClusterConfig) -> int:
+    """Clocks that loading and storing the accumulator window adds to an occupied micro-tile (E13)."""
+    if config.accumulator == "banked" or config.variant == "E":
+        return 0
+    tile = config.tile_for(kernel)
+    words = (tile[0] + kernel[0] - 1) * (tile[1] + kernel[1] - 1)
+    return 2 * -(-words // config.window_ports)
+
+
+def _uniform(layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, part: BoolArray) -> _PieceWork:
+    """Variants A and B (one weight a round) and E (one value a round): E6, E8."""
+    weights = patterns.counts
+    if config.variant == "E":
+        values = np.count_nonzero(part, axis=(1, 2))
+        occupied = (values > 0).astype(np.int64)
+        rounds = np.outer(values, -(-weights // config.lanes))
+        tiles = int(part[0].size > 0)
+    else:
+        cells = _tiles(part, config.tile_for(layer.kernel), whole=config.variant == "A" and config.keep_zeros)
+        in_tile = cells.sum(axis=2)
+        values = in_tile.sum(axis=1)
+        occupied = np.count_nonzero(in_tile, axis=1)
+        rounds = np.outer((-(-in_tile // config.lanes)).sum(axis=1), weights)
+        tiles = cells.shape[1]
+    issued = np.outer(values, weights)
+    counts = {
+        "rounds": rounds,
+        "iterations": np.outer(occupied, weights),
+        "issued": issued,
+        "idle": rounds * config.lanes - issued,
+    }
+    return _PieceWork(counts, tiles, occupied)
+
+
+def _packed(
+    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, parts: list[BoolArray]
+) -> list[_PieceWork]:
+    """Variants C and D: every different micro-tile is simulated once for every different kernel."""
+    tile = config.tile_for(layer.kernel)
+    cut = [_tiles(part, tile) for part in parts]
+    flat = np.concatenate([cells.reshape(-1, tile[0] * tile[1]) for cells in cut])
+    different, which = unique_patterns(flat)
+    order = weight_order(layer.kernel, config.order_of_weights)
+    table = np.zeros((len(_PACKED_FIELDS), len(patterns.counts), len(different)), np.int64)
+    for index, positions in enumerate(patterns.positions.reshape(-1, *layer.kernel)):
+        issued = [place for place in order if positions[place]]
+        result = packed_rounds(different.reshape(-1, *tile), layer.kernel, issued, config)
+        table[:, index] = [getattr(result, name) for name in _PACKED_FIELDS]
+    works, end = [], 0
+    for cells in cut:
+        start, end = end, end + cells.shape[0] * cells.shape[1]
+        works.append(_packed_work(table, which[start:end].reshape(cells.shape[:2]), cells, patterns))
+    return works
+
+
+def _packed_work(table: Int64Array, which: Int64Array, cells: BoolArray, patterns: WeightPatterns) -> _PieceWork:
+    """Sums of table[counter, pattern, different tile] over the tiles of each channel."""
+    occupied = np.count_nonzero(cells.any(axis=2), axis=1)
+    sums: dict[str, Int64Array] = {}
+    peak = np.zeros((len(cells), len(patterns.counts)), np.int64)
+    for name, values in zip(_PACKED_FIELDS, table, strict=True):
+        of_tiles = values[:, which]
+        if name == "fifo_peak":
+            peak = of_tiles.max(axis=2, initial=0).T
+        else:
+            sums[name] = of_tiles.sum(axis=2).T
+    sums["iterations"] = np.outer(occupied, patterns.counts)
+    return _PieceWork(sums, cells.shape[1], occupied, peak)
+
+
+def _tiles(part: BoolArray, tile: tuple[int, int], *, whole: bool = False) -> BoolArray:
+    """Cells (channels, tiles, cells of a tile) of a piece; at the border, tiles are filled up with empty cells.
+
+    whole: cells that exist count as occupied, zeros too.
+    """
+    channels, rows, columns = part.shape
+    down, across = -(-rows // tile[0]), -(-columns // tile[1])
+    cells = np.zeros((channels, down * tile[0], across * tile[1]), np.bool_)
+    cells[:, :rows, :columns] = True if whole else part
+    grid = cells.reshape(channels, down, tile[0], across, tile[1])
+    return grid.transpose(0, 1, 3, 2, 4).reshape(channels, down * across, tile[0] * tile[1])

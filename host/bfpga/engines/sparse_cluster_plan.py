@@ -1,0 +1,210 @@
+"""Which unit does what: folds by size, pieces by content, in halo or overlap-add mode (SC 3.3, 3.18, E19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from bfpga.engines.partition import (
+    BalancedPartition,
+    Capacity,
+    Partition,
+    PieceTooLargeError,
+    balance,
+    fitting_grid,
+    work_map,
+)
+from bfpga.engines.partition_geometry import CutGeometry, Rectangle, folds
+from bfpga.engines.products import Int64Array
+from bfpga.engines.sparse_cluster_configuration import LARGEST_PIECE, PACKED, SparseClusterConfig
+from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, WeightPatterns
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work of one unit in one fold. owned: lines of the map that is cut; stored: input cells, halo included.
+
+    channels: the input channels [first, last) it holds: all of them, or one with the scope ``channel`` (R38).
+    """
+
+    unit: int
+    fold: int
+    owned: Rectangle
+    stored: Rectangle
+    channels: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pieces of one map in the order in which they are fetched, and how each of its folds was balanced."""
+
+    mode: str
+    pieces: tuple[Piece, ...]
+    balances: tuple[BalancedPartition, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Whether every fold met the threshold."""
+        return all(each.reached for each in self.balances)
+
+    @property
+    def moves(self) -> int:
+        return sum(each.moves for each in self.balances)
+
+
+def plan_layer(layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, nonzero: BoolArray) -> Plan:
+    """Pieces for one map; nonzero: (channels, rows, columns).
+
+    ``auto`` takes overlap-add where fewer products outweigh its larger results (E19). A map whose pieces exceed
+    accumulators, memory or local indices is folded into the fewest equal parts that fit (R55, R148, R155).
+    """
+    if config.partition.mode != "auto":
+        return _plan(layer, config, patterns, nonzero, config.partition.mode)
+    halo, overlap = (_plan(layer, config, patterns, nonzero, mode) for mode in ("halo", "overlap_add"))
+    return overlap if _overlap_add_pays(layer, config, patterns, nonzero, halo, overlap) else halo
+
+
+def _plan(
+    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, nonzero: BoolArray, mode: str
+) -> Plan:
+    geometry = layer.geometry(nonzero.shape[1], nonzero.shape[2], mode)
+    channels = len(nonzero)
+    if config.partition.scope == "layer":
+        groups = [(0, channels)]
+    else:
+        groups = [(channel, channel + 1) for channel in range(channels)]
+    pieces: list[Piece] = []
+    balances: list[BalancedPartition] = []
+    for group in groups:
+        part = nonzero[slice(*group)]
+        work = _work(part, layer, config, patterns)
+        for number, fold, result in _folded(geometry, config, work, layer.kernel, part):
+            balances.append(result)
+            pieces += _pieces_of(result.partition, geometry, number, fold, group)
+    return Plan(mode, tuple(pieces), tuple(balances))
+
+
+def _pieces_of(
+    partition: Partition, geometry: CutGeometry, number: int, fold: Rectangle, channels: tuple[int, int]
+) -> Iterator[Piece]:
+    for unit, part in enumerate(partition.rectangles()):
+        owned = shifted(part, fold)
+        yield Piece(unit, number, owned, geometry.stored(owned), channels)
+
+
+def shifted(part: Rectangle, fold: Rectangle) -> Rectangle:
+    """A rectangle of a fold in the lines of the whole map."""
+    return Rectangle(
+        part.row0 + fold.row0, part.column0 + fold.column0, part.row1 + fold.row0, part.column1 + fold.column0
+    )
+
+
+def _folded(
+    geometry: CutGeometry, config: SparseClusterConfig, work: Int64Array, kernel: tuple[int, int], nonzero: BoolArray
+) -> list[tuple[int, Rectangle, BalancedPartition]]:
+    """The fewest folds, down and across alike, whose pieces fit a unit; each with its partition."""
+    rows, columns = geometry.shape
+    snap = config.partition.snap
+    for parts in count(1):
+        limit = (_up(-(-rows // parts), snap[0]), _up(-(-columns // parts), snap[1]))
+        smallest = limit[0] <= snap[0] and limit[1] <= snap[1]
+        try:
+            result = [
+                (number, fold, _balanced(geometry.part(fold), config, work, kernel, len(nonzero)))
+                for number, fold in enumerate(folds(rows, columns, limit))
+            ]
+        except PieceTooLargeError:
+            if smallest:
+                raise
+            continue
+        largest = [
+            geometry.stored(shifted(part, fold)) for _, fold, each in result for part in each.partition.rectangles()
+        ]
+        if all(_storable(piece, config, nonzero) for piece in largest):
+            return result
+        if smallest:
+            raise PieceTooLargeError(
+                f"a piece of {snap[0]} x {snap[1]} lines exceeds {LARGEST_PIECE} rows or columns, or the "
+                f"{config.memory_words} words of a unit's memory"
+            )
+    raise AssertionError("counting does not end")
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def _balanced(
+    geometry: CutGeometry, config: SparseClusterConfig, work: Int64Array, kernel: tuple[int, int], channels: int
+) -> BalancedPartition:
+    settings = config.partition.with_grid(fitting_grid(geometry.shape, config.partition))
+    capacity = Capacity(config.accumulator_words, kernel) if config.variant == "E" else None
+    return balance(work, geometry, settings, capacity, channels)
+
+
+def _storable(piece: Rectangle, config: SparseClusterConfig, nonzero: BoolArray) -> bool:
+    if max(piece.rows, piece.columns) > LARGEST_PIECE:
+        return False
+    cells = cut_out(nonzero, piece)
+    return int(np.count_nonzero(cells, axis=(1, 2)).max(initial=0)) <= config.memory_words
+
+
+def cut_out(maps: BoolArray, piece: Rectangle) -> BoolArray:
+    """Cells (channels, rows, columns) of a rectangle."""
+    return maps[:, piece.row0 : piece.row1, piece.column0 : piece.column1]
+
+
+def _work(nonzero: BoolArray, layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns) -> Int64Array:
+    rounds = None
+    if config.partition.metric == "rounds":
+        rounds = predicted_rounds(nonzero, layer, config, patterns)
+    return work_map(nonzero, config.partition.metric, rounds)
+
+
+def predicted_rounds(
+    nonzero: BoolArray, layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns
+) -> Int64Array:
+    """Rounds of one mean kernel, for each micro-tile at its first cell (rows, columns); E6 and E7.
+
+    Conflicts and the cap on weights are left out. Exact tiles need limits on multiples of the tile (``snap``).
+    """
+    if config.variant == "E":
+        values_of_cells: Int64Array = nonzero.sum(axis=0, dtype=np.int64)
+        return values_of_cells
+    tile = config.tile_for(layer.kernel)
+    rows, columns = nonzero.shape[1:]
+    starts = np.arange(0, rows, tile[0]), np.arange(0, columns, tile[1])
+    values = np.add.reduceat(np.add.reduceat(nonzero.astype(np.int64), starts[0], axis=1), starts[1], axis=2)
+    uses = patterns.uses.sum(axis=(0, 1))
+    weights = max(1, round(float(uses @ patterns.counts) / max(1, int(uses.sum()))))
+    rounds = -(-values * weights // config.lanes) if config.variant in PACKED else weights * -(-values // config.lanes)
+    result = np.zeros((rows, columns), np.int64)
+    result[:: tile[0], :: tile[1]] = rounds.sum(axis=0)
+    return result
+
+
+def _overlap_add_pays(
+    layer: SparseLayer,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    nonzero: BoolArray,
+    halo: Plan,
+    overlap: Plan,
+) -> bool:
+    """Rule E19: clocks that fewer products save, against clocks that the larger results of a kernel take."""
+    rows, columns = layer.output_shape(nonzero.shape[1], nonzero.shape[2])
+    full = (layer.kernel[0] - 1, layer.kernel[1] - 1)
+    raw = sum((piece.owned.rows + full[0]) * (piece.owned.columns + full[1]) for piece in overlap.pieces)
+    uses = patterns.uses.sum(axis=(0, 1))
+    rounds = float(uses @ -(-patterns.counts // config.lanes)) / max(1, int(uses.sum()))
+    slowest = [max(sum(_nonzeros(nonzero, piece) for piece in plan.pieces if piece.unit == unit)
+                   for unit in range(config.units)) for plan in (halo, overlap)]  # fmt: skip
+    raw_bytes, bytes_out = raw * config.accumulator_bytes, rows * columns * config.payload.value_bytes
+    return (slowest[0] - slowest[1]) * rounds > (raw_bytes - bytes_out) / config.bus_bytes
+
+
+def _nonzeros(nonzero: BoolArray, piece: Piece) -> int:
+    return int(np.count_nonzero(cut_out(nonzero[slice(*piece.channels)], piece.stored)))
