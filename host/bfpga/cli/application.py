@@ -10,6 +10,7 @@ import typer
 from bfpga.cli import output
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
+from bfpga.cli.report_partition import report_partition
 
 app = typer.Typer(
     name="bfpga",
@@ -181,6 +182,7 @@ def render(
 
 app.command()(overlay)
 app.command("check-tcl")(check_tcl)
+app.command("report-partition")(report_partition)
 
 
 @app.command()
