@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -29,6 +29,13 @@ class Case:
     images: Array
     coefficients: Array
     bias: Array | None = None
+
+    def kernels(self, first: int, end: int) -> Case:
+        """The layer of some of its kernels."""
+        coefficients = self.coefficients[:, first:end]
+        shape = replace(self.shape, kernels=coefficients.shape[1])
+        bias = None if self.bias is None else self.bias[first:end]
+        return Case(self.config, shape, self.images, coefficients, bias)
 
     @property
     def samples(self) -> Array:
