@@ -47,8 +47,8 @@ class KernelSegments:
     """Segments in the order of their stream: a column of numbers for each field.
 
     kernel_size: rows and columns of every kernel, 1 to 16. Of each segment: input channel ``kz``, first kernel
-    ``z_base``, number of ``kernels``, number of ``entries``. Of each entry, segment by segment: its kernel ``z`` counted from
-    ``z_base``, its place ``ky``, ``kx`` (row, column) and its ``coefficient``, which is not zero. ZS R43
+    ``z_base``, number of ``kernels``, number of ``entries``. Of each entry, segment by segment: its kernel ``z``
+    counted from ``z_base``, its place ``ky``, ``kx`` (row, column) and its ``coefficient``, which is not zero. ZS R43
     """
 
     kernel_size: tuple[int, int]
@@ -89,8 +89,8 @@ def kernel_segments(coefficients: npt.ArrayLike, kernels_per_segment: int = MOST
     """Segments of a dense array (kz, Z, ky, kx) of integers, the kernels of one pass: Z of 1 to 256.
 
     One segment for each channel and each ``kernels_per_segment`` kernels, channel by channel, also where all
-    coefficients are zero; entries in raster order, kernel by kernel. Zeros get no entry (ZS R44). ``DataError`` for another shape,
-    values beyond 16 bits or more than 65535 entries a segment.
+    coefficients are zero; entries in raster order, kernel by kernel. Zeros get no entry (ZS R44). ``DataError`` for
+    another shape and for values beyond 16 bits.
     """
     array = np.asarray(coefficients)
     if array.ndim != 4 or 0 in array.shape:
