@@ -13,7 +13,7 @@ from bfpga.errors import ToolError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Share of the panel's height that the label of a piece may take at most.
+#: Points of a piece's label at most.
 LARGEST_LABEL = 12
 INCHES = (10.0, 7.5)
 
@@ -30,7 +30,7 @@ def draw_partition(nonzero: NumberArray, before: BalancedPartition, after: Balan
     canvas(figure)
     panels = figure.subplot_mosaic([["before", "after"], ["loads", "loads"]], height_ratios=[3, 1])
     for name, result in (("before", before), ("after", after)):
-        _draw_map(panels[name], nonzero, result.partition, result.loads, f"{name}: {result.moves} moves")
+        _draw_map(panels[name], nonzero, result.partition, result.loads, name)
     _draw_loads(panels["loads"], before, after)
     return figure
 
@@ -50,15 +50,13 @@ def _draw_map(axes: Any, nonzero: NumberArray, partition: Partition, loads: tupl
     lines = partition.row_limits[-1], partition.column_limits[0][-1]
     axes.imshow(nonzero, cmap="Greys", interpolation="nearest", extent=(0, lines[1], lines[0], 0), aspect="auto")
     axes.set_box_aspect(rows / columns)
-    size = min(LARGEST_LABEL, 40 / max(len(partition.row_limits), len(partition.column_limits[0])))
+    size = min(LARGEST_LABEL, 60 / max(len(partition.row_limits), len(partition.column_limits[0])))
     for load, piece in zip(loads, partition.rectangles(), strict=True):
         x = (piece.column0, piece.column1, piece.column1, piece.column0, piece.column0)
         y = (piece.row0, piece.row0, piece.row1, piece.row1, piece.row0)
         axes.plot(x, y, color="tab:red", linewidth=1.5, clip_on=False)
         label = axes.text((piece.column0 + piece.column1) / 2, (piece.row0 + piece.row1) / 2, f"{load:,}")
-        label.set(
-            ha="center", va="center", fontsize=size, color="tab:blue", bbox={"fc": "white", "alpha": 0.7, "lw": 0}
-        )
+        label.set(ha="center", va="center", fontsize=size, color="tab:blue", bbox={"fc": "white", "lw": 0, "pad": 1})
     axes.set_xlim(0, lines[1])
     axes.set_ylim(lines[0], 0)
     axes.set_title(f"{title}, largest / mean {relative_imbalance(loads):.2f}")

@@ -7,7 +7,6 @@ partition and number of units are those of one exact dense product. A variant ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,15 +22,7 @@ from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, weight_
 from bfpga.errors import DataError
 from bfpga.formats.rounding import wrap
 
-__all__ = ["SparseCluster", "SparseClusterConfig", "SparseLayer", "SparseSums"]
-
-
-@dataclass(frozen=True)
-class SparseSums:
-    """values: sums as the accumulators hold them; left_range: whether a true sum did not fit (SC 2.7)."""
-
-    values: Int64Array
-    left_range: bool
+__all__ = ["SparseCluster", "SparseClusterConfig", "SparseLayer"]
 
 
 class SparseCluster:
@@ -53,12 +44,15 @@ class SparseCluster:
         )
         self._convolutions: dict[tuple[int, int], Convolve] = {}
 
-    def run(self, x: IntArray) -> SparseSums:
-        """Sums (samples, output rows, output columns, kernels) of images (samples, rows, columns, channels)."""
+    def run(self, x: IntArray) -> Int64Array:
+        """Sums (samples, output rows, output columns, kernels) of images (samples, rows, columns, channels).
+
+        None of them leaves the accumulator: the width was checked against all products of a sum (E10).
+        """
         self._check_input(x)
         rows, columns = self.layer.output_shape(x.shape[1], x.shape[2])
-        acc = self._convolution(x.shape[1], x.shape[2])(x).reshape(len(x), rows, columns, len(self.layer.weights))
-        return self._wrapped(acc.astype(np.int64))
+        sums = self._convolution(x.shape[1], x.shape[2])(x)
+        return sums.reshape(len(x), rows, columns, len(self.layer.weights)).astype(np.int64)
 
     def plan(self, image: IntArray) -> Plan:
         """How one image (rows, columns, channels) is folded and cut for the units."""
@@ -80,7 +74,7 @@ class SparseCluster:
         """
         self._check_input(image[None])
         compute = self._owned_outputs if plan.mode == "halo" else self._full_grid
-        return [wrap(compute(image, piece), self.config.accumulator_bits) for piece in plan.pieces]
+        return [compute(image, piece) for piece in plan.pieces]
 
     def stitch(self, results: Sequence[Int64Array], plan: Plan, shape: tuple[int, int]) -> Int64Array:
         """The output map (rows, columns, kernels) from the units' results; shape: rows and columns of the input."""
@@ -140,10 +134,6 @@ class SparseCluster:
             window = self.layer.window(height, width)
             self._convolutions[key] = convolution(self.layer.weights, window, self.layer.groups, self._largest_input)
         return self._convolutions[key]
-
-    def _wrapped(self, acc: Int64Array) -> SparseSums:
-        values = wrap(acc, self.config.accumulator_bits)
-        return SparseSums(values, bool((values != acc).any()))
 
     def _nonzero(self, image: IntArray) -> BoolArray:
         self._check_input(image[None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from bfpga.engines.partition import PartitionSettings
 from bfpga.errors import ConfigurationError
@@ -21,6 +21,15 @@ PointwisePath = Literal["reduction", "variant"]
 PACKED = ("C", "D")
 #: Rows and columns a piece may store: its local indices are bytes (SC 2.3).
 LARGEST_PIECE = 256
+#: Settings that name one of a few ways.
+CHOICES: dict[str, tuple[str, ...]] = {
+    "variant": get_args(Variant),
+    "accumulator": get_args(Accumulator),
+    "conflict": get_args(Conflict),
+    "merge_policy": get_args(MergePolicy),
+    "data_order": get_args(DataOrder),
+    "pointwise": get_args(PointwisePath),
+}
 #: Smallest and largest number of a setting.
 RANGES = {
     "units": (1, 32),
@@ -83,6 +92,11 @@ class SparseClusterConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built (R154)."""
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"sparse cluster: {name} is {getattr(self, name)!r}; {', '.join(choices)} are possible"
+                )
         for name, (low, high) in RANGES.items():
             value = getattr(self, name)
             if not low <= value <= high:
