@@ -49,7 +49,8 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
     """Architecture 3.3: formats, engines, programs and devices run on a PYNQ image."""
     script = (
         "import sys\n"
-        "import bfpga.formats.block_float, bfpga.engines.systolic, bfpga.network.program, bfpga.network.program_file\n"
+        "import bfpga.formats.block_float, bfpga.formats.compressed, bfpga.formats.compressed_kernel_decoder\n"
+        "import bfpga.engines.systolic, bfpga.network.program, bfpga.network.program_file\n"
         "import bfpga.network.streams, bfpga.devices.emulator, bfpga.devices.csim, bfpga.runtime, bfpga.data\n"
         "top = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'ruamel', 'typer', 'rich', 'onnxslim'}))\n"

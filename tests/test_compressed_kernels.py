@@ -80,9 +80,9 @@ def test_words_of_the_sparse_clusters_vector() -> None:
     entries = [tuple(entry) for entry in content["input"]["kernel_entries_z_ky_kx_c"]]
     whole = segment(entries, (2, 2), kz=content["input"]["kz"], kernels=2)
     first = segment([entry for entry in entries if entry[0] == 0], (2, 2), kz=content["input"]["kz"])
-    cases = {"kernel_entry32": (whole, ENTRY32), "kernel_entry16_z0": (first, ENTRY16), "kernel_bitmap": (whole, BITMAP)}
-    for name, (segments, fmt) in cases.items():
-        words = vector_words(content["expected"][name])
+    cases = [("entry32", whole, ENTRY32), ("entry16_z0", first, ENTRY16), ("bitmap", whole, BITMAP)]
+    for name, segments, fmt in cases:
+        words = vector_words(content["expected"][f"kernel_{name}"])
         assert encode_kernels(segments, fmt).tolist() == words
         decoded, found = decode_kernels(np.array(words, np.uint32), (2, 2))
         assert found == fmt
@@ -177,7 +177,7 @@ def test_coefficients_of_16_bits_are_entries_of_32(
     assert smallest_kernel_format(segments) == ENTRY32
     decoded, _ = decode_kernels(encode_kernels(segments, ENTRY32), size)
     np.testing.assert_array_equal(decoded.coefficients(channels, kernels), dense)
-    with pytest.raises(DataError, match="BITMAP coefficients: -?[0-9]+ at .* does not fit 8 bits"):
+    with pytest.raises(DataError, match=r"BITMAP coefficients: -?[0-9]+ at .* does not fit 8 bits"):
         encode_kernels(segments, BITMAP)
 
 
@@ -262,7 +262,7 @@ def test_arrays_that_are_no_layer_are_refused(dense: Any, step: int, error: type
         (segment([(0, 0, 3, 1)], (3, 3)), ENTRY32, "kx 0 is 3, it must be from 0 to 2"),
         (segment([(0, 1, 1, 1), (0, 3, 0, 1)], (3, 3)), ENTRY32, "ky 1 is 3, it must be from 0 to 2"),
         (segment([(0, -1, 0, 1)], (3, 3)), ENTRY32, "ky 0 is -1"),
-        (segment([(0, 0, 0, 1), (2, 0, 0, 1)], (3, 3), kernels=2), ENTRY32, "entry 1 is for kernel 2 of a segment of 2"),
+        (segment([(0, 0, 0, 1), (2, 0, 0, 1)], (3, 3), kernels=2), ENTRY32, "entry 1 is for kernel 2 of a"),
         (segment([(-1, 0, 0, 1)], (3, 3)), BITMAP, "entry 0 is for kernel -1"),
         (segment([(0, 0, 0, 0)], (3, 3)), ENTRY32, "the coefficient of entry 0 is zero, but zeros get no entry"),
         (segment([(0, 0, 0, 1)], (3, 3), kz=65536), ENTRY32, "kz 0 is 65536, it must be from 0 to 65535"),
@@ -300,7 +300,7 @@ def test_entries_outside_of_their_kernel_or_segment_are_refused(
         ([0x0000114B, 0x01000001, 1], "segment 0 has 2 kernels, ENTRY16 holds one"),
         ([0x0000114B, 1, 0x00010001], "the half that pads the last word of an ENTRY16 segment is not zero"),
         ([0x0000214B, 0], "segment 0 at word 0 is cut off"),
-        ([0x0000214B, 0, 0x22, 0], "the size word of the first segment is 0x00000022, it must be 0x00000011 for kernels"),
+        ([0x0000214B, 0, 0x22, 0], "size word of the first segment is 0x00000022, it must be 0x00000011 for"),
         ([0x0000214B, 1, 0x11, 1], "segment 0 at word 0 is cut off: the stream has 4 words"),
         ([0x0000214B, 1, 0x11, 16, 1], "a mask has a bit beyond the 4 places of its kernel"),
         ([0x0000214B, 1, 0x11, 1 << 20, 1], "a mask has a bit beyond the 4 places of its kernel"),

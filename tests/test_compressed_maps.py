@@ -80,7 +80,8 @@ def test_empty_tiles_cost_no_words_in_coo32_and_zero_masks_in_bitmap() -> None:
 def test_bits_do_not_depend_on_the_type_of_the_values() -> None:
     values = sparse_array((17, 23), 0.3, 4)
     for payload in Payload:
-        words = {encode_map(values.astype(kind), MapFormat(payload)).tobytes() for kind in (np.int8, np.int32, np.int64)}
+        kinds = (np.int8, np.int32, np.int64)
+        words = {encode_map(values.astype(kind), MapFormat(payload)).tobytes() for kind in kinds}
         words.add(encode_map(np.asfortranarray(values), MapFormat(payload)).tobytes())
         words.add(encode_map(np.repeat(values, 2, axis=1)[:, ::2], MapFormat(payload)).tobytes())
         assert len(words) == 1

@@ -1,4 +1,4 @@
-"""Piece descriptors, streams of pieces, and tile commands of the zero-skip engine."""
+"""Piece descriptors and streams of pieces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from bfpga.errors import DataError
 from bfpga.formats.compressed import decode_pieces, encode_map, encode_piece, smallest_format
 from bfpga.formats.compressed_maps import MapFormat, Payload
 from bfpga.formats.compressed_pieces import DESCRIPTOR_WORDS, PieceDescriptor
-from bfpga.formats.compressed_tiles import TileCommand, decode_tile, encode_tile, tile_bytes
 from compressed_cases import MAP_FORMATS, SHAPES, VECTORS, only_data_errors, sparse_array, vector, vector_words
 
 HALF, BYTE = st.integers(0, 0xFFFF), st.integers(0, 0xFF)
@@ -188,74 +187,10 @@ def test_pieces_whose_payload_is_cut_off_or_counts_wrongly_are_refused() -> None
         list(decode_pieces(words))
 
 
-# --- tiles of the zero-skip engine
-
-
-def test_the_tile_of_the_vector() -> None:
-    """ZS R11, ZS R19: zs14, a clipped tile, both ways"""
-    content = vector("zs14_formats")
-    names = {"row0": "row", "col0": "column", "top": "fill_rows", "left": "fill_columns", "th": "tile_rows", "tw": "tile_columns"}
-    flags = {"first_kz", "last_kz", "last_tile"}
-    command = TileCommand(**{names.get(k, k): bool(v) if k in flags else v for k, v in content["input"]["tile"].items()})
-    words = vector_words(content["expected"]["tile_words"])
-    assert encode_tile(command, content["input"]["cells"], 1).tolist() == words
-    found, cells, used = decode_tile(np.array(words, np.uint32), 1)
-    assert (found, cells.tolist(), used) == (command, content["input"]["cells"], len(words))
-
-
-COMMANDS = st.builds(
-    TileCommand,
-    kz=HALF, row=st.integers(-0x8000, 0x7FFF), column=st.integers(-0x8000, 0x7FFF), fill_rows=BYTE, fill_columns=BYTE,
-    tile_rows=st.integers(1, 256), tile_columns=st.integers(1, 256),
-    first_kz=st.booleans(), last_kz=st.booleans(), last_tile=st.booleans(),
-)  # fmt: skip
-
-
-@given(COMMANDS, st.tuples(st.integers(0, 9), st.integers(0, 9)), st.sampled_from([1, 2]), st.integers(0, 1 << 30))
-def test_tiles_come_back(command: TileCommand, shape: tuple[int, int], value_bytes: int, seed: int) -> None:
-    """ZS R11, ZS R16: any cells, also none where the tile lies in the padding; the size is known before"""
-    cells = sparse_array(shape, 0.8, seed, value_bytes)
-    words = encode_tile(command, cells, value_bytes)
-    assert words.nbytes == tile_bytes(*shape, value_bytes)
-    found, decoded, used = decode_tile(np.append(words, np.uint32(7)).tobytes(), value_bytes)
-    assert (found, used) == (command, words.size)
-    np.testing.assert_array_equal(decoded, cells)
-    for size in range(words.size):
-        with pytest.raises(DataError, match="is cut off"):
-            decode_tile(words[:size], value_bytes)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([0x155, 0, 0, 0], "word 0 is 0x00000155, no tile command of version 1"),
-        ([0x8154, 0, 0, 0], "word 0 is 0x00008154, no tile command"),
-        ([0x154, 0, 0x00020001, 0, 0x00010000], "the bytes that pad a row are not zero"),
-        ([0x154, 0, 0xFFFFFFFF, 0], "tile of 65535 x 65535 cells is cut off"),
-    ],
-)
-def test_words_that_are_no_tile_are_refused(words: list[int], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        decode_tile(np.array(words, np.uint32), 1)
-
-
-def test_tiles_out_of_range_are_refused() -> None:
-    with pytest.raises(DataError, match="tile command: tile_rows is 257, it must be a whole number from 1 to 256"):
-        TileCommand(0, 0, 0, 0, 0, 257, 1)
-    with pytest.raises(DataError, match="row is -32769"):
-        TileCommand(0, -32769, 0, 0, 0, 1, 1)
-    command = TileCommand(0, 0, 0, 0, 0, 1, 1)
-    with pytest.raises(DataError, match=r"got shape \(4,\)"):
-        encode_tile(command, np.zeros(4, int), 1)
-    with pytest.raises(DataError, match=r"128 at \(0, 0\) does not fit 8 bits"):
-        encode_tile(command, [[128]], 1)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=12), st.integers(0, 0xFFFFFFFF))
 def test_random_words_behind_a_type_are_decoded_or_refused(numbers: list[int], first: int) -> None:
     only_data_errors(lambda: list(decode_pieces(np.array([first & ~0xFFF | 0x151, *numbers], np.uint32))))
-    only_data_errors(lambda: decode_tile(np.array([first & ~0xFFF | 0x154, *numbers], np.uint32), 1))
 
 
 def test_a_piece_is_the_payload_behind_its_descriptor() -> None:

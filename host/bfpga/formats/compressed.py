@@ -1,7 +1,7 @@
 """Compressed feature maps (SC 2.3, 2.4): one piece in any payload, the smallest payload, streams of pieces.
 
-Payloads are arrays of 32-bit words. Kernels are in ``compressed_kernels`` and ``compressed_kernel_decoder``, the tiles
-of the zero-skip engine in ``compressed_tiles``; docs/compressed-formats.md shows all words.
+Payloads are arrays of 32-bit words. Kernels are in ``compressed_kernels`` and ``compressed_kernel_decoder``;
+docs/compressed-formats.md shows all words.
 """
 
 from __future__ import annotations

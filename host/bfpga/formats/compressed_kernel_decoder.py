@@ -107,7 +107,7 @@ def _ends(
 
 
 def _following_kernels(words: WordArray, masks: int) -> IndexArray:
-    """For every word, taken as the start of a kernel in a BITMAP: where the next one starts; cut off: beyond the end."""
+    """For every word, taken as the start of a kernel in a BITMAP: where the next one starts, or beyond the end."""
     halves = _SET_BITS[words.view("<u2")].reshape(-1, 2)
     total = np.zeros(words.size + 1, np.int64)
     np.cumsum(halves[:, 0] + halves[:, 1], out=total[1:], dtype=np.int64)
