@@ -26,7 +26,7 @@ from bfpga.engines.zero_skip_stream import TileCommand, pack_tile, unpack_tile
 from bfpga.errors import ConfigurationError, DataError
 from reference import load_vectors
 from reference_zero_skip import ReferenceEngine, Run, entries_in_order
-from zero_skip_cases import LAYER_VECTORS, ORDERS, Case, cases, vector_case
+from zero_skip_cases import LAYER_VECTORS, ORDERS, Case, cases, pruned_coefficients, vector_case
 
 
 def sums(case: Case, **changes: Any) -> list[Any]:
@@ -51,7 +51,7 @@ def step_by_step(case: Case, **changes: Any) -> Run:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", LAYER_VECTORS)
 def test_vectors(name: str, order: KernelOrder) -> None:
-    """ZS R1-R11, ZS R37, ZS R48, ZS R51: results and every counter, in all orders"""
+    """ZS R1-R11, ZS R37, ZS R48, ZS R51, ZS R52: results and every counter, in all orders"""
     case, expected = vector_case(name, order)
     assert sums(case) == expected["out"]
     counted = counters(case)
@@ -71,7 +71,7 @@ def test_vectors_without_skipping(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(cases())
 def test_result_and_counters_are_those_of_the_steps(case: Case) -> None:
-    """ZS R1-R11, ZS R14, ZS R15, ZS R26-R28, ZS R36, ZS R39, ZS R40, ZS R51: any layer, build and order"""
+    """ZS R1-R11, ZS R14, ZS R15, ZS R21, ZS R26-R28, ZS R36, ZS R39, ZS R40, ZS R51: any layer, build and order"""
     run = step_by_step(case)
     assert sums(case) == run.sums
     counted = counters(case)
@@ -230,17 +230,10 @@ def test_clocks_of_a_layer_hold_what_nothing_hides() -> None:
 LAYER = ZeroSkipShape(16, 16, 3, 3, 56, 56, (1, 1, 1, 1))
 
 
-def pruned(zeros: int) -> Any:
-    """Coefficients of the specification's layer with so many zeros, at random places."""
-    coefficients = np.random.default_rng(4).integers(1, 128, 16 * 16 * 9)
-    coefficients[:zeros] = 0
-    return np.random.default_rng(5).permutation(coefficients).reshape(16, 16, 3, 3)
-
-
 @pytest.mark.parametrize(("percent", "least"), [(50, 1.95), (80, 4.8), (90, 9.5), (95, 18)])
 def test_speed_up_over_the_same_engine_without_skipping(percent: int, least: float) -> None:
     """ZS R22, ZS R29: section 6.2, with the loads that compute cannot hide"""
-    coefficients, config = pruned(2304 * percent // 100), ZeroSkipConfig()
+    coefficients, config = pruned_coefficients(2304 * percent // 100), ZeroSkipConfig()
     dense = count_layer(replace(config, skip_zero=False), LAYER, coefficients)
     sparse = count_layer(config, LAYER, coefficients)
     assert (dense.compute_cycles, dense.load_cycles) == (258048, 6784)

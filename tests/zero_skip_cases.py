@@ -89,3 +89,10 @@ def cases(draw: st.DrawFn, **fixed: Any) -> Case:
     pixels = numbers.integers(low, -low, (images, height, width))
     bias = numbers.integers(-1000, 1000, kernels) if draw(st.booleans()) else None
     return Case(ZeroSkipConfig(**{**fields, **fixed}), shape, pixels, coefficients, bias)
+
+
+def pruned_coefficients(zeros: int) -> Array:
+    """16 images, 16 kernels of 3x3 (the layer of section 6.2) with so many zeros at random places."""
+    coefficients = np.random.default_rng(4).integers(1, 128, 16 * 16 * 9)
+    coefficients[:zeros] = 0
+    return np.random.default_rng(5).permutation(coefficients).reshape(16, 16, 3, 3)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.csim import Integers
-from bfpga.engines.zero_skip import ZeroSkipConfig
 from bfpga.formats.compressed_kernels import KernelFormat, encode_kernels, kernel_segments, segment_words
 from cpp_units import library
 from zero_skip_cases import NESTS, ORDERS, Array, Case
@@ -77,10 +76,10 @@ class CppRun:
 
 
 #: Counters in the order of the library.
-COUNTERS = (
-    "coef_entries mac_rows macs compute_cycles load_cycles decode_cycles hazard_stalls shift_changes loop_cycles tiles "
-    "tile_loads load_words total_cycles out_words"
-).split()
+COUNTERS = [
+    "coef_entries", "mac_rows", "macs", "compute_cycles", "load_cycles", "decode_cycles", "hazard_stalls",
+    "shift_changes", "loop_cycles", "tiles", "tile_loads", "load_words", "total_cycles", "out_words",
+]  # fmt: skip
 
 
 class SimulationError(AssertionError):
@@ -147,12 +146,3 @@ def _run_groups(integers: Integers, number: int, case: Case, word_cells: int) ->
         runs.append(run_words(integers, number, part, kernel_words(part, KernelFormat.ENTRY16), word_cells))
     counters = {name: sum(run.counters[name] for run in runs) for name in COUNTERS}
     return CppRun(np.concatenate([run.sums for run in runs]), counters)
-
-
-def compiled_config(build: Build, config: ZeroSkipConfig) -> bool:
-    """Whether a layer's tiles and groups fit a build."""
-    return (
-        config.tile_height <= build.tile_height
-        and config.tile_width <= build.tile_width
-        and config.kernels_in_flight <= build.kernels_in_flight
-    )

@@ -29,30 +29,30 @@ struct Small : ZeroSkipDefaults {
     using Shifter = S;
 };
 
-struct Wide : Small<4, 1, 2, 4, LaneDsp, StagedShift> {
+struct Wide : Small<4, 1, 2, 4, LaneDsp, StagedColumns> {
     static constexpr int operand_bits = 16;
     static constexpr int coefficient_bits = 16;
     static constexpr int accumulator_bits = 40;
     static constexpr int beat_cells = 4;
     static constexpr int entry_depth = 2;
 };
-struct Narrow : Small<4, 1, 2, 4, LaneDspPacked, DirectShift> {
+struct Narrow : Small<4, 1, 2, 4, LaneDspPacked, DirectColumns> {
     static constexpr int accumulator_bits = 16;
 };
 struct Default : ZeroSkipDefaults {};
 struct Large : ZeroSkipDefaults {
     static constexpr int kernel_height = 16;
     static constexpr int kernel_width = 16;
-    using Shifter = DirectShift;
+    using Shifter = DirectColumns;
 };
 
 template <class... Builds>
 struct List {};
-using All = List<Small<2, 1, 8, 4, LaneDspPacked, DirectShift>, Small<3, 1, 8, 4, LaneDspPacked, StagedShift>,
-                 Small<4, 1, 8, 4, LaneDspPacked, DirectShift>, Small<5, 1, 8, 4, LaneDsp, StagedShift>,
-                 Small<6, 1, 8, 4, LaneLut, DirectShift>, Small<8, 2, 8, 8, LaneDspPacked, StagedShift>,
-                 Small<3, 4, 16, 1, LaneLut, StagedShift>, Small<1, 1, 1, 6, LaneDspPacked, DirectShift>, Wide, Narrow,
-                 Default, Large>;
+using All = List<Small<2, 1, 8, 4, LaneDspPacked, DirectColumns>, Small<3, 1, 8, 4, LaneDspPacked, StagedColumns>,
+                 Small<4, 1, 8, 4, LaneDspPacked, DirectColumns>, Small<5, 1, 8, 4, LaneDsp, StagedColumns>,
+                 Small<6, 1, 8, 4, LaneLut, DirectColumns>, Small<8, 2, 8, 8, LaneDspPacked, StagedColumns>,
+                 Small<3, 4, 16, 1, LaneLut, StagedColumns>, Small<1, 1, 1, 6, LaneDspPacked, DirectColumns>, Wide,
+                 Narrow, Default, Large>;
 
 template <class Action, class Build>
 void visit(int& number, const Action& action, const Build*) {
@@ -315,7 +315,7 @@ int unit_zero_skip_layer(int number, const int32_t* fields, const int32_t* image
 // A tile command and its rows as words -> its fields, and the cells of the buffer as (buffer_rows, buffer_columns) of
 // build 2; returns the clocks of the load.
 int unit_zero_skip_tile(const uint32_t* words, int count, int32_t* fields, int32_t* cells) {
-    using Config = Small<4, 1, 8, 4, LaneDspPacked, DirectShift>;
+    using Config = Small<4, 1, 8, 4, LaneDspPacked, DirectColumns>;
     const uint32_t header[4] = {words[0], words[1], words[2], words[3]};
     const TileCommand command = TileCommand::decode(header, 4);
     const TileWindow& window = command.window;
@@ -373,8 +373,8 @@ int unit_zero_skip_shifts() {
         for (int j = 0; j < 40; ++j) {
             staged[j] = direct[j] = static_cast<int_t<8>>(j + 1);
         }
-        StagedShift::left(staged, amount);
-        DirectShift::left(direct, amount);
+        StagedColumns::left(staged, amount);
+        DirectColumns::left(direct, amount);
         for (int j = 0; j < 40; ++j) {
             const int wanted = j + amount < 40 ? j + amount + 1 : 0;
             wrong += staged[j] == wanted && direct[j] == wanted ? 0 : 1;

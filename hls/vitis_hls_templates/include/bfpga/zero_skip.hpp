@@ -92,16 +92,23 @@ class ZeroSkipEngine {
         int32_t plane = base;
     Kernels_Out:
         for (int z = 0; z < layer_.kernels; ++z) {
+// The loop inside is the pipelined one: a plane of sums is read without a gap.
 #pragma HLS LOOP_TRIPCOUNT min=1 max=Config::kernels_in_flight
         Words_Out:
             for (int n = 0; n < words; ++n) {
 // II=1: every word is read once, and nothing is added meanwhile.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=32
-                sink.write(sums_.take(plane + n, preset_[z]));
+                sink.write(take(plane + n, z));
             }
             plane += T::plane_words;
         }
+    }
+
+    // One word of sums of a kernel, for another order of the output; a word is taken once for each tile.
+    SumWord<Config> take(int32_t address, int kernel) {
+#pragma HLS INLINE
+        return sums_.take(address, preset_[kernel]);
     }
 
     // Clocks of one coefficient on a tile (ZS Z6).

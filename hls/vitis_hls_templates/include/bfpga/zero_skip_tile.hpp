@@ -53,7 +53,7 @@ struct TileCommand {
 };
 
 // Hardware: stages of 1, 2, 4, ... columns, two cells in a LUT.
-struct StagedShift {
+struct StagedColumns {
     template <class Operand, int N>
     static void left(Operand (&cell)[N], int amount) {
 #pragma HLS INLINE
@@ -72,11 +72,12 @@ struct StagedShift {
 };
 
 // Simulation: the same values, each cell moved once.
-struct DirectShift {
+struct DirectColumns {
     template <class Operand, int N>
     static void left(Operand (&cell)[N], int amount) {
     Columns_Move:
         for (int j = 0; j < N; ++j) {
+#pragma HLS UNROLL
             cell[j] = j + amount < N ? cell[j + amount < N ? j + amount : 0] : static_cast<Operand>(0);
         }
     }

@@ -15,8 +15,8 @@ enum class KernelOrder { ZMajor, PositionMajor, Interleaved };
 struct LaneDsp;
 struct LaneDspPacked;
 struct LaneLut;
-struct StagedShift;
-struct DirectShift;
+struct StagedColumns;
+struct DirectColumns;
 
 // The numbers of an engine; a build derives from it and hides what differs.
 struct ZeroSkipDefaults {
@@ -37,7 +37,7 @@ struct ZeroSkipDefaults {
     static constexpr int entry_depth = 4;          // entries that wait behind the decompressor
     static constexpr int dependence_latency = 4;   // clocks between two uses of a sum
     using Multiplier = LaneDspPacked;
-    using Shifter = StagedShift;
+    using Shifter = StagedColumns;
 };
 
 constexpr bool is_power_of_two(int number) { return number > 0 && (number & (number - 1)) == 0; }
