@@ -15,8 +15,10 @@ from bfpga.engines.partition import PartitionSettings, PieceTooLargeError
 from bfpga.engines.partition_geometry import Padding
 from bfpga.engines.sparse_cluster import SparseCluster, SparseClusterConfig, SparseLayer
 from bfpga.engines.sparse_cluster_output import PoolSettings, output_counts, pool
+from bfpga.engines.sparse_cluster_payload import payload_bytes
 from bfpga.engines.sparse_cluster_plan import cut_out
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.compressed import encode_map
 from bfpga.formats.compressed_maps import MapFormat, Payload
 
 ONE_UNIT = PartitionSettings(grid=(1, 1), mode="overlap_add")
@@ -231,19 +233,11 @@ def test_auto_takes_overlap_add_for_many_channels() -> None:
 @pytest.mark.parametrize("payload", list(Payload))
 def test_payloads_set_the_load(payload: Payload) -> None:
     """SC R37, SC R44: clocks to load are the bytes of the encoded channels (E12)."""
-    from bfpga.engines.sparse_cluster_payload import payload_bytes
-    from bfpga.formats.compressed_maps import encode_bitmap, encode_coo32, encode_dense
-    from bfpga.formats.compressed_tree import encode_tree
-
     _, image = layer_and_image(side=11)
     cells = image.astype(np.int8).transpose(2, 0, 1)
-    words = {
-        Payload.DENSE: lambda each: encode_dense(each, 1),
-        Payload.COO32: lambda each: encode_coo32(each, (4, 4)),
-        Payload.BITMAP: lambda each: encode_bitmap(each, 1, (4, 4)),
-        Payload.TREE: lambda each: encode_tree(each, 1, 2),
-    }[payload]
-    assert payload_bytes(cells != 0, MapFormat(payload)).tolist() == [4 * len(words(each)) for each in cells]
+    fmt = MapFormat(payload)
+    encoded = [4 * len(encode_map(each, fmt)) for each in cells]
+    assert payload_bytes(cells != 0, np.count_nonzero(cells, axis=(1, 2)), fmt).tolist() == encoded
 
 
 def test_pointwise_layers_share_out_pixels_or_outputs() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from bfpga.engines.accumulators import Convolve, convolution
 from bfpga.engines.partition_geometry import NO_PADDING, Padding, Rectangle
 from bfpga.engines.products import Int64Array, IntArray
-from bfpga.engines.sparse_cluster_configuration import PACKED, SparseClusterConfig
+from bfpga.engines.sparse_cluster_configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster_cycles import LayerCycles, count_layer
 from bfpga.engines.sparse_cluster_output import stitch_halo, stitch_overlap_add
 from bfpga.engines.sparse_cluster_plan import Piece, Plan, plan_layer
@@ -36,12 +36,7 @@ class SparseCluster:
         check_range(layer.weights, config.weight_bits, "weights")
         self.layer = layer
         self.config = config
-        self.patterns = weight_patterns(
-            layer,
-            config.kernels_in_flight,
-            zero_weights=config.variant == "A" and not config.skip_zero_weights,
-            by_count=config.variant not in PACKED,
-        )
+        self.patterns = weight_patterns(layer, config)
         self._convolutions: dict[tuple[int, int], Convolve] = {}
 
     def run(self, x: IntArray) -> Int64Array:

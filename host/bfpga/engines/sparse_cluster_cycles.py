@@ -14,7 +14,7 @@ from bfpga.engines.partition import relative_imbalance
 from bfpga.engines.products import Int64Array
 from bfpga.engines.sparse_cluster_configuration import PACKED, SparseClusterConfig
 from bfpga.engines.sparse_cluster_payload import payload_bytes
-from bfpga.engines.sparse_cluster_plan import Piece, Plan, cut_out
+from bfpga.engines.sparse_cluster_plan import Plan, cut_out
 from bfpga.engines.sparse_cluster_rounds import RoundCounts, packed_rounds
 from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, WeightPatterns, unique_patterns, weight_order
 
@@ -96,12 +96,15 @@ class LayerCycles:
 
 @dataclass(frozen=True)
 class _PieceWork:
-    """Counters of one piece by channel and pattern: (channels, patterns) each; tiles by channel: (channels,)."""
+    """Counters of one piece by channel and group of kernels: (channels, groups) each.
 
-    by_pattern: dict[str, Int64Array]
+    tiles: micro-tiles of a channel; occupied: those with values (channels,).
+    """
+
+    grouped: dict[str, Int64Array]
     tiles: int
     occupied: Int64Array
-    fifo_peak: Int64Array | None = None
+    fifo_peak: int = 0
 
 
 def count_layer(
@@ -109,13 +112,22 @@ def count_layer(
 ) -> LayerCycles:
     """Counters and clocks of one map; nonzero: (channels, rows, columns)."""
     parts = [cut_out(nonzero[slice(*piece.channels)], piece.stored) for piece in plan.pieces]
-    works = _packed(layer, config, patterns, parts) if config.variant in PACKED else [
-        _uniform(layer, config, patterns, part) for part in parts
-    ]  # fmt: skip
+    values = [np.count_nonzero(part, axis=(1, 2)) for part in parts]
+    if config.variant in PACKED:
+        works = _packed(layer, config, patterns, plan, parts)
+    else:
+        works = _uniform(layer, config, patterns, plan, parts, values)
     clocks = ClockSum(config, nonzero.shape[0], patterns.kernels.shape[1])
     counters = UnitCounters.zeros(config.units)
-    for piece, part, work in zip(plan.pieces, parts, works, strict=True):
-        _add(piece, part, work, config, patterns, layer.kernel, counters, clocks)
+    transfer = window_transfer(layer.kernel, config)
+    for piece, part, held, work in zip(plan.pieces, parts, values, works, strict=True):
+        load = -(-payload_bytes(part, held, config.payload) // config.bus_bytes)
+        kernels = patterns.kernels[slice(*piece.channels)]
+        compute = work.grouped["rounds"]
+        if transfer:
+            compute = compute + transfer * work.occupied[:, None] * kernels
+        clocks.add(piece.unit, piece.channels, load[:, None], compute)
+        _add(counters, piece.unit, work, held, load, compute)
     return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes, plan)
 
 
@@ -146,33 +158,19 @@ class ClockSum:
 
 
 def _add(
-    piece: Piece,
-    part: BoolArray,
-    work: _PieceWork,
-    config: SparseClusterConfig,
-    patterns: WeightPatterns,
-    kernel: tuple[int, int],
-    counters: UnitCounters,
-    clocks: ClockSum,
+    counters: UnitCounters, unit: int, work: _PieceWork, values: Int64Array, load: Int64Array, compute: Int64Array
 ) -> None:
-    uses = patterns.uses[slice(*piece.channels)]
-    grouped = {name: np.matmul(uses, values[:, :, None])[:, :, 0] for name, values in work.by_pattern.items()}
-    groups, unit = uses.shape[1], piece.unit
-    for name, values in grouped.items():
-        getattr(counters, name)[unit] += values.sum()
-    if work.fifo_peak is not None:
-        used = np.where(uses.any(axis=1), work.fifo_peak, 0)
-        counters.fifo_peak[unit] = max(counters.fifo_peak[unit], int(used.max(initial=0)))
-    values_held = np.count_nonzero(part, axis=(1, 2))
-    load = np.repeat(-(-payload_bytes(part, config.payload) // config.bus_bytes)[:, None], groups, axis=1)
-    compute = grouped["rounds"] + window_transfer(kernel, config) * work.occupied[:, None] * uses.sum(axis=2)
-    counters.tiles[unit] += work.tiles * len(part) * groups
-    counters.tiles_skipped[unit] += int((work.tiles - work.occupied).sum()) * groups
-    counters.load[unit] += load.sum()
+    """Add a piece to its unit. values, load: of a channel (channels,); compute: (channels, groups)."""
+    groups = compute.shape[1]
+    for name, grouped in work.grouped.items():
+        getattr(counters, name)[unit] += grouped.sum()
+    counters.fifo_peak[unit] = max(counters.fifo_peak[unit], work.fifo_peak)
+    counters.tiles[unit] += work.tiles * len(values) * groups
+    counters.tiles_skipped[unit] += (work.tiles * len(values) - int(work.occupied.sum())) * groups
+    counters.load[unit] += load.sum() * groups
     counters.compute[unit] += compute.sum()
-    counters.set_switches[unit] += load.size
-    counters.memory_peak[unit] = max(counters.memory_peak[unit], int(values_held.max(initial=0)))
-    clocks.add(unit, piece.channels, load, compute)
+    counters.set_switches[unit] += compute.size
+    counters.memory_peak[unit] = max(counters.memory_peak[unit], int(values.max(initial=0)))
 
 
 def window_transfer(kernel: tuple[int, int], config: SparseClusterConfig) -> int:
@@ -184,33 +182,36 @@ def window_transfer(kernel: tuple[int, int], config: SparseClusterConfig) -> int
     return 2 * -(-words // config.window_ports)
 
 
-def _uniform(layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, part: BoolArray) -> _PieceWork:
-    """Variants A and B (one weight a round) and E (one value a round): E6, E8."""
-    weights = patterns.counts
-    if config.variant == "E":
-        values = np.count_nonzero(part, axis=(1, 2))
-        occupied = (values > 0).astype(np.int64)
-        rounds = np.outer(values, -(-weights // config.lanes))
-        tiles = int(part[0].size > 0)
-    else:
-        cells = _tiles(part, config.tile_for(layer.kernel), whole=config.variant == "A" and config.keep_zeros)
-        in_tile = cells.sum(axis=2)
-        values = in_tile.sum(axis=1)
-        occupied = np.count_nonzero(in_tile, axis=1)
-        rounds = np.outer((-(-in_tile // config.lanes)).sum(axis=1), weights)
-        tiles = cells.shape[1]
-    issued = np.outer(values, weights)
-    counts = {
-        "rounds": rounds,
-        "iterations": np.outer(occupied, weights),
-        "issued": issued,
-        "idle": rounds * config.lanes - issued,
-    }
-    return _PieceWork(counts, tiles, occupied)
+def _uniform(
+    layer: SparseLayer,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    plan: Plan,
+    parts: list[BoolArray],
+    values: list[Int64Array],
+) -> list[_PieceWork]:
+    """Variants A and B (one weight a round) and E (one value a round): E6, E8; products of two totals."""
+    weights = patterns.weights
+    passes = patterns.passes if config.variant == "E" else weights
+    works = []
+    for piece, part, held in zip(plan.pieces, parts, values, strict=True):
+        if config.variant == "E":
+            lane_groups, in_lanes, occupied, tiles = held, held, np.minimum(held, 1), int(part[0].size > 0)
+        else:
+            cells = _tiles(part, config.tile_for(layer.kernel), whole=config.variant == "A" and config.keep_zeros)
+            in_tile = cells.sum(axis=2)
+            lane_groups, in_lanes = (-(-in_tile // config.lanes)).sum(axis=1), in_tile.sum(axis=1)
+            occupied, tiles = np.count_nonzero(in_tile, axis=1), cells.shape[1]
+        own = slice(*piece.channels)
+        rounds, issued = lane_groups[:, None] * passes[own], in_lanes[:, None] * weights[own]
+        idle = rounds * config.lanes - issued
+        grouped = {"rounds": rounds, "iterations": occupied[:, None] * weights[own], "issued": issued, "idle": idle}
+        works.append(_PieceWork(grouped, tiles, occupied))
+    return works
 
 
 def _packed(
-    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, parts: list[BoolArray]
+    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, plan: Plan, parts: list[BoolArray]
 ) -> list[_PieceWork]:
     """Variants C and D: every different micro-tile is simulated once for every different kernel."""
     tile = config.tile_for(layer.kernel)
@@ -224,25 +225,28 @@ def _packed(
         result = packed_rounds(different.reshape(-1, *tile), layer.kernel, issued, config)
         table[:, index] = [getattr(result, name) for name in _PACKED_FIELDS]
     works, end = [], 0
-    for cells in cut:
+    for piece, cells in zip(plan.pieces, cut, strict=True):
         start, end = end, end + cells.shape[0] * cells.shape[1]
-        works.append(_packed_work(table, which[start:end].reshape(cells.shape[:2]), cells, patterns))
+        uses = patterns.uses[slice(*piece.channels)]
+        works.append(_packed_work(table, which[start:end].reshape(cells.shape[:2]), cells, uses, patterns.counts))
     return works
 
 
-def _packed_work(table: Int64Array, which: Int64Array, cells: BoolArray, patterns: WeightPatterns) -> _PieceWork:
-    """Sums of table[counter, pattern, different tile] over the tiles of each channel."""
+def _packed_work(
+    table: Int64Array, which: Int64Array, cells: BoolArray, uses: Int64Array, weights: Int64Array
+) -> _PieceWork:
+    """Sums of table[counter, pattern, different tile] over the tiles of each channel, for each group of kernels."""
     occupied = np.count_nonzero(cells.any(axis=2), axis=1)
-    sums: dict[str, Int64Array] = {}
-    peak = np.zeros((len(cells), len(patterns.counts)), np.int64)
+    grouped: dict[str, Int64Array] = {"iterations": occupied[:, None] * (uses @ weights)}
+    peak = 0
     for name, values in zip(_PACKED_FIELDS, table, strict=True):
         of_tiles = values[:, which]
         if name == "fifo_peak":
-            peak = of_tiles.max(axis=2, initial=0).T
+            highest = of_tiles.max(axis=2, initial=0).T
+            peak = int(np.where(uses.any(axis=1), highest, 0).max(initial=0))
         else:
-            sums[name] = of_tiles.sum(axis=2).T
-    sums["iterations"] = np.outer(occupied, patterns.counts)
-    return _PieceWork(sums, cells.shape[1], occupied, peak)
+            grouped[name] = np.matmul(uses, of_tiles.sum(axis=2).T[:, :, None])[:, :, 0]
+    return _PieceWork(grouped, cells.shape[1], occupied, peak)
 
 
 def _tiles(part: BoolArray, tile: tuple[int, int], *, whole: bool = False) -> BoolArray:

@@ -8,21 +8,22 @@ from bfpga.engines.products import Int64Array
 from bfpga.engines.sparse_cluster_weights import BoolArray
 from bfpga.formats.compressed_maps import MapFormat, Payload, bitmap_bytes, coo32_bytes, dense_bytes
 from bfpga.formats.compressed_tree import tree_bytes
+from bfpga.formats.compressed_words import WORD_BYTES
 
 
-def payload_bytes(nonzero: BoolArray, fmt: MapFormat) -> Int64Array:
-    """Bytes of each channel's payload (channels,); nonzero: (channels, rows, columns). An empty piece has none."""
+def payload_bytes(nonzero: BoolArray, values: Int64Array, fmt: MapFormat) -> Int64Array:
+    """Bytes of each channel's payload (channels,). An empty piece has none.
+
+    nonzero: (channels, rows, columns); values: how many there are in each channel (channels,).
+    """
     channels, rows, columns = nonzero.shape
     if not rows or not columns:
         return np.zeros(channels, np.int64)
     if fmt.payload == Payload.DENSE:
         return np.full(channels, dense_bytes(rows, columns, fmt.value_bytes))
-    if fmt.payload == Payload.TREE:
-        sizes = [tree_bytes(cells, fmt.value_bytes, fmt.leaf, fmt.levels) for cells in nonzero]
-    else:
-        values = np.count_nonzero(nonzero, axis=(1, 2)).tolist()
-        if fmt.payload == Payload.COO32:
-            sizes = [coo32_bytes(count) for count in values]
-        else:
-            sizes = [bitmap_bytes(rows, columns, count, fmt.value_bytes, fmt.tile) for count in values]
-    return np.array(sizes, np.int64)
+    if fmt.payload == Payload.COO32:
+        return values * coo32_bytes(1)
+    if fmt.payload == Payload.BITMAP:
+        masks = bitmap_bytes(rows, columns, 0, fmt.value_bytes, fmt.tile)
+        return masks + WORD_BYTES * -(-values * fmt.value_bytes // WORD_BYTES)
+    return np.array([tree_bytes(cells, fmt.value_bytes, fmt.leaf, fmt.levels) for cells in nonzero], np.int64)

@@ -148,6 +148,8 @@ def _balanced(
 def _storable(piece: Rectangle, config: SparseClusterConfig, nonzero: BoolArray) -> bool:
     if max(piece.rows, piece.columns) > LARGEST_PIECE:
         return False
+    if piece.area <= config.memory_words:
+        return True
     cells = cut_out(nonzero, piece)
     return int(np.count_nonzero(cells, axis=(1, 2)).max(initial=0)) <= config.memory_words
 

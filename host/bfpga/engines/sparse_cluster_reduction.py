@@ -83,15 +83,16 @@ def _add_pixels(
     counters: UnitCounters,
     clocks: ClockSum,
 ) -> None:
-    per_kernel, values, kernels = int(rounds.sum()), int(np.count_nonzero(seen)), int(in_flight.sum())
-    load = -(-int(payload_bytes(seen, config.payload).sum()) // config.bus_bytes)
+    held = np.count_nonzero(seen, axis=(1, 2))
+    per_kernel, values, kernels = int(rounds.sum()), int(held.sum()), int(in_flight.sum())
+    load = -(-int(payload_bytes(seen, held, config.payload).sum()) // config.bus_bytes)
     counters.rounds[unit] += per_kernel * kernels
     counters.issued[unit] += values * kernels
     counters.idle[unit] += (per_kernel * config.lanes - values) * kernels
     counters.load[unit] += load * len(in_flight)
     counters.compute[unit] += per_kernel * kernels
     counters.set_switches[unit] += len(seen) * len(in_flight)
-    counters.memory_peak[unit] = int(np.count_nonzero(seen, axis=(1, 2)).max(initial=0))
+    counters.memory_peak[unit] = int(held.max(initial=0))
     clocks.add(unit, (0, 1), np.full((1, len(in_flight)), load), (per_kernel * in_flight)[None])
 
 

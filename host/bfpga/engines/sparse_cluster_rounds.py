@@ -10,10 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from bfpga.engines.products import Int64Array
 from bfpga.engines.sparse_cluster_configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster_weights import BoolArray, Position
+
+#: Words of the largest window (16 + 16 - 1 rows and columns) and a number for each idle lane: small numbers are fast.
+WORD = np.int16
+WordArray = npt.NDArray[np.int16]
 
 
 @dataclass
@@ -36,9 +41,9 @@ class RoundCounts:
 class _Products:
     """Accumulator word of every product: ``base[tile, value] + offset[weight]`` in the window of a tile."""
 
-    base: Int64Array
+    base: WordArray
     values: Int64Array
-    offset: Int64Array
+    offset: WordArray
     window_columns: int
 
 
@@ -55,7 +60,7 @@ def packed_rounds(
     products = _products(tiles, kernel, weights, config.data_order)
     total = products.values * len(weights)
     pointer = np.zeros(len(tiles), np.int64)
-    fifo = np.zeros((len(tiles), config.lanes), np.int64)
+    fifo = np.zeros((len(tiles), config.lanes), WORD)
     held = np.zeros(len(tiles), np.int64)
     live = np.flatnonzero(total)
     while len(live):
@@ -86,24 +91,25 @@ def _products(tiles: BoolArray, kernel: Position, weights: list[Position], order
     present = tiles.reshape(len(tiles), -1)
     first = np.argsort(~present, axis=1, kind="stable")
     offset = [(kernel[0] - 1 - row) * window_columns + kernel[1] - 1 - column for row, column in weights]
-    return _Products(cells.ravel()[first], present.sum(axis=1, dtype=np.int64), np.array(offset), window_columns)
+    base = cells.ravel().astype(WORD)[first]
+    return _Products(base, present.sum(axis=1, dtype=np.int64), np.array(offset, WORD), window_columns)
 
 
 def _lane_words(
-    products: _Products, live: Int64Array, start: Int64Array, waiting: Int64Array, taken: Int64Array, fifo: Int64Array
-) -> Int64Array:
+    products: _Products, live: Int64Array, start: Int64Array, waiting: Int64Array, taken: Int64Array, fifo: WordArray
+) -> WordArray:
     """Accumulator word of each lane (tiles, lanes): held products, then new pairs, then numbers that meet nothing."""
     lane = np.arange(fifo.shape[1])
     behind = lane - waiting[:, None]
     pair = np.where((behind >= 0) & (behind < taken[:, None]), start[:, None] + behind, 0)
     weight, value = np.divmod(pair, products.values[live][:, None])
     new = products.base[live[:, None], value] + products.offset[weight]
-    words = np.where(behind < 0, fifo, new)
-    return np.where(behind < taken[:, None], words, -1 - lane)
+    words: WordArray = np.where(behind < 0, fifo, new)
+    return np.where(behind < taken[:, None], words, (-1 - lane).astype(WORD))
 
 
 def _arbitrate(
-    words: Int64Array, used: Int64Array, tile: tuple[int, ...], window_columns: int, config: SparseClusterConfig
+    words: WordArray, used: Int64Array, tile: tuple[int, ...], window_columns: int, config: SparseClusterConfig
 ) -> tuple[BoolArray, Int64Array, Int64Array]:
     """Which lanes hold their product back (tiles, lanes); clashes and merged pairs of each tile (tiles,)."""
     lanes = words.shape[1]
@@ -111,7 +117,7 @@ def _arbitrate(
     first_leaves = config.merge_policy == "defer_later"
     before = np.tri(lanes, k=-1, dtype=np.bool_) if first_leaves else ~np.tri(lanes, dtype=np.bool_)
     same_word = words[:, :, None] == words[:, None, :]
-    rank = (same_word & before).sum(axis=2)
+    rank = (same_word & before).sum(axis=2, dtype=np.int8)
     adds = config.variant == "D"
     if config.conflict == "index":
         stays = (rank >= (2 if adds else 1)) & valid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from bfpga.engines.partition_geometry import (
     overlap_add_geometry,
 )
 from bfpga.engines.products import Int64Array, IntArray
-from bfpga.engines.sparse_cluster_configuration import WeightOrder
+from bfpga.engines.sparse_cluster_configuration import PACKED, SparseClusterConfig, WeightOrder
 from bfpga.errors import ConfigurationError
 
 BoolArray = npt.NDArray[np.bool_]
@@ -125,28 +126,42 @@ class WeightPatterns:
     """The different patterns of issued weights of a layer, and how often each channel and group of kernels has them.
 
     counts: weights issued (patterns,). positions: where they lie, (patterns, kernel cells) in raster order. uses:
-    (channels, groups of kernels in flight, patterns). Cycles depend on patterns alone, never on the weights' values.
+    (channels, groups of kernels in flight, patterns). lanes: of a unit. Cycles depend on patterns alone, never on the
+    weights' values.
     """
 
     counts: Int64Array
     positions: BoolArray
     uses: Int64Array
+    lanes: int
 
-    @property
+    @cached_property
     def kernels(self) -> Int64Array:
         """Kernels of each channel and group (channels, groups)."""
         result: Int64Array = self.uses.sum(axis=2)
         return result
 
+    @cached_property
+    def weights(self) -> Int64Array:
+        """Weights issued of each channel and group (channels, groups)."""
+        result: Int64Array = self.uses @ self.counts
+        return result
 
-def weight_patterns(
-    layer: SparseLayer, kernels_in_flight: int, *, zero_weights: bool, by_count: bool
-) -> WeightPatterns:
+    @cached_property
+    def passes(self) -> Int64Array:
+        """Rounds that one value takes to meet all of them, a lane a weight (channels, groups)."""
+        result: Int64Array = self.uses @ -(-self.counts // self.lanes)
+        return result
+
+
+def weight_patterns(layer: SparseLayer, config: SparseClusterConfig) -> WeightPatterns:
     """Static analysis of a layer's kernels (R146).
 
-    zero_weights: zeros are issued like any weight (R85). by_count: patterns with as many weights are one; that is all
-    that variants with one weight or one value a round need to know.
+    Variant A may issue zeros like any weight (R85). Variants with one weight or one value a round need to know no more
+    than how many weights there are, so patterns with as many weights are one.
     """
+    by_count = config.variant not in PACKED
+    zero_weights = config.variant == "A" and not config.skip_zero_weights
     kernels = np.stack([layer.kernels_of_channel(channel) for channel in range(layer.channels)])
     channels, outputs = kernels.shape[:2]
     present = kernels.reshape(channels * outputs, -1) != 0
@@ -155,11 +170,11 @@ def weight_patterns(
     if by_count:
         present = np.arange(present.shape[1]) < present.sum(axis=1)[:, None]
     positions, which = unique_patterns(present)
-    groups = -(-outputs // kernels_in_flight)
+    groups = -(-outputs // config.kernels_in_flight)
     uses = np.zeros((channels, groups, len(positions)), np.int64)
     channel, kernel = np.divmod(np.arange(channels * outputs), outputs)
-    np.add.at(uses, (channel, kernel // kernels_in_flight, which), 1)
-    return WeightPatterns(positions.sum(axis=1, dtype=np.int64), positions, uses)
+    np.add.at(uses, (channel, kernel // config.kernels_in_flight, which), 1)
+    return WeightPatterns(positions.sum(axis=1, dtype=np.int64), positions, uses, config.lanes)
 
 
 def unique_patterns(bits: BoolArray) -> tuple[BoolArray, Int64Array]:

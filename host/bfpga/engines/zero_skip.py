@@ -7,14 +7,14 @@ ZS R39). The result is therefore one exact dense product; `engines.zero_skip_cyc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.products import Int64Array, IntArray, certified_product
+from bfpga.engines.products import Int64Array, IntArray, certified_product, row_bound
 from bfpga.engines.windows import padded, patches
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.rounding import wrap
@@ -82,6 +82,12 @@ class ZeroSkipConfig:
             raise ConfigurationError(
                 f"zero-skip engine: a bus of {self.bus_bytes} bytes does not hold whole cells of {self.operand_bytes}"
             )
+
+        for name in ("beat_cells", "row_banks"):
+            if getattr(self, name) & (getattr(self, name) - 1):
+                raise ConfigurationError(
+                    f"zero-skip engine: {name} is {getattr(self, name)}, it must be a power of two"
+                )
 
     @property
     def operand_bytes(self) -> int:
@@ -218,31 +224,42 @@ class ZeroSkipResult:
     overflow: bool
 
 
-def convolve(
-    config: ZeroSkipConfig,
-    shape: ZeroSkipShape,
-    x: IntArray,
-    coefficients: IntArray,
-    bias: IntArray | None = None,
-) -> ZeroSkipResult:
-    """The accumulators of a layer, bit for bit: x (samples, height, width, images), C[image][kernel][ky][kx]. ZS Z1.
+def layer_function(
+    config: ZeroSkipConfig, shape: ZeroSkipShape, coefficients: IntArray, bias: IntArray | None = None
+) -> Callable[[IntArray], ZeroSkipResult]:
+    """The function from images (samples, height, width, images) to the accumulators of a layer, bit for bit. ZS Z1.
 
-    bias: what the sums of each kernel start from (ZS R14). ``DataError`` for numbers the engine's words cannot hold.
+    coefficients: C[image][kernel][ky][kx]. bias: what the sums of each kernel start from (ZS R14). Coefficients are
+    prepared once, here. ``DataError`` for numbers the engine's words cannot hold, here and in the function.
     """
     shape.check(config, coefficients)
-    if x.ndim != 4 or x.shape[1:] != (shape.height, shape.width, shape.images):
-        raise DataError(f"images are {x.shape[1:]}, the layer's are {(shape.height, shape.width, shape.images)}")
-    check_numbers(x, config.operand_bits, "image cells")
     check_numbers(coefficients, config.coefficient_bits, "coefficients")
+    preset = np.zeros(shape.kernels, np.int64) if bias is None else np.asarray(bias)
+    check_numbers(preset, config.accumulator_bits, "biases")
+    largest = 1 << (config.operand_bits - 1)
     # Rows of the matrix in the order of a patch: tap by tap, its channels.
-    matrix = coefficients.transpose(2, 3, 0, 1).reshape(-1, shape.kernels)
-    product = certified_product(matrix, 1 << (config.operand_bits - 1))
-    rows = patches(padded(x, shape, 0, product.dtype), shape)
-    samples, pixels = rows.shape[:2]
-    exact = product(rows.reshape(samples * pixels, -1)).astype(np.int64)
-    if bias is not None:
-        check_numbers(bias, config.accumulator_bits, "biases")
-        exact += np.asarray(bias, np.int64)
-    sums = wrap(exact, config.accumulator_bits)
-    overflow = bool((sums != exact).any())
-    return ZeroSkipResult(sums.reshape(samples, shape.output_height, shape.output_width, shape.kernels), overflow)
+    product = certified_product(coefficients.transpose(2, 3, 0, 1).reshape(-1, shape.kernels), largest)
+    bound = row_bound(coefficients.transpose(1, 0, 2, 3), largest) + int(np.abs(preset).max())
+    fits = bound < 1 << (config.accumulator_bits - 1)
+
+    def convolve_samples(x: IntArray) -> ZeroSkipResult:
+        if x.ndim != 4 or x.shape[1:] != (shape.height, shape.width, shape.images):
+            raise DataError(f"images are {x.shape[1:]}, the layer's are {(shape.height, shape.width, shape.images)}")
+        check_numbers(x, config.operand_bits, "image cells")
+        rows = patches(padded(x, shape, 0, product.dtype), shape)
+        samples, pixels = rows.shape[:2]
+        exact = product(rows.reshape(samples * pixels, -1)).astype(np.int64)
+        if bias is not None:
+            exact += preset
+        sums = exact if fits else wrap(exact, config.accumulator_bits)
+        overflow = not fits and bool((sums != exact).any())
+        return ZeroSkipResult(sums.reshape(samples, shape.output_height, shape.output_width, -1), overflow)
+
+    return convolve_samples
+
+
+def convolve(
+    config: ZeroSkipConfig, shape: ZeroSkipShape, x: IntArray, coefficients: IntArray, bias: IntArray | None = None
+) -> ZeroSkipResult:
+    """``layer_function`` for images that come once."""
+    return layer_function(config, shape, coefficients, bias)(x)
