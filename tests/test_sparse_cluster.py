@@ -14,11 +14,11 @@ import reference_sparse_cluster as slow
 from bfpga.engines.partition import PartitionSettings, PieceTooLargeError
 from bfpga.engines.partition_geometry import Padding
 from bfpga.engines.sparse_cluster import SparseCluster, SparseClusterConfig, SparseLayer
-from bfpga.engines.sparse_cluster_output import PoolSettings, output_counts, pool
+from bfpga.engines.sparse_cluster_output import PoolSettings, compressed_outputs, output_counts, pool, relu
 from bfpga.engines.sparse_cluster_payload import payload_bytes
 from bfpga.engines.sparse_cluster_plan import cut_out
 from bfpga.errors import ConfigurationError, DataError
-from bfpga.formats.compressed import encode_map
+from bfpga.formats.compressed import decode_map, encode_map
 from bfpga.formats.compressed_maps import MapFormat, Payload
 
 ONE_UNIT = PartitionSettings(grid=(1, 1), mode="overlap_add")
@@ -261,6 +261,21 @@ def test_outputs_are_counted_for_the_next_layer() -> None:
     assert counts.total == np.count_nonzero(image) == counts.rows.sum() == counts.columns.sum()
     assert counts.rows[3] == np.count_nonzero(image[3])
     assert counts.columns[5] == np.count_nonzero(image[:, 5])
+
+
+@pytest.mark.parametrize("payload", list(Payload))
+def test_outputs_leave_in_the_formats_of_the_inputs(payload: Payload) -> None:
+    """SC R127, SC R145, SC R151: ReLU, pooling, compression; what comes back is the next layer's input."""
+    layer, image = layer_and_image()
+    values = pool(relu(np.clip(SparseCluster(layer, SparseClusterConfig()).run(image[None])[0] >> 8, -128, 127)),
+                  PoolSettings("max"))  # fmt: skip
+    fmt = MapFormat(payload)
+    payloads = compressed_outputs(values, fmt)
+    back = np.stack([decode_map(words, *values.shape[:2], fmt) for words in payloads], axis=2)
+    assert (back == values).all()
+    follow = SparseLayer(np.ones((2, 3, 3, values.shape[2]), int))
+    cluster = SparseCluster(follow, SparseClusterConfig())
+    assert (cluster.run(back[None]) == cluster.run(values[None])).all()
 
 
 def test_extreme_values() -> None:

@@ -13,6 +13,8 @@ from bfpga.engines.partition_geometry import Rectangle, output_size
 from bfpga.engines.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster_weights import SparseLayer
 from bfpga.errors import ConfigurationError
+from bfpga.formats.compressed import MapFormat, encode_map
+from bfpga.formats.compressed_words import WordArray
 from bfpga.formats.rounding import wrap
 
 Pooling = Literal["max", "average", "sum"]
@@ -102,6 +104,11 @@ def stitch_overlap_add(
     for place, values in pieces:
         full[place.row0 : place.row0 + values.shape[0], place.column0 : place.column0 + values.shape[1]] += values
     return read_out(wrap(full, bits), layer, height, width)
+
+
+def compressed_outputs(values: IntArray, fmt: MapFormat) -> list[WordArray]:
+    """Payloads of an output piece (rows, columns, kernels) after requantisation, one for each kernel (R127)."""
+    return [encode_map(values[:, :, kernel], fmt) for kernel in range(values.shape[2])]
 
 
 @dataclass(frozen=True)
