@@ -18,6 +18,7 @@ from bfpga.formats.compressed_kernels import (
     KernelSegments,
     check_kernel_size,
     check_segments,
+    divided,
     mask_words,
     runs,
     size_word,
@@ -176,7 +177,7 @@ def _bitmap(
     used = -(-cells // 8)
     bits = np.unpackbits(np.ascontiguousarray(octets[:, :used]), axis=None, bitorder="little")
     places = np.flatnonzero(bits.view(np.bool_))
-    kernel, cell = np.divmod(places.astype(np.uint32), np.uint32(8 * used))
+    kernel, cell = divided(places, 8 * used)
     if octets[:, used:].any() or (cell >= cells).any():
         raise DataError(f"kernel segments: a mask has a bit beyond the {cells} places of its kernel")
     counts = np.bincount(kernel, minlength=kernel_starts.size)
@@ -188,7 +189,7 @@ def _bitmap(
     start = WORD_BYTES * (kernel_starts + masks)
     _check_padding(words, start + counts, -counts % WORD_BYTES)
     z = kernel - np.repeat(first, entries)
-    ky, kx = np.divmod(cell, np.uint32(kernel_size[1]))
+    ky, kx = divided(cell, kernel_size[1])
     return z.astype(np.uint8), ky.astype(np.uint8), kx.astype(np.uint8), words.view(np.int8)[runs(start, counts)]
 
 

@@ -112,10 +112,10 @@ def _from_dense(array: ValueArray, kernel_size: tuple[int, int], step: int) -> K
     bases = np.arange(0, kernels, step)
     flat = array.reshape(-1)
     place = np.flatnonzero(flat != 0)
-    kernel, cell = np.divmod(place.astype(np.uint32), np.uint32(cells))
+    kernel, cell = divided(place, cells)
     of_kernel = np.bincount(kernel, minlength=channels * kernels).reshape(channels, kernels)
-    z = kernel % np.uint32(kernels) % np.uint32(step)
-    ky, kx = np.divmod(cell, np.uint32(kernel_size[1]))
+    z = divided(divided(kernel, kernels)[1], step)[1]
+    ky, kx = divided(cell, kernel_size[1])
     return KernelSegments(
         kernel_size,
         np.repeat(np.arange(channels), bases.size),
@@ -156,8 +156,8 @@ def smallest_kernel_format(segments: KernelSegments) -> KernelFormat:
     if not segments.coefficient.size or (segments.coefficient.min() >= -128 and segments.coefficient.max() <= 127):
         if (segments.kernels == 1).all():
             allowed.append(KernelFormat.ENTRY16)
-        position, _ = _raster_order(segments)
-        if (position[1:] > position[:-1]).all():
+        kernel, cell, _ = _raster_order(segments)
+        if not ((kernel[1:] == kernel[:-1]) & (cell[1:] == cell[:-1])).any():
             allowed.append(KernelFormat.BITMAP)
     return min(allowed, key=lambda fmt: kernel_bytes(segments, fmt))
 
@@ -227,6 +227,12 @@ def _check_column(name: str, column: ValueArray, low: int, high: int) -> None:
         raise DataError(f"kernel segments: {name} {bad} is {column[bad]}, it must be from {low} to {high}")
 
 
+def divided(numbers: ValueArray, divisor: int) -> tuple[ValueArray, ValueArray]:
+    """Quotients and remainders of numbers from 0 to 2**32 - 1; faster than ``divmod``."""
+    quotient = numbers.astype(np.uint32) // np.uint32(divisor)
+    return quotient, numbers.astype(np.uint32) - quotient * np.uint32(divisor)
+
+
 def runs(starts: IndexArray, lengths: IndexArray) -> IndexArray:
     """Numbers that count up from each start for its length, one run after the other."""
     total = int(lengths.sum())
@@ -254,14 +260,13 @@ def _put_entry16(segments: KernelSegments, words: WordArray, starts: IndexArray)
 
 def _put_bitmap(segments: KernelSegments, words: WordArray, starts: IndexArray) -> None:
     words[starts + HEADER_WORDS] = size_word(segments.kernel_size)
-    position, order = _raster_order(segments)
-    doubled = np.flatnonzero(position[1:] == position[:-1])
+    kernel, cell, order = _raster_order(segments)
+    doubled = np.flatnonzero((kernel[1:] == kernel[:-1]) & (cell[1:] == cell[:-1]))
     if doubled.size:
         entry = doubled[0] + 1 if order is None else order[doubled[0] + 1]
         raise DataError(f"BITMAP: entry {entry} is the second one of its place in a kernel")
     height, width = segments.kernel_size
     used = -(-height * width // 8)
-    kernel, cell = np.divmod(position, np.int64(height * width))
     bits = np.zeros((int(segments.kernels.sum()), 8 * used), np.bool_)
     bits.reshape(-1)[kernel * (8 * used) + cell] = True
     masks = np.zeros((len(bits), WORD_BYTES * mask_words(segments.kernel_size)), np.uint8)
@@ -281,14 +286,16 @@ def size_word(kernel_size: tuple[int, int]) -> int:
     return kernel_size[0] - 1 | (kernel_size[1] - 1) << 4
 
 
-def _raster_order(segments: KernelSegments) -> tuple[IndexArray, IndexArray | None]:
-    """Places of all entries in ascending order, counted through all kernels; the entries' order if it is another."""
+def _raster_order(segments: KernelSegments) -> tuple[IndexArray, IndexArray, IndexArray | None]:
+    """Kernel, counted through all segments, and place of all entries in ascending order; the order that gives it."""
     height, width = segments.kernel_size
-    position = _kernel_of_entry(segments) * (height * width) + segments.ky.astype(np.int64) * width + segments.kx
+    kernel = _kernel_of_entry(segments)
+    cell = segments.ky.astype(np.int64) * width + segments.kx
+    position = kernel * (height * width) + cell
     if (position[1:] >= position[:-1]).all():
-        return position, None
+        return kernel, cell, None
     order = np.argsort(position, kind="stable")
-    return position[order], order
+    return kernel[order], cell[order], order
 
 
 def _kernel_of_entry(segments: KernelSegments) -> IndexArray:
