@@ -85,9 +85,25 @@ def build_case(data: st.DataObject, integers: Integers) -> tuple[int, Case]:
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_random_layers(integers: Integers, data: st.DataObject) -> None:
-    """ZS R1-R11, ZS R14, ZS R15, ZS R22, ZS R26, ZS R27, ZS R36, ZS R39, ZS R40, ZS R46-R48, ZS R50, ZS R51"""
+    """ZS R1-R11, ZS R14, ZS R15, ZS R17-R25, ZS R26, ZS R27, ZS R36, ZS R39, ZS R40, ZS R46-R48, ZS R50, ZS R51"""
     number, case = build_case(data, integers)
     check(case, run_layer(integers, number, case, data.draw(st.sampled_from(FORMATS))))
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+def test_sums_start_anew_where_they_were_read(integers: Integers) -> None:
+    """ZS R6, ZS R7, ZS R24, ZS R27, ZS R41: tiles and groups reuse the words, no clock clears them, presets remain"""
+    numbers, number = np.random.default_rng(9), find(integers, lanes=4, row_banks=8)
+    coefficients = numbers.integers(1, 128, (2, 7, 3, 3))
+    coefficients[:, 1::2] = 0
+    images, bias = numbers.integers(-128, 128, (2, 11, 10)), numbers.integers(-500, 500, 7)
+    config = ZeroSkipConfig(tile_height=4, tile_width=6, kernels_in_flight=3, **builds(integers)[number].fixed)
+    case = Case(config, layer_shape(coefficients, (11, 10)), images, coefficients, bias)
+    run = run_layer(integers, number, case)
+    check(case, run)
+    assert (run.sums[1::2] == bias[1::2, None, None]).all()
+    # Rows of the tiles 4, 4, 1; columns 6 (two steps) and 2: each word of each kernel once.
+    assert run.counters["out_words"] == 7 * (4 + 4 + 1) * (2 + 1)
 
 
 @pytest.mark.parametrize("integers", BUILDS)
@@ -163,7 +179,7 @@ def test_clocks_of_the_loops_show_the_speed_up() -> None:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_loops_overlap_load_decompression_and_lanes(fmt: KernelFormat) -> None:
-    """ZS R34, ZS R45: an image costs the longest of the three, and the first one has nothing to overlap with"""
+    """ZS R21, ZS R34, ZS R41, ZS R45: an image costs the longest of the three, the first one nothing but its load"""
     numbers, number = np.random.default_rng(5), find("native", lanes=32)
     coefficients = numbers.integers(-128, 128, (6, 16, 3, 3))
     coefficients[numbers.random(coefficients.shape) < np.linspace(0, 1, 6)[:, None, None, None]] = 0

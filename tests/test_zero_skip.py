@@ -322,6 +322,8 @@ def test_bad_tile_commands_are_refused() -> None:
     ("rows_parallel", 33, "rows_parallel is 33, it must be 1 to 32"),
     ("accumulator_bits", 49, "accumulator_bits is 49, it must be 16 to 48"),
     ("order", "random", "order is 'random', it must be z_major, pos_major, interleaved"),
+    ("row_banks", 3, "row_banks is 3, it must be a power of two"),
+    ("bus_bytes", 6, "beat_cells is 6, it must be a power of two"),
     ("operand_bits", 9, "dsp_packed takes operands and coefficients of 8 bits at most"),
 ])  # fmt: skip
 def test_bad_configurations_are_refused(field: str, value: Any, sentence: str) -> None:
