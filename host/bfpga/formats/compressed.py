@@ -32,6 +32,11 @@ from bfpga.formats.compressed_pieces import DESCRIPTOR_WORDS, PieceDescriptor
 from bfpga.formats.compressed_tree import decode_tree, encode_tree, tree_bytes
 from bfpga.formats.compressed_words import ValueArray, WordArray, as_words
 
+__all__ = [
+    "MapFormat", "Payload", "PieceDescriptor", "decode_map", "decode_pieces", "encode_map", "encode_piece", "map_bytes",
+    "smallest_format",
+]  # fmt: skip
+
 #: Leaves that are tried for the smallest TREE. A leaf of one cell takes two bits for what is one bit in a larger one.
 _TRIED_LEAVES = (2, 4, 8)
 
