@@ -94,6 +94,9 @@ class UnitModel:
 
     def _round(self, products: list[tuple[Place, int]]) -> None:
         assert len({word for word, _ in products}) == len(products), "lanes of one round never clash"
+        rows, columns = len(self.kernel), len(self.kernel[0])
+        banks = {(word[0] % rows, word[1] % columns) for word, _ in products}
+        assert self.variant != "E" or len(banks) == len(products), "kh x kw banks are enough"
         for word, value in products:
             self.sums[word] = self.sums.get(word, 0) + value
         self.counts["rounds"] += 1

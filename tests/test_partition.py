@@ -1,4 +1,4 @@
-"""Pieces of equal work: vectors, the slow search, and what holds for every map. SC R21-R33, SC R148, SC R155."""
+"""Pieces of equal work: vectors, the slow search, and what holds for every map (SC 3.3, SC 4.1)."""
 
 from __future__ import annotations
 

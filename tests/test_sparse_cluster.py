@@ -1,4 +1,4 @@
-"""The sparse cluster against the slow unit, and what no setting may change. SC R5, SC R34, SC R152."""
+"""The sparse cluster against the slow unit, and what no setting may change (SC R34)."""
 
 from __future__ import annotations
 
@@ -73,6 +73,20 @@ def test_counters_are_those_of_the_slow_unit(variant: dict[str, Any], seed: int,
     assert unit.counts["fifo_peak"] <= max(lanes - 1, 0)
 
 
+@settings(max_examples=40)
+@given(st.sampled_from("CD"), st.integers(0, 1 << 20))
+def test_values_go_by_column_as_rows_of_the_transposed_map(variant: str, seed: int) -> None:
+    """SC R79, SC R147: the order of values inside a micro-tile, and that of the weights."""
+    generator = np.random.default_rng(seed)
+    x, kernel = random_grid(generator, (9, 8), 0.5), random_grid(generator, (3, 2), 0.8)
+    common = {"units": 1, "lanes": 9, "variant": variant, "weights_per_round": 4, "partition": ONE_UNIT}
+    by_column = SparseClusterConfig(tile=(4, 3), data_order="column", weight_order="column", **common)
+    by_row = SparseClusterConfig(tile=(3, 4), **common)
+    first = SparseCluster(SparseLayer(kernel[None, :, :, None]), by_column).cycles(x[:, :, None])
+    second = SparseCluster(SparseLayer(kernel.T[None, :, :, None]), by_row).cycles(x.T[:, :, None])
+    assert first.counters.to_dict() == second.counters.to_dict()
+
+
 @st.composite
 def layers(draw: st.DrawFn) -> tuple[SparseLayer, np.ndarray]:
     """Layers with stride, padding, groups, and an image with zeros."""
@@ -108,7 +122,7 @@ def slow_outputs(layer: SparseLayer, image: np.ndarray) -> np.ndarray:
 @settings(max_examples=120)
 @given(layers(), st.data())
 def test_no_setting_changes_a_bit(case: tuple[SparseLayer, np.ndarray], data: st.DataObject) -> None:
-    """SC R5, SC R34, SC R38, SC R67, SC R105, SC R112, SC R128-R130, SC R141: any variant, partition, mode, scope."""
+    """SC R34, SC R38, SC R67, SC R105, SC R112, SC R128-R130, SC R141: any variant, partition, mode, scope."""
     layer, image = case
     grid = data.draw(st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 2)]))
     partition = PartitionSettings(
@@ -170,7 +184,7 @@ def layer_and_image(channels: int = 4, outputs: int = 6, side: int = 16, density
 
 
 def test_clocks_follow_the_equations() -> None:
-    """SC R49, SC R50, SC R75, SC R114: E8, E11-E15 written out for one unit and one group after the other."""
+    """SC R49, SC R50, SC R114: E8, E11-E15 written out for one unit and one group after the other."""
     layer, image = layer_and_image()
     config = SparseClusterConfig(units=2, partition=PartitionSettings((1, 2)), kernels_in_flight=4)
     cluster = SparseCluster(layer, config)
@@ -232,7 +246,7 @@ def test_auto_takes_overlap_add_for_many_channels() -> None:
 
 @pytest.mark.parametrize("payload", list(Payload))
 def test_payloads_set_the_load(payload: Payload) -> None:
-    """SC R37, SC R44: clocks to load are the bytes of the encoded channels (E12)."""
+    """Clocks to load are the bytes of the encoded channels (E12)."""
     _, image = layer_and_image(side=11)
     cells = image.astype(np.int8).transpose(2, 0, 1)
     fmt = MapFormat(payload)
@@ -255,7 +269,7 @@ def test_pointwise_layers_share_out_pixels_or_outputs() -> None:
 
 
 def test_outputs_are_counted_for_the_next_layer() -> None:
-    """SC R131, SC R132: counts per piece, row and column."""
+    """SC R131: counts per piece, row and column."""
     _, image = layer_and_image()
     counts = output_counts(image)
     assert counts.total == np.count_nonzero(image) == counts.rows.sum() == counts.columns.sum()

@@ -1,4 +1,4 @@
-"""The vectors of the sparse cluster: results and every counter. SC R67-R120, SC R128-R130, SC R148."""
+"""The vectors of the sparse cluster: results and every counter."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def image_of(vector: dict[str, Any]) -> np.ndarray:
 def test_results_and_counters_are_those_of_the_vector(name: str, schedule: str) -> None:
     """Functions SC R19, SC R35, SC R69-R72, SC R74, SC R80, SC R91, SC R92, SC R105, SC R112, SC R113, SC R146.
 
-    Counters SC R78, SC R83-R85, SC R97-R102, SC R104, SC R106-R111, SC R114, SC R153.
+    Counters SC R78, SC R83-R85, SC R97-R102, SC R104, SC R108-R111, SC R114, SC R153.
     """
     vector = load_vector(name)
     cluster, image = cluster_of(vector, **SCHEDULES[schedule]), image_of(vector)
@@ -78,7 +78,7 @@ def test_all_vectors_of_the_cluster_are_here() -> None:
 
 @pytest.mark.parametrize("mode", ["overlap_add", "halo"])
 def test_pieces_of_four_units(mode: str) -> None:
-    """SC R29, SC R30, SC R62, SC R81, SC R128, SC R129: rectangles, values and rounds of each unit; the same output."""
+    """SC R29, SC R30, SC R81, SC R128, SC R129: rectangles, values and rounds of each unit; the same output."""
     vector = load_vector("sc19_partition")
     partition = PartitionSettings((2, 2), mode=mode, start="equal", max_moves=0)  # type: ignore[arg-type]
     cluster = cluster_of(vector, units=4, variant="B", partition=partition)
