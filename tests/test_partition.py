@@ -291,6 +291,14 @@ def test_folds_cut_by_size() -> None:
         folds(4, 4, (0, 1))
 
 
+def test_folds_of_padding_alone_have_an_area() -> None:
+    """SC R148, SC R154: outputs that lie in the padding cover no cell of the map."""
+    geometry = halo_geometry(1, 4, (1, 1), Padding(4, 4, 0, 0)).part(Rectangle(0, 0, 2, 4))
+    result = balance(np.ones((1, 4), int), geometry, PartitionSettings((2, 2)))
+    assert result.loads == (0, 0, 0, 0)
+    assert result.reached
+
+
 def test_metrics_count_values_zeros_or_rounds() -> None:
     """SC R27, SC R38: channels are summed."""
     maps_ = np.array([[[0, 2], [3, 0]], [[1, 1], [0, 0]]])

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from bfpga.engines.partition_geometry import CutGeometry, Rectangle
-from bfpga.engines.partition_moves import Capacity, Limits, Search
+from bfpga.engines.partition_moves import Capacity, Limits, Search, summed_area_table
 from bfpga.engines.partition_start import equal_limits, quantile_limits
 from bfpga.engines.products import Int64Array, IntArray, NumberArray
 from bfpga.errors import ConfigurationError
@@ -26,9 +26,11 @@ __all__ = [
     "PartitionSettings",
     "PieceTooLargeError",
     "balance",
+    "balance_table",
     "fitting_grid",
     "loads_of",
     "work_map",
+    "work_table",
 ]
 
 Metric = Literal["nnz_share", "zero_share", "nnz", "zeros", "rounds"]
@@ -175,7 +177,8 @@ def _pitch(snap: int, minimum: int) -> int:
 
 def loads_of(work: IntArray, geometry: CutGeometry, partition: Partition) -> Int64Array:
     """Work of each piece (pieces,), halo included."""
-    return Search(np.asarray(work), geometry, Limits.of(partition.row_limits, partition.column_limits)).loads().ravel()
+    limits = Limits.of(partition.row_limits, partition.column_limits)
+    return Search(work_table(work, geometry), geometry, limits).loads().ravel()
 
 
 def balance(
@@ -192,8 +195,18 @@ def balance(
     ``ConfigurationError`` if the map has too few lines for the grid, its ``PieceTooLargeError`` if even the equal start
     does not fit.
     """
-    work = _checked_work(work, geometry)
-    search = _start(work, geometry, settings, capacity)
+    return balance_table(work_table(work, geometry), geometry, settings, capacity, channels)
+
+
+def balance_table(
+    table: Int64Array,
+    geometry: CutGeometry,
+    settings: PartitionSettings,
+    capacity: Capacity | None = None,
+    channels: int = 1,
+) -> BalancedPartition:
+    """``balance`` for a table of ``work_table``, which folds of one map share."""
+    search = _start(table, geometry, settings, capacity)
     start, start_loads = _partition(search.limits), search.loads()
     rows, columns = geometry.map_shape
     nominal_area = geometry.area * channels / settings.pieces
@@ -213,7 +226,8 @@ def balance(
     )
 
 
-def _checked_work(work: IntArray, geometry: CutGeometry) -> IntArray:
+def work_table(work: IntArray, geometry: CutGeometry) -> Int64Array:
+    """Summed-area table of a work map (rows + 1, columns + 1); ``ConfigurationError`` for a map that is none."""
     work = np.asarray(work)
     if work.shape != geometry.map_shape:
         raise ConfigurationError(f"the work map has shape {work.shape}; the map that is cut has {geometry.map_shape}")
@@ -222,10 +236,10 @@ def _checked_work(work: IntArray, geometry: CutGeometry) -> IntArray:
     total = int(work.sum(dtype=np.int64))
     if total > LARGEST_WORK:
         raise ConfigurationError(f"the work map sums to {total}; at most {LARGEST_WORK} can be balanced exactly")
-    return work
+    return summed_area_table(work)
 
 
-def _start(work: IntArray, geometry: CutGeometry, settings: PartitionSettings, capacity: Capacity | None) -> Search:
+def _start(table: Int64Array, geometry: CutGeometry, settings: PartitionSettings, capacity: Capacity | None) -> Search:
     for lines, pieces, snap, minimum, axis in zip(
         geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
     ):
@@ -233,7 +247,7 @@ def _start(work: IntArray, geometry: CutGeometry, settings: PartitionSettings, c
             raise ConfigurationError(
                 f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
             )
-    search = Search(work, geometry, equal_limits(geometry, settings.grid, settings.snap, settings.minimum), capacity)
+    search = Search(table, geometry, equal_limits(geometry, settings.grid, settings.snap, settings.minimum), capacity)
     search.snap, search.minimum = settings.snap, settings.minimum
     if settings.start == "quantile" and search.total:
         equal = search.limits

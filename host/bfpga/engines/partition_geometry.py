@@ -66,8 +66,8 @@ class LineMap:
 
     @property
     def covered(self) -> int:
-        """Cells between the first and the last limit."""
-        return int(self.middle[-1] - self.middle[0])
+        """Cells between the first and the last limit; 1 at least, where padding makes more outputs than cells."""
+        return max(1, int(self.middle[-1] - self.middle[0]))
 
     def part(self, first: int, last: int) -> LineMap:
         """Lines [first, last) alone; they still read the cells of the whole map."""

@@ -52,8 +52,10 @@ class Limits:
 class Search:
     """The limits of a partition, the table its loads come from, and the search for the next move."""
 
-    def __init__(self, work: IntArray, geometry: CutGeometry, limits: Limits, capacity: Capacity | None = None) -> None:
-        self.table = summed_area_table(work)
+    def __init__(
+        self, table: Int64Array, geometry: CutGeometry, limits: Limits, capacity: Capacity | None = None
+    ) -> None:
+        self.table = table
         self.limits = limits
         self.capacity = capacity
         self.snap = (1, 1)

@@ -13,9 +13,10 @@ from bfpga.engines.partition import (
     Capacity,
     Partition,
     PieceTooLargeError,
-    balance,
+    balance_table,
     fitting_grid,
     work_map,
+    work_table,
 )
 from bfpga.engines.partition_geometry import CutGeometry, Rectangle, folds
 from bfpga.engines.products import Int64Array
@@ -81,7 +82,7 @@ def _plan(
     for group in groups:
         part = nonzero[slice(*group)]
         work = _work(part, layer, config, patterns)
-        for number, fold, result in _folded(geometry, config, work, layer.kernel, part):
+        for number, fold, result in _folded(geometry, config, work_table(work, geometry), layer.kernel, part):
             balances.append(result)
             pieces += _pieces_of(result.partition, geometry, number, fold, group)
     return Plan(mode, tuple(pieces), tuple(balances))
@@ -103,7 +104,7 @@ def shifted(part: Rectangle, fold: Rectangle) -> Rectangle:
 
 
 def _folded(
-    geometry: CutGeometry, config: SparseClusterConfig, work: Int64Array, kernel: tuple[int, int], nonzero: BoolArray
+    geometry: CutGeometry, config: SparseClusterConfig, table: Int64Array, kernel: tuple[int, int], nonzero: BoolArray
 ) -> list[tuple[int, Rectangle, BalancedPartition]]:
     """The fewest folds, down and across alike, whose pieces fit a unit; each with its partition."""
     rows, columns = geometry.shape
@@ -113,7 +114,7 @@ def _folded(
         smallest = limit[0] <= snap[0] and limit[1] <= snap[1]
         try:
             result = [
-                (number, fold, _balanced(geometry.part(fold), config, work, kernel, len(nonzero)))
+                (number, fold, _balanced(geometry.part(fold), config, table, kernel, len(nonzero)))
                 for number, fold in enumerate(folds(rows, columns, limit))
             ]
         except PieceTooLargeError:
@@ -138,11 +139,11 @@ def _up(value: int, step: int) -> int:
 
 
 def _balanced(
-    geometry: CutGeometry, config: SparseClusterConfig, work: Int64Array, kernel: tuple[int, int], channels: int
+    geometry: CutGeometry, config: SparseClusterConfig, table: Int64Array, kernel: tuple[int, int], channels: int
 ) -> BalancedPartition:
     settings = config.partition.with_grid(fitting_grid(geometry.shape, config.partition))
     capacity = Capacity(config.accumulator_words, kernel) if config.variant == "E" else None
-    return balance(work, geometry, settings, capacity, channels)
+    return balance_table(table, geometry, settings, capacity, channels)
 
 
 def _storable(piece: Rectangle, config: SparseClusterConfig, nonzero: BoolArray) -> bool:
