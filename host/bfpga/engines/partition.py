@@ -206,6 +206,8 @@ def balance_table(
     channels: int = 1,
 ) -> BalancedPartition:
     """``balance`` for a table of ``work_table``, which folds of one map share."""
+    if capacity is not None and capacity.holds(geometry):
+        capacity = None  # no piece can be too large: nothing to check at every move
     search = _start(table, geometry, settings, capacity)
     start, start_loads = _partition(search.limits), search.loads()
     rows, columns = geometry.map_shape

@@ -36,6 +36,13 @@ class Capacity:
             return full_rows * full_columns
         return -(-full_rows // self.kernel[0]) * -(-full_columns // self.kernel[1])
 
+    def holds(self, geometry: CutGeometry) -> bool:
+        """Whether even all lines together fit one unit."""
+        rows, columns = geometry.rows, geometry.columns
+        return bool(
+            self.words_of(rows.end[-1:] - rows.start[:1], columns.end[-1:] - columns.start[:1])[0] <= self.words
+        )
+
 
 @dataclass
 class Limits:
