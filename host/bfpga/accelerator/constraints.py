@@ -24,8 +24,11 @@ def config_findings(config: SystolicConfig) -> list[Finding]:
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.rows % config.lanes:
         yield "rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}"
-    if config.parameter_rows < config.rows:
-        yield "parameter_rows", f"is {config.parameter_rows}; must be at least rows = {config.rows}"
+    if config.parameter_rows < config.accumulator_rows:
+        needed = config.accumulator_rows
+        yield "parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass"
+    if config.multiplier == "shift" and config.shift_columns:
+        yield "shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are"
     if config.multiplier != "dsp_packed":
         return
     terms = PACKED_TERMS[config.dsp]

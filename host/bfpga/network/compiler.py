@@ -36,6 +36,7 @@ from bfpga.network.program import (
 )
 from bfpga.network.quantize import quantize_layer
 from bfpga.network.schedule import Scheduler
+from bfpga.network.weight_formats import choose_format
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
 Progress = Callable[[str], None]
@@ -177,7 +178,9 @@ class _Builder:
                 layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
             )
         exponent = choice.exponents.get(layer.inputs[0])
-        node, note = quantize_layer(layer, self.config, policy, exponent, self.options.weights)
+        method = self.options.weights
+        weight_format = choose_format(layer, self.config, self.options.layer(layer.name, layer.output), method)
+        node, note = quantize_layer(layer, self.config, policy, exponent, method, weight_format)
         if note:
             self.notes.append(note)
         return node

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Descriptor, Function, Policy
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -115,6 +115,8 @@ class ArrayNode:
     function_first: bool = False
     negate_second: bool = False
     policy: PolicySpec = field(default_factory=PolicySpec)
+    #: How the hardware holds the weights; their values are the integers above in any case (SM 2.3).
+    weight_format: WeightFormat = "linear"
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.
