@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -50,6 +51,10 @@ class Recorder:
         self.seconds["transfer"] += 1.0
         result = self.kernel.finish()
         return KernelResult(result.output, result.cycles, None, result.overflow, result.underflow, result.status)
+
+    def cancel(self) -> None:
+        self.pending.clear()
+        self.kernel = CSimulation(self.kernel.config)
 
     def close(self) -> None:
         self.kernel.close()
@@ -114,3 +119,15 @@ def test_clocks_of_layers_add_up_to_what_the_kernel_counted() -> None:
     result = KernelResult(b"", 105, None, 0, 0, 0)
     assert shared_cycles(result, [60, 40]) == [60, 45]
     assert shared_cycles(result, []) == []
+
+
+def test_a_run_that_is_interrupted_leaves_nothing_for_the_next_one(tmp_path: Path) -> None:
+    """A key in a notebook stops a run between two calls; a result left behind would be taken for another one."""
+    program = compiled(network(), tmp_path, config=SMALL)
+    kernel = Recorder(program)
+    device = StreamingDevice(program, kernel, "recorded")
+    with pytest.raises(KeyboardInterrupt), patch.object(kernel, "finish", side_effect=KeyboardInterrupt):
+        device.run({"x": SAMPLES})
+    expected = Emulator(program).run({"x": SAMPLES[::-1]})
+    got = device.run({"x": SAMPLES[::-1]})
+    np.testing.assert_array_equal(next(iter(got.outputs.values())), next(iter(expected.outputs.values())))

@@ -9,13 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bfpga.devices.board import load
     from bfpga.runtime import compare, compile, evaluate, open_device, run
 
-__all__ = ["compare", "compile", "evaluate", "open_device", "run"]
+__all__ = ["compare", "compile", "evaluate", "load", "open_device", "run"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("bfpga.runtime"), name)
+        module = "bfpga.devices.board" if name == "load" else "bfpga.runtime"
+        return getattr(import_module(module), name)
     raise AttributeError(f"module 'bfpga' has no attribute {name!r}")

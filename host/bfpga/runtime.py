@@ -27,7 +27,7 @@ Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
 
 #: Names of devices, as `open_device` takes them.
-DEVICES = ("emulator", "csim", "csim:native", "csim:ap_int")
+DEVICES = ("emulator", "csim", "csim:native", "csim:ap_int", "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
 
@@ -56,9 +56,12 @@ def compile(
 
 
 def open_device(name: str, program: Program) -> Device:
-    """Open a device for one program: `emulator`, `csim` (native integers) or `csim:ap_int`.
+    """Open a device for one program.
 
-    DeviceError for an unknown name; ToolError if a compiler that the C simulation needs is missing.
+    `emulator`; `csim` (native integers) or `csim:ap_int`; `virtual`, a board with PYNQ that is a model in this process;
+    `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network. Boards need an overlay of the program's
+    accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler that the C
+    simulation needs is missing.
     """
     if name == "emulator":
         return Emulator(program)
@@ -69,6 +72,10 @@ def open_device(name: str, program: Program) -> Device:
         integers = "ap_int" if name.endswith("ap_int") else "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
+    if name.startswith(("virtual", "board", "remote:")):
+        from bfpga.devices.board import open_program
+
+        return open_program(program, name)
     raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
 

@@ -159,7 +159,7 @@ def _braced(path: Path) -> str:
     text = str(path.absolute())
     if not re.fullmatch(r"[\w./+@:~-]+", text, re.ASCII):
         raise ConfigurationError(
-            f"the path {text!r} cannot be given to the vendor's tools: use letters of ASCII, digits and `. _ - + @ ~` only"
+            f"the path {text!r} cannot be given to the vendor's tools: use letters of ASCII, digits and `. _ - + @ ~`"
         )
     return f"{{{text}}}"
 
@@ -253,8 +253,9 @@ def _board(board: Board, repository: Path | None) -> dict[str, str | None]:
     pattern = f"{_word(board.board_part, f'board_part of the board {board.name}').rpartition(':')[0]}:*"
     title = _prose(board.title)
     remedy = (
-        "install them in Vivado (Tools, Vivado Store, Boards), or get them from the maker of the board and give their "
-        "folder to `set_param board.repoPaths` in Vivado_init.tcl"
+        "install them in Vivado (Tools, Vivado Store, Boards), or get them from "
+        f"{_prose(board.board_files_source) or 'the maker of the board'} and put their folder into "
+        "data/boards/board_files of Vivado"
     )
     if board.board_files_in_vivado:
         remedy = f"Vivado brings them along when the device {board.part} is installed: add it with the installer"

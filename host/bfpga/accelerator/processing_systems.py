@@ -136,7 +136,7 @@ PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
         register_base=0xA0000000,
         low_memory=1 << 31,
         address_bits=40,
-        pll_mhz=1000.0,
+        pll_mhz=1500.0,
         parameters=_zynqmp_parameters,
     ),
 }

@@ -22,7 +22,7 @@ from bfpga.engines.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, Sys
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, Operation, Policy, Status
 from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.errors import ConfigurationError
-from bfpga.formats.shift_format import ShiftFormat, WeightMode
+from bfpga.formats.shift_format import ShiftFormat
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
@@ -141,11 +141,11 @@ def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
         return {}
     return {
         "shift_exp_width": shift.exp_width,
-        "shift_distance": shift.d,
+        "shift_d": shift.d,
         "shift_base_log2": shift.base_log2,
         "shift_zero_code": f"ZeroCode::{_pascal(shift.zero_code)}",
-        "shift_zero_in_two_hot": shift.zero_code_active(WeightMode.TWO_HOT),
-        "shift_absolute_signs": shift.sign_mode == "absolute",
+        "shift_zero_scope": f"ZeroScope::{_pascal(shift.zero_scope)}",
+        "shift_sign_mode": f"SignMode::{_pascal(shift.sign_mode)}",
     }
 
 

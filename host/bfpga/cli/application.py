@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
 
 app = typer.Typer(
@@ -42,7 +43,13 @@ SideBySide = Annotated[
 Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")]
 Batch = Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")]
-DeviceName = Annotated[str, typer.Option("--device", help="emulator, csim (native integers) or csim:ap_int.")]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help="emulator, csim (native integers), csim:ap_int, virtual (board without hardware), board or remote:HOST.",
+    ),
+]
 
 
 @app.command()
@@ -173,6 +180,7 @@ def render(
 
 
 app.command()(overlay)
+app.command("check-tcl")(check_tcl)
 
 
 @app.command()

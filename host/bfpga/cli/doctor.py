@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bfpga.accelerator.build.tools import Tool, find_hls, find_tool
 from bfpga.devices.toolchain import find_ap_types
 from bfpga.errors import ToolError
 
@@ -97,23 +98,32 @@ def ap_int_headers() -> Check:
     )
 
 
+def tclsh() -> Check:
+    path = shutil.which("tclsh")
+    remedy = "install Tcl 8.6 (Debian, Ubuntu: apt install tcl)"
+    return Check("tclsh", path is not None, path or "not on the PATH", "`bfpga check-tcl`", remedy)
+
+
 def pynq() -> Check:
     return package("pynq", "pynq", "running on a board", remedy="use a PYNQ image on the board; not needed elsewhere")
 
 
-def vendor_tool(name: str, programs: tuple[str, ...], purpose: str) -> Check:
-    """A vendor tool on the PATH, under any of its names."""
-    path = next((found for program in programs if (found := shutil.which(program))), None)
-    remedy = "install it and source its settings64.sh; not needed for emulation, C simulation and estimates"
-    return Check(name, path is not None, path or "not on the PATH", purpose, remedy)
+def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
+    """A vendor tool where the build looks for it: its version and place."""
+    remedy = "install it, best where the installer proposes; not needed for emulation, C simulation and estimates"
+    try:
+        tool = find()
+    except ToolError as error:
+        return Check(name, False, str(error).splitlines()[0], purpose, remedy)
+    return Check(name, True, f"{tool.name} {tool.version}, {tool.path}", purpose, remedy)
 
 
 def vitis_hls() -> Check:
-    return vendor_tool("Vitis HLS", ("vitis-run", "vitis_hls"), "synthesis of the kernels")
+    return vendor_tool("Vitis HLS", lambda: find_hls().tool, "synthesis of the kernels")
 
 
 def vivado() -> Check:
-    return vendor_tool("Vivado", ("vivado",), "bitstreams")
+    return vendor_tool("Vivado", lambda: find_tool("vivado"), "bitstreams (scripts/build_bitstream.py)")
 
 
 def board() -> Check:
@@ -164,6 +174,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     clang,
     ap_int_headers,
     libclang,
+    tclsh,
     pynq,
     vitis_hls,
     vivado,

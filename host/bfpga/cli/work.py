@@ -107,14 +107,24 @@ def opened(name: str, program: Program) -> Iterator[Device]:
         device.close()
 
 
+def provide_overlay(job: Job, device_name: str) -> None:
+    """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
+    if device_name.startswith("virtual"):
+        from bfpga.devices import overlays
+
+        overlays.provide_overlay(job.program, job.accelerator)
+
+
 def run(job: Job, device_name: str, batch: int) -> DeviceResult:
     """All samples on a device."""
+    provide_overlay(job, device_name)
     with opened(device_name, job.program) as device, progress(f"running on {device_name}") as show:
         return runtime.run(job.program, job.samples.x, device, batch=batch, progress=show)
 
 
 def compare(job: Job, device_name: str, batch: int) -> Comparison:
     """All samples on a device and on the emulator, with every tensor."""
+    provide_overlay(job, device_name)
     with opened(device_name, job.program) as device, progress(f"comparing {device_name} with the emulator") as show:
         return runtime.compare(job.program, job.samples.x, device, batch=batch, progress=show)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bfpga.devices.board_errors import BoardDiagnosis, BoardError
 from bfpga.devices.board_kernel import BoardKernel
-from bfpga.devices.board_overlay import BoardOverlay, load, open_overlay
+from bfpga.devices.board_overlay import BoardOverlay, load, open_overlay, open_program
 from bfpga.devices.board_target import TARGETS, default_target, on_board, open_target
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "load",
     "on_board",
     "open_overlay",
+    "open_program",
     "open_target",
 ]

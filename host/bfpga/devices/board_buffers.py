@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.board_errors import BoardError
+from bfpga.errors import DeviceError
 
 Octets = bytes | npt.NDArray[np.uint8]
 
@@ -30,6 +31,10 @@ def size_class(size: int) -> int:
     return -(-size // step) * step
 
 
+#: What PYNQ and a virtual board raise when memory is short.
+_SHORTAGE = (RuntimeError, MemoryError, OSError, ValueError, DeviceError)
+
+
 class BoardBuffer:
     """Memory of one allocation. ``array``: PYNQ's array, never sliced: a remote buffer's slice forgets its place."""
 
@@ -39,11 +44,14 @@ class BoardBuffer:
         self.address = int(array.physical_address)
         #: The same bytes as a plain array, for the processor.
         self.bytes: npt.NDArray[np.uint8] = array.view(np.ndarray)
+        #: The processor has written since the last flush.
+        self.changed = True
 
     def fill(self, data: Octets) -> None:
         """Copy ``data`` to the beginning."""
         source = np.frombuffer(data, np.uint8)
         self.bytes[: source.size] = source
+        self.changed = True
 
     def content(self, size: int) -> bytes:
         """A copy of the first ``size`` bytes: the buffer is used again."""
@@ -67,6 +75,8 @@ class BufferPool:
         self._alignment, self._address_bits = alignment, address_bits
         self._free: dict[int, list[BoardBuffer]] = {}
         self._taken: list[BoardBuffer] = []
+        #: Called when memory is short: gives back buffers that are kept for later use only.
+        self.spare: Callable[[], None] = lambda: None
 
     @property
     def held_bytes(self) -> int:
@@ -110,10 +120,12 @@ class BufferPool:
         for buffer in list(self._taken):
             self.give(buffer)
 
-    def abandon(self) -> None:
-        """Forget all buffers without freeing them: the board that held them is gone."""
+    def abandon(self) -> list[Any]:
+        """Forget all buffers without freeing them: their board cannot be reached. Returns PYNQ's arrays."""
+        arrays = [buffer.array for buffer in self._all()]
         self._taken.clear()
         self._free.clear()
+        return arrays
 
     def _all(self) -> list[BoardBuffer]:
         return self._taken + [buffer for buffers in self._free.values() for buffer in buffers]
@@ -121,7 +133,8 @@ class BufferPool:
     def _new(self, size: int) -> BoardBuffer:
         try:
             array = self._allocate(size)
-        except (RuntimeError, MemoryError, OSError, ValueError):
+        except _SHORTAGE:
+            self.spare()
             self.trim()
             array = self._second_try(size)
         buffer = BoardBuffer(array, size)
@@ -136,7 +149,7 @@ class BufferPool:
     def _second_try(self, size: int) -> Any:
         try:
             return self._allocate(size)
-        except (RuntimeError, MemoryError, OSError, ValueError) as error:
+        except _SHORTAGE as error:
             raise BoardError(
                 f"the board has no {size} contiguous bytes left ({error}); this program holds {self.held_bytes} bytes "
                 f"in {len(self._all())} buffers. Close other notebooks that hold buffers, run fewer samples at once, "

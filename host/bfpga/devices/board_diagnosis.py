@@ -105,10 +105,16 @@ def of_timeout(snapshot: Snapshot) -> Finding:
             "stream or its output is not taken",
             "compare board and C simulation with the same program, then " + _SELF_TEST,
         )
+    if not idle and output.expected and output.complete:
+        return Finding(
+            "the kernel has sent its whole output but never says that it is done: its clock or reset was touched, or "
+            "it is another kernel",
+            _SELF_TEST,
+        )
     if not idle:
         return Finding(
-            "the kernel never finished although all its data was sent: beats were lost on the way, or its clock is "
-            "much slower than the manifest says",
+            "the kernel never finished although all its data was sent: beats were lost on the way, its output is not "
+            "taken, or its clock is much slower than the manifest says",
             "compare board and C simulation with the same program; if those agree, give a longer time limit",
         )
     return Finding("the start took longer than its time limit", "give a longer time limit")
@@ -146,12 +152,9 @@ def of_checksum(stream: str) -> Finding:
     )
 
 
-def of_short_packet(moved: Moved) -> Finding:
+def of_short_packet() -> Finding:
     """Why fewer bytes arrived than a transfer holds."""
-    return Finding(
-        f"the packet ended after {moved.done} of {moved.expected} bytes: TLAST came too early, or beats were lost",
-        _BUILD,
-    )
+    return Finding("the packet ended early: TLAST came too early, or beats were lost", _BUILD)
 
 
 def of_identification() -> Finding:

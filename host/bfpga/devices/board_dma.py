@@ -46,7 +46,7 @@ class Status(IntFlag):
 ERRORS = Status.INTERNAL_ERROR | Status.SLAVE_ERROR | Status.DECODE_ERROR
 
 #: Register offsets within a channel and of the channels.
-CONTROL, STATUS, LENGTH = 0x00, 0x04, 0x28
+CONTROL, STATUS, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28
 MM2S, S2MM = 0x00, 0x30
 
 
@@ -145,6 +145,11 @@ class BoardChannel:
         status, control = int(read(base + STATUS)), int(read(base + CONTROL))
         return ChannelState(self.name, Control(control), Status(status), int(read(base + LENGTH)))
 
+    def seen(self, state: ChannelState | None) -> int:
+        """Bytes that moved, with a piece that has just finished."""
+        just_finished = state.length if state is not None and state.idle and self.busy else 0
+        return self.transferred + just_finished
+
     def begin(self, buffer: BoardBuffer, size: int, repeats: int = 1) -> None:
         """Move ``size`` bytes of the buffer, ``repeats`` times one after the other.
 
@@ -184,8 +189,19 @@ class BoardChannel:
 
     def _next(self) -> None:
         self._moving = self._pieces.popleft() if self._pieces else None
-        if self._moving is not None:
-            self.channel.transfer(self._moving.buffer.array, self._moving.start, self._moving.size)
+        piece = self._moving
+        if piece is None:
+            return
+        if self.receives or piece.buffer.changed:
+            self.channel.transfer(piece.buffer.array, piece.start, piece.size)
+            piece.buffer.changed = False
+        else:  # PYNQ would flush the whole buffer once more, and over a network send it once more
+            self._write(ADDRESS, piece.buffer.address + piece.start & 0xFFFFFFFF)
+            self._write(ADDRESS_HIGH, piece.buffer.address + piece.start >> 32)
+            self._write(LENGTH, piece.size)
+
+    def _write(self, register: int, value: int) -> None:
+        self._registers.write(self._offset + register, value)
 
     def clear_interrupt(self) -> None:
         """Take the completion interrupt back; its bit clears by writing one."""

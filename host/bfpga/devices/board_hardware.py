@@ -79,14 +79,17 @@ class BoardHardware:
             channel.forget()
         return stopped
 
-    def close(self, reachable: bool = True) -> None:
-        """Stop the DMAs, free the buffers. Buffers of a board that is gone are forgotten."""
-        stopped = self.reset()
+    def close(self, reachable: bool = True) -> list[Any]:
+        """Stop the DMAs, free the buffers. Returns PYNQ's arrays that could not be freed.
+
+        A buffer is not freed while a DMA might still write to it, nor over a connection that is lost.
+        """
+        stopped = reachable and self.reset()
         self.waiter.close()
-        if reachable and stopped:
-            with suppress(Exception):  # what cannot be freed is gone with its board
+        if stopped:
+            with suppress(Exception):  # what cannot be freed is returned
                 self.pool.close()
-        self.pool.abandon()
+        return self.pool.abandon()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bfpga.devices import board_diagnosis as diagnosis
 from bfpga.devices.board_buffers import BoardBuffer
 from bfpga.devices.board_diagnosis import Finding, Moved, Snapshot
 from bfpga.devices.board_dma import ChannelError
-from bfpga.devices.board_errors import BoardDiagnosis, BoardError
+from bfpga.devices.board_errors import BoardError
 from bfpga.devices.board_hardware import BoardHardware
 from bfpga.devices.board_target import describe_failure
 from bfpga.devices.board_wait import Deadline
@@ -28,8 +28,6 @@ from bfpga.formats.checksum import stream_checksum
 
 #: A start may take this many times what its bytes and cycles need, beyond the minimum.
 SAFETY = 8.0
-#: Bytes a second that even a slow path reaches: PYNQ.remote over a slow network.
-SLOWEST_RATE = 2e6
 #: Parts of the time of a start, in ``BoardKernel.seconds``.
 PARTS = ("pack", "transfer", "compute", "unpack")
 
@@ -54,8 +52,17 @@ class Board(Protocol):
         """Shortest time limit of a start."""
         ...
 
-    def explain(self) -> list[str]:
-        """What a virtual board knows; nothing from a real one."""
+    @property
+    def slowest_rate(self) -> float:
+        """Bytes a second that transfers reach at least."""
+        ...
+
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure; nothing from a real one."""
+        ...
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
         ...
 
     def lost(self, error: BaseException) -> bool:
@@ -122,7 +129,6 @@ class BoardKernel:
         self._running: _Slot | None = None
         self._waiting: deque[_Slot] = deque()
         self._broken = False
-        self._lost = False
         self._closed = False
 
     # What a user calls
@@ -161,6 +167,12 @@ class BoardKernel:
         """One start from beginning to end."""
         self.begin(start)
         return self.finish()
+
+    def cancel(self) -> None:
+        """Give up all starts in flight; the board is brought back by the next ``begin``, not now."""
+        if self._in_flight():
+            self._forget()
+            self._broken = True
 
     def close(self) -> None:
         """Give the buffers back; starts in flight are waited for within their time limit."""
@@ -223,7 +235,7 @@ class BoardKernel:
     def _limit(self, start: KernelStart) -> float:
         """Seconds that a start may take."""
         moved = len(start.packet) + len(start.weights) * start.weight_repeats + start.output_bytes
-        needed = moved / SLOWEST_RATE + start.predicted_cycles / (self._board.hardware.clock_mhz * 1e6)
+        needed = moved / self._board.slowest_rate + start.predicted_cycles / (self._board.hardware.clock_mhz * 1e6)
         return self._board.minimum_seconds + SAFETY * needed
 
     def _judge(self, slot: _Slot, report: _Report) -> None:
@@ -231,9 +243,8 @@ class BoardKernel:
         hardware = self._board.hardware
         for channel in hardware.channels:
             if channel.transferred != channel.expected:
-                moved = Moved(channel.transferred, channel.expected)
-                what = f"{channel.name} moved {moved.done} of {moved.expected} bytes"
-                raise _RefusedError(what, diagnosis.of_short_packet(moved))
+                what = f"{channel.name} moved {channel.transferred} of {channel.expected} bytes"
+                raise _RefusedError(what, diagnosis.of_short_packet())
         if report.identification != self._board.identification:
             what = f"the kernel says {report.identification:#010x}, its overlay is {self._board.identification:#010x}"
             raise _RefusedError(what, diagnosis.of_identification())
@@ -291,15 +302,13 @@ class BoardKernel:
             self._give_up_starts()
             raise error
         nothing: list[str] = []
-        explanation = _safely(self._board.explain, nothing)
+        explanation = _safely(lambda: self._board.explain(error), nothing)
         snapshot = self._snapshot()
         what, finding = self._finding(error, snapshot)
         aftermath = self._aftermath(self._board.lost(error))
         if finding is None:
             raise error
-        raise BoardError(
-            BoardDiagnosis(what, finding.cause, finding.remedy, snapshot.lines(), tuple(explanation), aftermath)
-        ) from error
+        raise BoardError(diagnosis.diagnose(what, finding, snapshot, explanation, aftermath)) from error
 
     def _finding(self, error: Exception, snapshot: Snapshot) -> tuple[str, Finding | None]:
         """What happened, and why; no finding for an error that is not the hardware's."""
@@ -313,6 +322,8 @@ class BoardKernel:
             slot = self._running
             limit = f" within {self._limit(slot.start):.1f} s" if slot else ""
             return f"the start did not end{limit}", diagnosis.of_timeout(snapshot)
+        if self._board.stalled(error):
+            return "the start did not end: nothing on the board can move any more", diagnosis.of_timeout(snapshot)
         if self._board.lost(error):
             return f"the board does not answer: {describe_failure(error)}", diagnosis.of_lost_connection()
         if isinstance(error, (DeviceError, RuntimeError, OSError, TimeoutError)):
@@ -323,27 +334,24 @@ class BoardKernel:
         """Registers as far as they can be read."""
         hardware = self._board.hardware
         streams = hardware.streams()
-        return Snapshot(
-            {stream: _safely(channel.state, None) for stream, channel in streams.items()},
-            {stream: Moved(channel.transferred, channel.expected) for stream, channel in streams.items()},
-            _safely(hardware.registers.control, None),
-        )
+        states = {stream: _safely(channel.state, None) for stream, channel in streams.items()}
+        moved = {stream: Moved(channel.seen(states[stream]), channel.expected) for stream, channel in streams.items()}
+        return Snapshot(states, moved, _safely(hardware.registers.control, None))
 
     def _aftermath(self, connection_lost: bool) -> str:
         """Bring the board back at once; the sentence that says how it was left."""
         self._forget()
-        self._lost = connection_lost
         try:
-            self._recover()
+            self._recover(connection_lost)
         except BoardError as error:
             return f"the board could not be brought back: {error}\nthe next run tries again"
         return "the overlay was loaded again and the board is ready; the next run loads its weights again"
 
-    def _recover(self) -> None:
+    def _recover(self, connection_lost: bool = False) -> None:
         self._broken = True
-        self._board.recover(self._lost)
+        self._board.recover(connection_lost)
         self._weights = ResidentWeights(self._board.hardware)
-        self._broken = self._lost = False
+        self._broken = False
 
     def _forget(self) -> None:
         self._running = None

@@ -23,8 +23,7 @@ from bfpga.devices.board_hardware import BoardHardware, kernel_registers, open_h
 from bfpga.devices.board_kernel import BoardKernel
 from bfpga.devices.board_target import BoardTarget, default_target, describe_failure, open_target
 from bfpga.devices.csim import cache_directory
-from bfpga.devices.overlays import OverlayFiles, find_overlay, staged_files
-from bfpga.errors import BfpgaError
+from bfpga.devices.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
 
 if TYPE_CHECKING:
     from bfpga.devices.streaming_device import StreamingDevice
@@ -58,6 +57,19 @@ def open_overlay(
     return BoardOverlay(files, opened, wait, timeout)
 
 
+def open_program(program: Program, target: str) -> StreamingDevice:
+    """A program on a board with the overlay of its accelerator, which is closed with the device.
+
+    DeviceError if no overlay holds its accelerator, BoardError as for ``load``.
+    """
+    board = open_overlay(overlay_for_program(program), target)
+    try:
+        return board.open(program, close_overlay=True)
+    except BaseException:
+        board.close()
+        raise
+
+
 class BoardOverlay:
     """A loaded overlay; a context manager. ``target`` is closed with it.
 
@@ -75,6 +87,10 @@ class BoardOverlay:
         self._timeout = timeout
         self._hardware: BoardHardware | None = None
         self._kernel: BoardKernel | None = None
+        self._close_with_kernel = False
+        self._left: list[Any] = []
+        self._disconnected = False
+        self._closed = False
         try:
             self._check_wait()
             self._bitfile = staged_files(files, staging_directory(), target.emulated).bitstream
@@ -85,26 +101,31 @@ class BoardOverlay:
 
     # What a user calls
 
-    def open(self, program: Program) -> StreamingDevice:
+    def open(self, program: Program, *, close_overlay: bool = False) -> StreamingDevice:
         """A program on this overlay; the one opened before is closed, because the kernel holds one set of weights.
 
-        ProgramError if it was compiled for another accelerator.
+        close_overlay: closing the device closes the overlay too. ProgramError if the program was compiled for another
+        accelerator.
         """
         from bfpga.devices.streaming_device import StreamingDevice
 
-        return StreamingDevice(program, self.kernel(program), self.target.name)
+        self._files.check_program(program)
+        return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
 
-    def kernel(self, program: Program | None = None) -> BoardKernel:
-        """The kernel alone, for starts of one's own."""
-        if program is not None:
-            self._files.check_program(program)
+    def kernel(self, close_overlay: bool = False) -> BoardKernel:
+        """The kernel alone, for starts of one's own; the one opened before is closed."""
         if self._kernel is not None:
             self._kernel.close()
+        if self._hardware is None and not self._closed:  # the last failure left no board; it may be back
+            self.recover()
         self._kernel = BoardKernel(self)
+        self._close_with_kernel = close_overlay
         return self._kernel
 
     def close(self) -> None:
         """Stop the DMAs, free the buffers, release the target. Closing twice does nothing."""
+        self._close_with_kernel = False
+        self._closed = True
         if self._kernel is not None:
             self._kernel.close()
         if self._hardware is not None:
@@ -144,9 +165,18 @@ class BoardOverlay:
         """Shortest time limit of a start."""
         return self.target.minimum_seconds if self._timeout is None else self._timeout
 
-    def explain(self) -> list[str]:
-        """What a virtual board knows of transfers that do not end."""
-        return self.target.explain()
+    @property
+    def slowest_rate(self) -> float:
+        """Bytes a second that transfers reach at least."""
+        return self.target.slowest_rate
+
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure."""
+        return self.target.explain(error)
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
+        return self.target.stalled(error)
 
     def lost(self, error: BaseException) -> bool:
         """Whether an error means that the board cannot be reached any more."""
@@ -154,18 +184,25 @@ class BoardOverlay:
 
     def recover(self, connection_lost: bool = False) -> None:
         """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
+        self._disconnected |= connection_lost
         if self._hardware is not None:
-            self._hardware.close(reachable=not connection_lost)
+            self._left += self._hardware.close(reachable=not self._disconnected)
             self._hardware = None
-        if connection_lost:
+        if self._disconnected:
             self.target.reconnect()
+            self._disconnected = False
         self._load()
+        self.target.free(self._left)
+        self._left.clear()
 
     def release(self) -> None:
         """The kernel was closed; its buffers are free for the next one."""
         self._kernel = None
         if self._hardware is not None:
             self._hardware.pool.reclaim()
+        if self._close_with_kernel:
+            self._close_with_kernel = False
+            self.close()
 
     # Loading
 
@@ -179,9 +216,10 @@ class BoardOverlay:
         """Download and check; BoardError for whatever PYNQ raises."""
         try:
             self._download()
-        except BfpgaError:
+        except BoardError:
             raise
         except Exception as error:
+            self._disconnected = self.target.lost(error)
             raise BoardError(f"{self._bitfile}: loading failed: {describe_failure(error)}") from error
 
     def _download(self) -> None:
@@ -222,7 +260,13 @@ class BoardOverlay:
         return mhz
 
     def _check_identification(self, pynq: Any) -> None:
-        found = kernel_registers(pynq, self.overlay, self.target.device).probe(PROBE_SECONDS)
+        registers = kernel_registers(pynq, self.overlay, self.target.device)
+        try:
+            found = registers.probe(PROBE_SECONDS)
+        except Exception as error:
+            if not self.target.stalled(error):
+                raise
+            found = None
         differences = Differences()
         if found is None:
             cause = "the kernel has no clock, is held in reset, or is another"

@@ -31,8 +31,8 @@ class KernelRegisters:
         self._registers = registers
 
     def read(self, name: str) -> int:
-        """A register of ``engines.registers`` by name."""
-        return int(self._registers.read(offset_of(name)))
+        """A register of ``engines.registers`` by name. The remote client of PYNQ 3.1 gives it as a signed number."""
+        return int(self._registers.read(offset_of(name))) & 0xFFFFFFFF
 
     def write(self, name: str, value: int) -> None:
         """Write an argument."""

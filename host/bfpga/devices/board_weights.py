@@ -30,6 +30,7 @@ class ResidentWeights:
     def __init__(self, hardware: BoardHardware) -> None:
         self._hardware = hardware
         self._entries: OrderedDict[int, PlacedWeights] = OrderedDict()
+        hardware.pool.spare = lambda: self._make_room(KEPT_BYTES)
 
     def place(self, start: KernelStart) -> PlacedWeights | None:
         """The weights of a start in a buffer, held until ``release``; None for a start without weights."""

@@ -19,7 +19,7 @@ import numpy as np
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.errors import DeviceError
+from bfpga.errors import DeviceError, ToolError
 from bfpga.network import streams
 from bfpga.network.program import BlockTensor, KernelOperation
 
@@ -72,7 +72,10 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     The cache key covers rendered sources, library headers, flags and compiler, so a stale file is never used; files
     appear by renaming, so several processes may build at once. ToolError if a tool is missing or fails.
     """
-    from bfpga.accelerator.render import library_directory, render_kernel
+    try:
+        from bfpga.accelerator.render import library_directory, render_kernel
+    except ModuleNotFoundError as error:
+        raise ToolError(f"a simulated kernel needs the package {error.name}: pip install {error.name}") from None
 
     rendered = render_kernel(name, digest, config)
     sources = {path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))}
@@ -168,6 +171,10 @@ class CSimulation:
     def finish(self) -> KernelResult:
         """Result of the oldest start that was begun."""
         return self._results.pop(0)
+
+    def cancel(self) -> None:
+        """Give up results that nobody has taken."""
+        self._results.clear()
 
     def run_packet(
         self, descriptors: int, packet: Octets, weights: Octets = b"", capacity: int = 0, clear_policies: bool = False

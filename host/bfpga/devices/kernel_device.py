@@ -23,7 +23,6 @@ from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.engines.exponents import LEARNING
 from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
-from bfpga.errors import DeviceError
 from bfpga.network.matmul import product_node
 from bfpga.network.program import (
     ArrayNode,
@@ -137,13 +136,17 @@ class KernelDevice:
 
     @contextmanager
     def _kernel_in_use(self) -> Iterator[None]:
-        """A kernel that stopped with an error is loaded again before the next run."""
-        self._load()
+        """After an error, or an interrupt from the keyboard, the kernel is loaded again before the next run."""
         try:
+            self._load()
             yield
-        except DeviceError:
+        except BaseException:
             self._loaded = False
+            self._cancel()
             raise
+
+    def _cancel(self) -> None:
+        """No start stays in flight; a kernel that runs one at a time has none."""
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True

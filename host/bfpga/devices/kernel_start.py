@@ -68,6 +68,10 @@ class StreamingKernel(Protocol):
         """Result of the oldest start that was begun."""
         ...
 
+    def cancel(self) -> None:
+        """Give up all starts in flight; memories and policies of the kernel are then unknown."""
+        ...
+
     def close(self) -> None:
         """Release the kernel."""
         ...

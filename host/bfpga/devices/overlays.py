@@ -199,7 +199,7 @@ def _unknown(name: str, known: list[str]) -> str:
     hint = f"did you mean `{near[0]}`? " if near else ""
     return (
         f"there is no overlay {name!r}: {hint}known overlays: {', '.join(known) or 'none'}. An overlay of an "
-        "accelerator file is written by `bfpga overlay FILE -o DIR`; give its directory then"
+        "accelerator file is written by `bfpga overlay FILE -o DIR`; give the directory DIR/NAME then"
     )
 
 
@@ -210,13 +210,22 @@ def overlay_for_program(program: Program) -> OverlayFiles:
     has the packages for it. DeviceError with the reason otherwise.
     """
     found = [directory for directory in overlay_directories() if _digest(directory) == program.digest]
-    built = next((directory for directory in found if _has_bitstream(directory)), None)
-    if found:
-        return load_overlay(built or found[0])
-    generated = _generate(program.digest)
-    if generated is not None:
-        return load_overlay(generated)
-    raise DeviceError(_no_overlay(program))
+    built = [directory for directory in found if _has_bitstream(directory)]
+    # What the cache holds without a bitstream may be of an earlier version of this toolkit: write it anew if possible.
+    lasting = [directory for directory in found if directory.parent != _cache()]
+    generated = _generate(program.digest) if not built and not lasting else None
+    best = next((directory for directory in (*built, *lasting, generated, *found) if directory is not None), None)
+    if best is None:
+        raise DeviceError(_no_overlay(program))
+    return load_overlay(best)
+
+
+def provide_overlay(program: Program, accelerator: Accelerator) -> None:
+    """See to it that `overlay_for_program` finds one: write the accelerator's into the cache unless a place has it."""
+    if not any(
+        _digest(directory) == program.digest for directory in overlay_directories() if directory.parent != _cache()
+    ):
+        store_overlay(accelerator)
 
 
 def _digest(directory: Path) -> str | None:

@@ -113,6 +113,9 @@ class StreamingDevice(KernelDevice):
             result.seconds[part] = seconds - before.get(part, 0.0)
         return result
 
+    def _cancel(self) -> None:
+        self.streaming.cancel()
+
     def _one_launch(self) -> bool:
         kinds = [type(step) for step in self.program.steps]
         return kinds.count(LaunchStep) == 1 and kinds.count(HostStep) == len(kinds) - 1

@@ -40,10 +40,10 @@ class Fields:
     def hold_zero_code(self, fmt: ShiftFormat) -> BoolArray:
         """Which of them are the zero code, whether it is active or not. SM R13."""
         if fmt.zero_code == "neg_min":
-            return (self.negative == 1) & (self.exponent == 0)
+            return np.asarray((self.negative == 1) & (self.exponent == 0))
         if fmt.zero_code == "exp_max":
-            return self.exponent == fmt.exp_max
-        return self.flagged == 1
+            return np.asarray(self.exponent == fmt.exp_max)
+        return np.asarray(self.flagged == 1)
 
 
 def split_words(words: npt.ArrayLike, fmt: ShiftFormat) -> tuple[Int64Array, Int64Array]:
@@ -107,12 +107,12 @@ def decode(codes: npt.ArrayLike, fmt: ShiftFormat, mode: WeightMode) -> Int64Arr
     table = code_values(fmt, mode)
     codes = np.asarray(codes)
     check_bits(codes, fmt.code_bits(mode), f"{mode.name.lower()} codes")
-    return table[codes]
+    return np.asarray(table[codes])
 
 
 def check_bits(values: IntArray, bits: int, what: str) -> None:
     """``DataError`` unless all values are integers that fit ``bits`` bits without a sign."""
-    if values.dtype.kind not in "iu":
+    if values.dtype.kind not in "iu" and values.size:
         raise DataError(f"{what} are whole numbers, the data is {values.dtype}")
     if values.size and (int(values.min()) < 0 or int(values.max()) >> bits):
         wrong = int(values.min()) if int(values.min()) < 0 else int(values.max())
@@ -120,7 +120,11 @@ def check_bits(values: IntArray, bits: int, what: str) -> None:
 
 
 def decode_real(
-    codes: npt.ArrayLike, fmt: ShiftFormat, mode: WeightMode, weight_frac: npt.ArrayLike, dtype: npt.DTypeLike = np.float32
+    codes: npt.ArrayLike,
+    fmt: ShiftFormat,
+    mode: WeightMode,
+    weight_frac: npt.ArrayLike,
+    dtype: npt.DTypeLike = np.float32,
 ) -> FloatArray:
     """Real weights of codes: integer weight * 2**-weight_frac. weight_frac: one, or one for each of the first axis."""
     values = decode(codes, fmt, mode).astype(np.float64)

@@ -48,10 +48,11 @@ def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None
 class ShiftFormat:
     """The numbers that define a shift multiplier's operands (SM 2.1); ``ConfigurationError`` if one is not allowed.
 
-    x_width, x_signed: the activation. exp_width: bits of an exponent. d: left shift of term 1 in two-hot mode. base_log2:
-    exponents count powers of 2**base_log2. zero_code: which field means zero. zero_scope: where it does; ``auto`` is
-    always in power-of-two mode, in two-hot mode only where the terms cannot cancel. sign_mode: whether s1 is the sign of
-    term 1 relative to term 2 or its own. weight_signed: false leaves the sign bits out of the fields.
+    x_width, x_signed: the activation. exp_width: bits of an exponent. d: left shift of term 1 in two-hot mode, a
+    default by the exponent width. base_log2: exponents count powers of 2**base_log2. zero_code: which field means zero.
+    zero_scope: where it does; ``auto`` is always in power-of-two mode, in two-hot mode only where d > exp_max, because
+    below two terms can cancel. sign_mode: whether s1 is the sign of term 1 relative to term 2 or its own.
+    weight_signed: false leaves the sign bits out of the fields.
     """
 
     x_width: int = 8

@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from bfpga.accelerator.block_design import BlockDesign
@@ -110,10 +111,11 @@ SYMPTOMS = (
     Symptom("part", re.compile(r"\[Coretcl 2-106\]|\[HLS 200-1023\]|No parts matched|part could not be found"), _part),
     Symptom("board_files", re.compile(r"\[Board 49-71\]|board_part definition was not found|the board files of .* are "
                                       r"not installed"), board_advice),
-    Symptom("utilization", re.compile(r"UTLZ-1|\[Place 30-(640|484|487)\]|over-?utilized"), _utilization),
+    Symptom("utilization", re.compile(r"^ERROR: .*(UTLZ-1|\[Place 30-(640|484|487)\]|over-?utilized)"), _utilization),
 )  # fmt: skip
 #: Lines that report an error; those that only say that an earlier one ended the tool are kept for last.
 _ERROR = re.compile(r"^\s*(ERROR\b|CRITICAL WARNING: \[IMPL 213-28\]|error:|fatal:|.*: error: |.*\bError \d+$)")
+_TRACE = "    while executing"
 _SECONDARY = re.compile(r"\[Common 17-(39|69|70|206)\]|\[Vivado 12-13638\]|due to earlier errors|has failed: ")
 
 
@@ -169,8 +171,12 @@ def log_lines(path: Path) -> Iterator[LogLine]:
 
 
 def first_error(lines: Sequence[LogLine]) -> LogLine | None:
-    """The first line that reports an error itself, else the first that reports one at all."""
-    errors = [line for line in lines if _ERROR.match(line.text)]
+    """The first line that reports an error itself, else the first that reports one at all.
+
+    What a script itself raises has no mark before it, but a trace of Tcl behind it.
+    """
+    traced = {line for line, after in pairwise(lines) if after.text.startswith(_TRACE) and line.text.strip()}
+    errors = [line for line in lines if _ERROR.match(line.text) or line in traced]
     return next((line for line in errors if not _SECONDARY.search(line.text)), errors[0] if errors else None)
 
 

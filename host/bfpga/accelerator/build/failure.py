@@ -9,7 +9,7 @@ from bfpga.errors import ToolError
 
 #: What kind of reason stopped a stage.
 Kind = Literal[
-    "artefact", "bitstream", "board_files", "interface", "handoff", "license", "memory", "missing_tool", "part",
+    "artefact", "bitstream", "board_files", "file", "interface", "handoff", "license", "memory", "missing_tool", "part",
     "timeout", "timing", "tool", "utilization", "y2k22",
 ]  # fmt: skip
 

@@ -20,7 +20,7 @@ def check_handoff(design: BlockDesign, path: Path) -> None:
     modules = {module.get("INSTANCE", ""): module for module in root.iter("MODULE")}
     problems = [
         *_device_problems(design, root),
-        *(problem for cell in design.cells for problem in _cell_problems(cell, modules.get(cell.name))),
+        *(problem for cell in design.cells for problem in _cell_problems(design, cell, modules.get(cell.name))),
         *(problem for segment in design.segments for problem in _segment_problems(segment, modules)),
     ]
     if problems:
@@ -39,14 +39,15 @@ def _device_problems(design: BlockDesign, root: ElementTree.Element) -> Iterator
             yield f"is for {info.get('DEVICE')} in {info.get('PACKAGE')}, the board has {part}"
 
 
-def _cell_problems(cell: Cell, module: ElementTree.Element | None) -> Iterator[str]:
+def _cell_problems(design: BlockDesign, cell: Cell, module: ElementTree.Element | None) -> Iterator[str]:
     if module is None:
         yield f"has no cell {cell.name}"
         return
-    # The kernel is ours, version and all; of the vendor's IP Vivado takes the version it has.
-    wanted = f"{cell.ip}:{cell.version}" if ":hls:" in cell.ip else cell.ip
+    # Drivers bind to IP with registers by its version; of the rest any version will do.
+    driven = any(item.usage == "register" and item.slave.split("/")[0] == cell.name for item in design.segments)
     vlnv = module.get("VLNV", "")
-    if vlnv != wanted and vlnv.rpartition(":")[0] != wanted:
+    compared, wanted = (vlnv, f"{cell.ip}:{cell.version}") if driven else (vlnv.rpartition(":")[0], cell.ip)
+    if compared != wanted:
         yield f"cell {cell.name} is {vlnv}, must be {wanted}"
     found = {item.get("NAME", ""): item.get("VALUE", "") for item in module.iter("PARAMETER")}
     for name, value in cell.parameters.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 #: Environment variable that marks a process as part of a build.
 MARK = "BFPGA_BUILD_DIRECTORY"
 #: Seconds for a process to end by itself after SIGTERM, and to vanish after SIGKILL.
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 2.0
 
 
 def marked(directory: Path) -> dict[str, str]:

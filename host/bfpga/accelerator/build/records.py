@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,9 +19,10 @@ from bfpga.accelerator.manifest import file_hash, replace_file
 
 @dataclass(frozen=True)
 class StageRecord:
-    """A finished stage. ``key``: hash of all its inputs; ``artefacts``: file below the build directory -> SHA-256.
+    """A finished stage. ``key``: hash of all its inputs.
 
-    ``present``: what must be there too, but may be changed by later stages (the project of Vivado).
+    ``artefacts``: file, relative to the build directory -> SHA-256. ``present``: what must be there too, but may be
+    changed by later stages (the project of Vivado).
     """
 
     stage: str
@@ -56,8 +58,8 @@ def text_hash(*texts: str) -> str:
 
 
 def hashes(directory: Path, files: Iterable[Path]) -> dict[str, str]:
-    """File below ``directory`` -> SHA-256, sorted; OSError for a file that cannot be read."""
-    return {path.relative_to(directory).as_posix(): file_hash(path) for path in sorted(files)}
+    """File, relative to ``directory`` -> SHA-256, sorted; OSError for a file that cannot be read."""
+    return {os.path.relpath(path, directory): file_hash(path) for path in sorted(files)}
 
 
 class Records:

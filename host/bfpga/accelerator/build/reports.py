@@ -93,7 +93,8 @@ def read_timing(path: Path) -> Timing:
     """The design timing summary of a report; BuildError if there is none or no path is constrained."""
     lines = iter(_text(path).splitlines())
     header = next((line for line in lines if line.lstrip().startswith("WNS(ns)")), None)
-    values = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith("-")), [])
+    # The rule below the header is not to be taken for the row, nor a negative slack for the rule.
+    values = next((line.split() for line in lines if line.strip(" -\t")), [])
     if header is None or not values:
         raise BuildError("artefact", f"{path} is no timing summary: it has no column WNS(ns)", path)
     row = dict(zip(re.split(r"\s{2,}", header.strip()), values, strict=False))

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from bfpga.accelerator.build.processes import end_processes, marked
 from bfpga.errors import ToolError
 
-#: Called about once a second with the elapsed seconds and the last line of the log that says something.
+#: Called once a second, and when there is news, with the elapsed seconds and the last line that says something.
 Progress = Callable[[float, str], None]
 #: Beginnings of lines that say little to somebody who waits.
 DULL = ("#", "INFO: [Common", "INFO: [Device", "WARNING", "    ", "**", "source ", "---", "|", "+-")
@@ -72,13 +72,13 @@ def _follow(
 ) -> bool:
     """Copy output to the log until the tool ends (True) or the limit is reached (False)."""
     assert process.stdout is not None
-    interesting, rest, next_report = "", b"", 0.0
+    interesting, rest, reported, next_report = "", b"", "", 0.0
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while (elapsed := time.monotonic() - started) < limit:
-            if progress is not None and elapsed >= next_report:
+            if progress is not None and (elapsed >= next_report or interesting != reported):
                 progress(elapsed, interesting)
-                next_report = elapsed + 1.0
+                reported, next_report = interesting, elapsed + 1.0
             if not selector.select(min(1.0, limit - elapsed)):
                 if process.poll() is not None:
                     return True  # a helper keeps the pipe open

@@ -28,8 +28,8 @@ FIRST_VERSION: Mapping[HlsFlow, Version] = {
 }
 #: Environment variables of the vendor's settings files that name an installation.
 SETTINGS_VARIABLES = ("XILINX_VIVADO", "XILINX_HLS", "XILINX_VITIS")
-#: Directories below which the installer puts the tools.
-INSTALL_ROOTS = ("/opt/Xilinx", "/tools/Xilinx", "~/Xilinx")
+#: Directories below which the installer puts the tools; the second name since 2025.2.
+INSTALL_ROOTS = tuple(f"{place}/{name}" for name in ("Xilinx", "AMDDesignTools") for place in ("/opt", "/tools", "~"))
 #: Seconds a tool may take to print its version; the first start after a boot reads gigabytes.
 VERSION_SECONDS = 120
 #: The last version whose packaging of IP overflows since 2022 without the vendor's patch.
@@ -94,13 +94,13 @@ def _executables(directory: Path, name: str) -> Iterator[tuple[Path, bool]]:
         yield path, False
 
 
-def probe(path: Path) -> Version:
+def probe(path: Path, environment: Mapping[str, str]) -> Version:
     """The version that a program prints; ToolError if it does not answer or prints none."""
     command = [str(path), "--version" if path.name in ("v++", "vitis-run") else "-version"]
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=VERSION_SECONDS, check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=dict(environment),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolError(f"{' '.join(command)} does not answer: {error}") from error
@@ -128,16 +128,23 @@ def find_tool(name: str, search: Search | None = None, wanted: Version | None = 
             rejected.append(f"{path} is {path_version(str(path))}")
             continue
         try:
-            version = probe(path)
+            version = probe(path, search.environment)
         except ToolError as error:
             rejected.append(str(error))
             continue
         if wanted is None or version.base == wanted.base:
             return Tool(name, path, version, on_path)
         rejected.append(f"{path} is {version}")
-    looked = "; ".join(search.places())
-    what = name if wanted is None else f"{name} {wanted}"
-    raise ToolError("\n".join([f"{what} was not found; looked in: {looked}", *(f"  {text}" for text in rejected)]))
+    raise ToolNotFoundError(name if wanted is None else f"{name} {wanted}", search, rejected)
+
+
+class ToolNotFoundError(ToolError):
+    """No such tool; the message says where it was looked for. ``rejected``: those found, and why they do not do."""
+
+    def __init__(self, what: str, search: Search, rejected: Sequence[str]) -> None:
+        self.rejected = list(rejected)
+        looked = f"{what} was not found; looked in: {'; '.join(search.places())}"
+        super().__init__("\n".join([looked, *(f"  {text}" for text in rejected)]))
 
 
 @dataclass(frozen=True)
@@ -156,23 +163,23 @@ def find_hls(flow: str = "auto", search: Search | None = None, wanted: Version |
     """
     if flow != "auto" and flow not in HLS_FLOWS:
         raise ConfigurationError(f"--hls-flow {flow}: there is auto, {', '.join(HLS_FLOWS)}")
+    search = search or Search()
     reasons: list[str] = []
     for name in HLS_FLOWS if flow == "auto" else (cast(HlsFlow, flow),):
         try:
             tool = find_tool(name, search, wanted)
-        except ToolError as error:
-            reasons.append(str(error))
+        except ToolNotFoundError as error:
+            reasons += error.rejected
             continue
         if tool.version < FIRST_VERSION[name]:
             reasons.append(f"{tool.label()} is too old: it synthesises kernels since {FIRST_VERSION[name]}")
             continue
         return HlsTools(name, tool, _packager(search, tool) if name == "v++" else None)
-    if flow == "auto":
-        reasons.insert(0, "no HLS program was found (vitis_hls up to 2024.2, vitis-run or v++ since 2023)")
-    raise ToolError("\n".join(reasons))
+    what = "an HLS program (vitis_hls up to 2024.2; vitis-run or v++ since 2023)" if flow == "auto" else flow
+    raise ToolNotFoundError(what if wanted is None else f"{what} of version {wanted}", search, reasons)
 
 
-def _packager(search: Search | None, tool: Tool) -> Tool | None:
+def _packager(search: Search, tool: Tool) -> Tool | None:
     try:
         return find_tool("vitis-run", search, tool.version.base)
     except ToolError:

@@ -1,0 +1,135 @@
+# The commands of the vendor's tools, as far as a build's scripts need them to have effects.
+foreach name {mode stage version ip csynth hwh bit utilization timing wns whs part clock_hz} {
+    set stand_in($name) $env(STAND_IN_[string toupper $name])
+}
+set ip_repository ""
+set progress(synth_1) "0%"
+set progress(impl_1) "0%"
+
+# What has no effect that a script sees returns its last word: get_bd_cells ps, get_runs impl_1, ...
+proc unknown {args} { return [lindex $args end] }
+
+proc option {words name} {
+    set place [lsearch -exact $words $name]
+    return [expr {$place < 0 ? "" : [lindex $words [expr {$place + 1}]]}]
+}
+proc write_text {path text} {
+    file mkdir [file dirname $path]
+    set file [open $path w]
+    puts $file $text
+    close $file
+}
+proc version {args} { return $::stand_in(version) }
+proc current_project {args} { return project }
+
+# HLS
+proc open_project {args} {
+    set name [lindex $args end]
+    if {[lindex $args 0] eq "-reset"} {
+        set ::hls [file join [pwd] $name]
+        file mkdir $::hls
+        return
+    }
+    if {![file exists $name]} { error "ERROR: \[Project 1-161\] Failed to open project $name" }
+    set ::folder [file dirname $name]
+    set file [open $name r]
+    set ::project_part [string trim [read $file]]
+    close $file
+}
+proc set_part {part} {
+    if {$::stand_in(part) ne ""} { error "ERROR: \[HLS 200-1023\] Part '$part' is not installed." }
+}
+proc csynth_design {args} {
+    puts "INFO: \[SYN 201-201\] Setting up clock 'default'"
+    set folder [file join $::hls solution syn report]
+    file mkdir $folder
+    file copy $::stand_in(csynth) [file join $folder bfpga_systolic_csynth.xml]
+}
+proc export_design {args} {
+    file mkdir [file join $::hls solution impl]
+    file copy $::stand_in(ip) [file join $::hls solution impl ip]
+}
+
+# Block design
+proc get_board_parts {args} {
+    if {$::stand_in(mode) eq "board_files"} { return "" }
+    return [string map {* 1.0} [lindex $args end]]
+}
+proc create_project {name folder args} {
+    set part [option $args -part]
+    if {$::stand_in(mode) eq "part"} { error "ERROR: \[Coretcl 2-106\] Specified part could not be found." }
+    set ::folder $folder
+    set ::name $name
+    set ::project_part $part
+    write_text [file join $folder $name.xpr] $part
+}
+proc set_property {args} {
+    if {[lindex $args 0] eq "ip_repo_paths"} { set ::ip_repository [lindex $args 1] }
+}
+proc get_ipdefs {args} {
+    set pattern [lindex $args end]
+    if {[string match *:hls:* $pattern]} {
+        return [expr {[file exists [file join $::ip_repository component.xml]] ? $pattern : ""}]
+    }
+    return [string map {* 1.0} $pattern]
+}
+proc generate_target {args} {
+    set folder [expr {$::stand_in(version) < 2020.2 ? "srcs" : "gen"}]
+    set target [file join $::folder $::name.$folder sources_1 bd system hw_handoff system.hwh]
+    file mkdir [file dirname $target]
+    file copy -force $::stand_in(hwh) $target
+}
+proc get_property {name args} {
+    switch -glob $name {
+        PART { return [expr {$::stand_in(mode) eq "wrong_part" ? "xc7z010clg400-1" : $::project_part}] }
+        PROGRESS { return $::progress([lindex $args 0]) }
+        STATUS { return "synth_design ERROR" }
+        STATS.WNS { return $::stand_in(wns) }
+        STATS.TNS { return [expr {$::stand_in(wns) < 0 ? $::stand_in(wns) * 10 : 0.0}] }
+        STATS.WHS { return $::stand_in(whs) }
+        CONFIG.FREQ_HZ { return $::stand_in(clock_hz) }
+        default { return [lindex $args 0] }
+    }
+}
+
+# Runs
+proc reset_run {run} {
+    file delete -force [file join $::folder bfpga.runs $run]
+    set ::progress($run) "0%"
+}
+proc launch_runs {run args} {
+    set log [file join $::folder bfpga.runs $run runme.log]
+    set text "*** Running vivado\n"
+    switch $::stand_in(mode) {
+        license {
+            append text "INFO: \[Common 17-1\] starting\nERROR: \[Common 17-345\] A valid license was not found for "
+            append text "feature 'Synthesis' and/or device '$::project_part'."
+        }
+        place {
+            append text "ERROR: \[DRC UTLZ-1\] Resource utilization: Slice LUTs over-utilized in Top Level Design "
+            append text "(This design requires more Slice LUTs cells than are available in the target device.)"
+        }
+        out_of_memory { append text "/opt/Vivado/bin/loader: line 312: 4711 Killed" }
+        run_error { append text "ERROR: \[Synth 8-439\] module 'bfpga_systolic' not found \[/a/system.v:12\]" }
+        default { set ::progress($run) "100%" }
+    }
+    write_text $log $text
+    if {$run eq "impl_1" && $::progress($run) eq "100%" && $::stand_in(mode) ne "no_bitstream"} {
+        file copy $::stand_in(bit) [file join $::folder bfpga.runs impl_1 system_wrapper.bit]
+    }
+    if {$::progress($run) ne "100%"} {
+        puts "ERROR: \[Vivado 12-13638\] Failed runs(s) : '$run'"
+    }
+}
+proc report_utilization {args} {
+    set file [open $::stand_in(utilization) r]
+    set text [read $file]
+    close $file
+    set target [option $args -file]
+    if {$target ne "" && $::stand_in(mode) ne "no_report"} { write_text $target $text }
+    return $text
+}
+proc report_timing_summary {args} { file copy -force $::stand_in(timing) [option $args -file] }
+proc write_hw_platform {args} { write_text [lindex $args end] "platform" }
+
+source [lindex $argv 0]
