@@ -42,7 +42,8 @@ class LayerOptions:
 
     def __post_init__(self) -> None:
         if self.formats not in get_args(FormatChoice):
-            raise ConfigurationError(f"formats {self.formats!r} is unknown; known are {', '.join(get_args(FormatChoice))}")
+            known = ", ".join(get_args(FormatChoice))
+            raise ConfigurationError(f"formats {self.formats!r} is unknown; known are {known}")
         if not 0 <= self.weight_snr_db <= 100:
             raise ConfigurationError(f"weight_snr_db = {self.weight_snr_db} is not between 0 and 100")
         if self.policy not in get_args(PolicyName):
