@@ -12,6 +12,8 @@ import typer
 from bfpga.cli import WRONG_USE, message, output
 from bfpga.errors import BfpgaError
 
+#: Exit code after Ctrl-C, as shells give it.
+INTERRUPTED = 130
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -70,7 +72,11 @@ def deploy(
             output.say(line)
         output.write_json(json, report(request, bundle))
         return
-    content = perform(request, bundle, output.say, show)
+    try:
+        content = perform(request, bundle, output.say, show)
+    except KeyboardInterrupt:
+        output.note("deploy: interrupted; the version on the board is as it was, or the new one is complete")
+        raise typer.Exit(INTERRUPTED) from None
     output.write_json(json, content)
     if not content["passed"]:
         output.note("deploy: the self-test failed; the version before is still in releases on the board")
@@ -88,9 +94,6 @@ def main() -> int:
         app(prog_name="scripts/deploy.py")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
-        print("deploy: interrupted; the version on the board is as it was, or the new one is complete", file=sys.stderr)
-        return 130
     except (BfpgaError, OSError) as error:
         print(f"deploy: {message(error)}", file=sys.stderr)
         return WRONG_USE

@@ -33,6 +33,7 @@ done
 if [ -f "$board/connection" ]; then cat "$board/connection" >&2; exit 255; fi
 [ -z "$control" ] || exit 0
 run() {{ env -i PATH="$board/bin:/usr/bin:/bin" HOME="$board/home" bash -c "$1"; }}
+if [ -f "$board/hold" ] && [[ "$1" == *sha256sum* ]]; then touch "$board/held"; exec sleep 60; fi
 if [ -f "$board/cut_after" ] && [[ "$1" == *sha256sum* ]]; then
     head -c "$(cat "$board/cut_after")" | run "$1"
     echo "client_loop: send disconnect: Broken pipe" >&2
@@ -100,6 +101,11 @@ class StandIn:
     def cut(self, size: int) -> None:
         """The connection is lost after ``size`` bytes of the copy."""
         (self.path / "cut_after").write_text(str(size))
+
+    def hold(self) -> Path:
+        """The copy does not go on; the file that is returned appears when it has come so far."""
+        (self.path / "hold").touch()
+        return self.path / "held"
 
     def mend(self) -> None:
         """The connection works again and nothing is in the way of the board's own tools."""

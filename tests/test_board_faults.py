@@ -331,6 +331,25 @@ def test_an_overlay_that_somebody_else_loaded_meanwhile_is_noticed() -> None:
         check_run(device, CASE)
 
 
+def test_an_overlay_that_this_program_replaced_is_told_without_an_access_to_its_registers() -> None:
+    """On a board, an access to an address without a slave freezes the processor."""
+    import pynq
+
+    with opened(CASE, "virtual") as (overlay, device):
+        target, bitfile = overlay.target, overlay._bitfile
+        check_run(device, CASE)
+        pynq.Overlay(str(bitfile), device=target.device)
+        model = target.board  # type: ignore[attr-defined]
+        with (
+            patch.object(model, "read", side_effect=AssertionError("a register was read")),
+            patch.object(model, "write", side_effect=AssertionError("a register was written")),
+            pytest.raises(BoardError, match="is no longer on the board"),
+        ):
+            device.run(expected(CASE, 1).inputs)
+        check_run(device, CASE)
+        check_clean(overlay)
+
+
 def test_an_overlay_that_was_reset_meanwhile_is_noticed() -> None:
     with opened(CASE) as (overlay, device):
         overlay.target.board.reset_fabric()  # type: ignore[attr-defined]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import fcntl
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -531,3 +533,31 @@ def test_from_a_network_to_a_passed_self_test(board: StandIn, tmp_path: Path) ->
     assert "4 test vectors" in result.stdout
     assert (board.current / "programs/lenet_mnist.bfpga").is_file()
     assert (board.current / "01_first_inference.ipynb").is_file()
+
+
+def test_control_c_while_copying(board: StandIn, overlay: OverlayFiles, program_path: str) -> None:
+    held = board.hold()
+    arguments = ["pynq", "--overlay", str(overlay.directory), "--program", program_path, "--directory", board.directory]
+    command = [sys.executable, str(ROOT / "scripts/deploy.py"), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        limit = monotonic() + 30
+        while not held.exists() and monotonic() < limit:
+            sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert errors.strip().endswith("the version on the board is as it was, or the new one is complete")
+    assert "Traceback" not in errors
+
+
+def test_overlay_without_a_program_needs_a_ready_accelerator(
+    board: StandIn, overlay: OverlayFiles, tmp_path: Path
+) -> None:
+    """LeNet is compiled only for an accelerator whose description is at hand."""
+    for path in overlay.directory.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    accelerator = replace(overlay.manifest.accelerator, name="mine")
+    write_manifest(replace(overlay.manifest, accelerator=accelerator), tmp_path / "overlay.yaml")
+    result = script("pynq", "--overlay", str(tmp_path))
+    assert result.returncode == 2
+    assert "give it with --program" in result.stderr

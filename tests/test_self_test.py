@@ -238,6 +238,19 @@ def test_every_file_of_the_bundle_is_python_3_10(bundle: Bundle) -> None:
             ast.parse(data, path, feature_version=(3, 10))
 
 
+def test_compiling_in_the_bundle_says_where_to_compile(bundle: Bundle, tmp_path: Path) -> None:
+    bundle.write(tmp_path)
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import bfpga, bfpga.errors\n"
+        "try:\n"
+        "    bfpga.compile('net.onnx', 'tiny')\n"
+        "except bfpga.errors.ToolError as error:\n"
+        "    print(error)\n"
+    )
+    result = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=True)
+    assert "compile on a PC (`bfpga compile`)" in result.stdout
+
+
 def test_the_bundle_alone_passes_on_a_virtual_board(bundle: Bundle, tmp_path: Path) -> None:
     """Nothing of this repository is imported: the bundle's modules are, and those of the environment."""
     bundle.write(tmp_path / "bundle")

@@ -233,7 +233,7 @@ def test_throughput_of_the_modes() -> None:
 
 
 def test_dot_products_equal_matrix_products() -> None:
-    """SM R26, SM R34: many at once, in both modes, with the final adder and without"""
+    """SM R26, SM R32, SM R34: one x for many units, in both modes, with the final adder and without"""
     rng, fmt = np.random.default_rng(3), ShiftFormat(d=4)
     x, words = rng.integers(-128, 128, (7, 1, 100)), rng.integers(0, 256, (5, 100))
     weights = np.array([[reference_values(fmt, word) for word in row] for row in words.tolist()], object)

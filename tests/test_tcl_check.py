@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_what_the_script_builds_is_the_block_design(accelerator: str, board: str
 def test_facts_cover_every_part_of_a_block_design() -> None:
     target = design()
     count = len(target.cells) + sum(len(cell.parameters) for cell in target.cells) + len(target.links)
-    count += sum(len(net.loads) for net in target.nets) + len(target.segments)
+    count += sum(len(net.loads) for net in target.nets) + len(target.segments) + len(["automation"])
     assert len(wanted_facts(target)) == count
 
 
@@ -200,6 +201,17 @@ def test_lines_called_harmless_are_harmless(word: str) -> None:
         for number, line in enumerate(text.splitlines()):
             if line.startswith(word):
                 assert check_scripts(design(), without_line("pynq_z2_dense", script, number)) == []
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_loss_of_any_word_never_ends_in_a_crash(data: st.DataObject) -> None:
+    script, number = data.draw(st.sampled_from(lines_that_do_something("pynq_z2_dense")))
+    lines = scripts()[script].splitlines(keepends=True)
+    word = data.draw(st.sampled_from(list(re.finditer(r"\S+", lines[number]))))
+    lines[number] = lines[number][: word.start()] + lines[number][word.end() :]
+    findings = check_scripts(design(), dict(scripts()) | {script: "".join(lines)})
+    assert all(finding.problem and finding.remedy for finding in findings)
 
 
 @settings(max_examples=25, deadline=None)

@@ -195,7 +195,7 @@ def test_an_exhausted_pool_is_an_error(make: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_programming_sets_the_clock_of_the_design(make: Any, family: str) -> None:
     overlay, _ = make(family)
-    expected = {"zynq7": 100.0, "zynqmp": 200.0}[family]
+    expected = {"zynq7": 100.0, "zynqmp": 187.5}[family]
     assert pynq.Clocks.fclk0_mhz == pytest.approx(expected, rel=0.01)
     pynq.Clocks.fclk0_mhz = 50
     assert pynq.Clocks.fclk0_mhz == pytest.approx(50, rel=0.01)
@@ -284,7 +284,7 @@ def test_devices_of_both_families_work_one_after_another(make: Any) -> None:
         np.testing.assert_array_equal(flip(overlay, device, data), data ^ (turn + 1))
         assert pynq.Device.active_device is device
         if pynq_internals.clocks_follow_device():
-            expected = {"zynq7": 100.0, "zynqmp": 200.0}[family]
+            expected = {"zynq7": 100.0, "zynqmp": 187.5}[family]
             assert pynq.Clocks.fclk0_mhz == pytest.approx(expected, rel=0.01)
         asyncio.run(asyncio.wait_for(_kernel_interrupt(overlay), 5))
 

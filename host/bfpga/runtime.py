@@ -15,7 +15,7 @@ from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
-from bfpga.errors import DataError, DeviceError
+from bfpga.errors import DataError, DeviceError, ToolError
 from bfpga.network.layout import apart, decode_tensor, together
 from bfpga.network.program import BlockTensor, Program
 
@@ -38,10 +38,18 @@ def compile(
     calibration: Inputs | None = None,
     options: CompileOptions | None = None,
 ) -> Program:
-    """Compile an ONNX file for an accelerator (its name, its YAML file, or loaded)."""
-    from bfpga.accelerator.loader import load_accelerator
-    from bfpga.network.compiler import compile_network
+    """Compile an ONNX file for an accelerator (its name, its YAML file, or loaded).
 
+    ToolError on a machine without the compiler's packages, such as a board.
+    """
+    try:
+        from bfpga.accelerator.loader import load_accelerator
+        from bfpga.network.compiler import compile_network
+    except ModuleNotFoundError as error:
+        raise ToolError(
+            f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
+            "program file (`scripts/deploy.py`) and read it with bfpga.network.program_file.load_program"
+        ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
     return compile_network(

@@ -79,12 +79,13 @@ class BoardHardware:
             channel.forget()
         return stopped
 
-    def close(self, reachable: bool = True) -> list[Any]:
+    def close(self, reachable: bool = True, loaded: bool = True) -> list[Any]:
         """Stop the DMAs, free the buffers. Returns PYNQ's arrays that could not be freed.
 
-        A buffer is not freed while a DMA might still write to it, nor over a connection that is lost.
+        A buffer is not freed while a DMA might still write to it, nor over a connection that is lost. ``loaded``: the
+        overlay is still there; if not, its DMAs are gone, and an access to their addresses would freeze a board.
         """
-        stopped = reachable and self.reset()
+        stopped = reachable and (not loaded or self.reset())
         self.waiter.close()
         if stopped:
             with suppress(Exception):  # what cannot be freed is returned

@@ -69,6 +69,10 @@ class Board(Protocol):
         """Whether an error means that the board cannot be reached any more."""
         ...
 
+    def check_loaded(self) -> None:
+        """BoardError if this program has loaded another overlay on the board; no register is touched then."""
+        ...
+
     def recover(self, connection_lost: bool = False) -> None:
         """Reset the DMAs, load the overlay again, check it; BoardError if the board does not come back."""
         ...
@@ -140,6 +144,7 @@ class BoardKernel:
             raise DeviceError(f"{self.depth} starts are in flight already; finish one first")
         if self._broken:
             self._recover()
+        self._check_loaded()
         slot = self._guarded(lambda: self._pack(start))
         if self._running is None:
             self._guarded(lambda: self._launch(slot))
@@ -153,6 +158,7 @@ class BoardKernel:
         and policies in the kernel; the next ``begin`` finds a clean board.
         """
         self._check_open()
+        self._check_loaded()
         if self._running is None:
             raise DeviceError("no start is in flight; begin one first")
         slot = self._running
@@ -368,6 +374,14 @@ class BoardKernel:
 
     def _in_flight(self) -> int:
         return len(self._waiting) + (self._running is not None)
+
+    def _check_loaded(self) -> None:
+        try:
+            self._board.check_loaded()
+        except BoardError:
+            self._forget()
+            self._broken = True
+            raise
 
     def _check_open(self) -> None:
         if self._closed:

@@ -129,7 +129,7 @@ class BoardOverlay:
         if self._kernel is not None:
             self._kernel.close()
         if self._hardware is not None:
-            self._hardware.close()
+            self._hardware.close(loaded=self._is_loaded())
             self._hardware = None
         self.overlay = None
         self.target.close()
@@ -182,11 +182,23 @@ class BoardOverlay:
         """Whether an error means that the board cannot be reached any more."""
         return self.target.lost(error)
 
+    def check_loaded(self) -> None:
+        """BoardError if this program has loaded another overlay on the board; no register is touched then."""
+        if not self._is_loaded():
+            raise BoardError(
+                f"overlay {self.manifest.name} is no longer on the board: this program has loaded another one since. "
+                "likely cause: another `Overlay` or `load` on the same board\ntry: run again, which loads it anew; or "
+                "close this overlay before the other is loaded"
+            )
+
+    def _is_loaded(self) -> bool:
+        return self.overlay is not None and bool(self.overlay.is_loaded())
+
     def recover(self, connection_lost: bool = False) -> None:
         """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
         self._disconnected |= connection_lost
         if self._hardware is not None:
-            self._left += self._hardware.close(reachable=not self._disconnected)
+            self._left += self._hardware.close(not self._disconnected, self._is_loaded())
             self._hardware = None
         if self._disconnected:
             self.target.reconnect()

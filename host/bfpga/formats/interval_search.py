@@ -24,7 +24,9 @@ class _HalfTable:
         # Little-endian bytes: the lower half comes first. The magnitude grows with the bits whatever the sign.
         upper = np.arange(1 << 16, dtype=np.uint32) << 16
         nearest_zero, farthest = upper.view(np.float32), (upper | 0xFFFF).view(np.float32)
-        numbers = ~np.isnan(farthest)
+        # One bucket begins with infinity and goes on with no numbers.
+        farthest = np.where(np.isinf(nearest_zero), nearest_zero, farthest)
+        numbers = ~np.isnan(nearest_zero)
         positive = upper < 1 << 31
         lowest = np.where(positive, nearest_zero, farthest)[numbers]
         highest = np.where(positive, farthest, nearest_zero)[numbers]

@@ -21,12 +21,16 @@ class Command:
     valued: tuple[str, ...] = ()
 
 
-#: Files and channels, which both tools take from Tcl itself.
+#: Files and channels, which both tools take from Tcl itself. Two words are a command with its first word.
 _TCL = {
     "cd": Command(1, 1),
     "close": Command(1, 1),
     "exit": Command(0, 1),
-    "file": Command(2, 9, ("-force",)),
+    "file": Command(2, 9),
+    "file copy": Command(3, 3, ("-force",)),
+    "file delete": Command(2, 9, ("-force",)),
+    "file mkdir": Command(2, 9),
+    "file rename": Command(3, 3, ("-force",)),
     "glob": Command(1, 9, ("-nocomplain",)),
     "open": Command(1, 2),
     "puts": Command(1, 2, ("-nonewline",)),
@@ -58,7 +62,7 @@ VIVADO = _TCL | {
     "connect_bd_net": Command(2, 99, (), ("-net",)),
     "create_bd_cell": Command(1, 1, (), ("-type", "-vlnv")),
     "create_bd_design": Command(1, 1),
-    "create_project": Command(1, 2, ("-force",), ("-part",)),
+    "create_project": Command(2, 2, ("-force",), ("-part",)),
     "current_fileset": Command(),
     "current_project": Command(),
     "generate_target": Command(2, 2, ("-force",)),
@@ -81,7 +85,8 @@ VIVADO = _TCL | {
     "reset_run": Command(1, 1),
     "save_bd_design": Command(),
     "set_param": Command(2, 2),
-    "set_property": Command(1, 3, (), ("-dict",)),
+    "set_property": Command(3, 3),
+    "set_property -dict": Command(1, 1, (), ("-dict",)),
     "update_compile_order": Command(0, 0, (), ("-fileset",)),
     "update_ip_catalog": Command(0, 0, ("-rebuild",)),
     "validate_bd_design": Command(0, 0, ("-force",)),
@@ -96,7 +101,7 @@ COMMANDS: Mapping[str, Mapping[str, Command]] = {
     "implementation.tcl": VIVADO,
 }
 #: What Tcl should have replaced before a command saw it.
-_UNSUBSTITUTED = re.compile(r"\$\{?[A-Za-z_]|\{\{|\}\}|\[(get_|current_|list |expr )")
+_UNSUBSTITUTED = re.compile(r"\$\{?[A-Za-z_]|\{\{|\}\}|\[(get_|current_|list |expr )|^[^\[]*\]$")
 
 
 @dataclass(frozen=True)
@@ -133,14 +138,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def parse(call: Call) -> tuple[Parsed, list[Finding]]:
-    """Options and words of a command, and what is wrong with them."""
+    """Options and words of a command, and what is wrong with them; missing words are empty ones."""
     findings = [
         Finding(call.script, call.line, "unsubstituted", f"`{word}` in {call.name} was not replaced", "write it out")
         for word in call.words
         if _UNSUBSTITUTED.search(word)
     ]
     commands = COMMANDS[call.script]
-    command = commands.get(call.name)
+    command = commands.get(" ".join(call.words[:2]), commands.get(call.name))
     if command is None:
         hint = nearest(call.name, commands)
         return Parsed(call, {}, call.words[1:]), [
@@ -175,4 +180,5 @@ def _take_apart(call: Call, command: Command) -> tuple[Parsed, list[Finding]]:
     if not command.least <= len(words) <= command.most:
         wanted = str(command.least) if command.least == command.most else f"{command.least}..{command.most}"
         complain(f"has {len(words)} words beside its options", f"it takes {wanted}")
+    words += [""] * (command.least - len(words))
     return Parsed(call, options, tuple(words)), findings

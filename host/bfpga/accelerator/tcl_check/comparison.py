@@ -9,12 +9,12 @@ from bfpga.accelerator.block_design import BlockDesign
 from bfpga.accelerator.tcl_check.built import BuiltDesign
 from bfpga.accelerator.tcl_check.finding import Finding
 
-#: A kind (cell, parameter, link, wire, segment) and what it consists of; the second item starts with a cell's name.
+#: A kind (cell, parameter, automation, link, wire, segment) and its parts; the first of them starts with a cell's name.
 Fact = tuple[Any, ...]
 
 
 def wanted_facts(design: BlockDesign) -> set[Fact]:
-    """The block design as a set of facts: cells, parameters, links, wires, segments."""
+    """The block design as a set of facts: cells, parameters, automation, links, wires, segments."""
     cells = {("cell", cell.name, cell.ip) for cell in design.cells}
     parameters = {
         ("parameter", cell.name, name, value) for cell in design.cells for name, value in cell.parameters.items()
@@ -22,7 +22,9 @@ def wanted_facts(design: BlockDesign) -> set[Fact]:
     links = {("link", link.master, link.slave) for link in design.links}
     wires = {("wire", net.driver, load) for net in design.nets for load in net.loads}
     segments = {("segment", s.master, s.slave, s.block, s.base, s.size) for s in design.segments}
-    return {*cells, *parameters, *links, *wires, *segments}
+    system = next(cell.name for cell in design.cells if cell.ip == design.system.ip)
+    automation = ("automation", system, design.system.automation, design.system.automation_config)
+    return {automation, *cells, *parameters, *links, *wires, *segments}
 
 
 def built_facts(built: BuiltDesign) -> dict[Fact, int]:
@@ -30,6 +32,9 @@ def built_facts(built: BuiltDesign) -> dict[Fact, int]:
     facts: dict[Fact, int] = {}
     for cell in built.cells.values():
         facts["cell", cell.name, cell.ip] = cell.line
+        if cell.automation:
+            options = cell.automation.options
+            facts["automation", cell.name, options.get("-rule"), options.get("-config")] = cell.automation.line
         facts |= {("parameter", cell.name, *pair): cell.line for pair in cell.parameters.items()}
     facts |= {("link", link.master, link.slave): link.line for link in built.links}
     for net in built.nets:

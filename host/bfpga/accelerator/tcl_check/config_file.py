@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 from bfpga.accelerator.block_design import BlockDesign, kernel_vlnv
 from bfpga.accelerator.tcl_check.commands import nearest
+from bfpga.accelerator.tcl_check.files import compiler_flags
 from bfpga.accelerator.tcl_check.finding import Finding
 
 #: Keys that may be given more than once.
 _REPEATED = {"syn.file", "tb.file"}
 _PATHS = {"syn.file", "tb.file", "csim.argv", "cosim.argv"}
-_FLAGS = {"syn.cflags", "syn.csimflags", "tb.cflags"}
+#: Key of compiler flags -> key of the file that they are for.
+_FLAGS = {"syn.cflags": "syn.file", "syn.csimflags": "syn.file", "tb.cflags": "tb.file"}
 
 
 def _wanted(design: BlockDesign) -> dict[str, str | None]:
@@ -58,6 +60,7 @@ def config_findings(design: BlockDesign, script: str, text: str) -> Iterator[Fin
                 yield Finding(script, number, "config-key", f"{section} is not a section", "there is [hls]")
             continue
         yield from _entry(script, number, content, section, wanted, seen)
+    yield from _flags(script, text, seen)
     for key in wanted.keys() - seen.keys():
         remedy = "the tool's default is not what the stages after it need"
         yield Finding(script, count or 1, "config-key", f"`{key}` is missing", remedy)
@@ -80,6 +83,17 @@ def _entry(
     yield from _value(script, number, key, value, wanted[key])
 
 
+def _flags(script: str, text: str, seen: dict[str, int]) -> Iterator[Finding]:
+    """Compiler flags name the folders of the project that the file belongs to."""
+    lines = text.splitlines()
+    for key, file in _FLAGS.items():
+        if key in seen and file in seen:
+            got, source = (lines[seen[name] - 1].strip().partition("=")[2] for name in (key, file))
+            wanted = compiler_flags(source)
+            if got != wanted:
+                yield Finding(script, seen[key], "config-value", f"`{key}` is `{got}`", f"it is `{wanted}`")
+
+
 def _value(script: str, number: int, key: str, value: str, wanted: str | None) -> Iterator[Finding]:
     if re.search(r"\$|\{|\}", value):
         yield Finding(script, number, "unsubstituted", f"`{value}` was not replaced", "write it out")
@@ -88,6 +102,3 @@ def _value(script: str, number: int, key: str, value: str, wanted: str | None) -
     elif key in _PATHS and not value.startswith("/"):
         problem = f"`{key}` is the relative path `{value}`"
         yield Finding(script, number, "config-value", problem, "give an absolute path")
-    elif key in _FLAGS and not re.fullmatch(r"-std=c\+\+14( -I/\S+)+", value):
-        problem = f"`{key}` is `{value}`"
-        yield Finding(script, number, "config-value", problem, "it is -std=c++14 and absolute paths after -I")

@@ -108,6 +108,10 @@ def _result(design: BlockDesign, script: str, calls: Sequence[Parsed]) -> Iterat
 
 def _stale(script: str, calls: Sequence[Parsed]) -> Iterator[Finding]:
     """Final files must be gone before the first command of the tool, folders before something is copied over them."""
+    for call in calls:
+        if call.name == "file" and call.words[0] in ("copy", "delete", "rename") and "-force" not in call.options:
+            problem = f"`file {call.words[0]}` fails on what an earlier run has left"
+            yield call.finding("stale-file", problem, "give it -force")
     first = next((n for n, call in enumerate(calls) if call.name not in _PREPARATION), 0)
     removed = {word for call in calls[:first] if _is_file(call, "delete") for word in call.words[1:]}
     finals = [(call, call.words[-1]) for call in calls if _is_file(call, "rename")]
@@ -145,16 +149,23 @@ def _folders(commands: Commands) -> Iterator[Finding]:
                     yield call.finding("path", f"nothing makes the folder of {path}", "make it with file mkdir")
 
 
-def _words(calls: Sequence[Parsed], *prefix: str) -> Iterator[tuple[Parsed, tuple[str, ...]]]:
-    """Commands that start with these words, and the words that follow."""
+def _words(calls: Sequence[Parsed], *prefix: str, least: int = 1) -> Iterator[tuple[Parsed, tuple[str, ...]]]:
+    """Commands that start with these words and have ``least`` more, and the words that follow."""
     for call in calls:
-        if (call.name, *call.words)[: len(prefix)] == prefix:
-            yield call, (call.name, *call.words)[len(prefix) :]
+        words = (call.name, *call.words)
+        if words[: len(prefix)] == prefix and len(words) >= len(prefix) + least:
+            yield call, words[len(prefix) :]
 
 
 def _expect(call: Parsed, got: str, wanted: str) -> Iterator[Finding]:
     if got != wanted:
         yield call.finding("path", f"`{call.name}` names {got or 'nothing'}", f"the other scripts name {wanted}")
+
+
+def compiler_flags(source: str) -> str:
+    """Flags for a file of a rendered project: the language, the library and the headers beside the sources."""
+    root = PurePosixPath(source).parent.parent
+    return f"-std=c++14 -I{root}/include -I{root}/src"
 
 
 def _hls_paths(commands: Commands) -> Iterator[Finding]:
@@ -164,10 +175,13 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
     project = [rest[0] for _, rest in _words(calls, "open_project")]
     solution = [rest[0] for _, rest in _words(calls, "open_solution")]
     top = [rest[0] for _, rest in _words(calls, "set_top")]
+    for call in calls:
+        if call.name == "add_files":
+            yield from _expect(call, call.options.get("-cflags", ""), compiler_flags(call.words[0]))
     if not (folder and project and solution and top):
         return
     output = f"{folder[0]}/{project[0]}/{solution[0]}"
-    copies = {source: (call, target) for call, (source, target) in _words(calls, "file", "copy")}
+    copies = {rest[0]: (call, rest[-1]) for call, rest in _words(calls, "file", "copy", least=2)}
     for source in (f"{output}/impl/ip", f"{output}/syn/report/{top[0]}_csynth.xml"):
         if source not in copies:
             line = max(call.line for call in calls)
@@ -180,13 +194,18 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
 
 def _vivado_paths(commands: Commands) -> Iterator[Finding]:
     design_calls = commands.get("block_design.tcl", ())
-    created = [rest for _, rest in _words(design_calls, "create_project")]
+    created = [rest for _, rest in _words(design_calls, "create_project", least=2)]
     named = [rest[0] for _, rest in _words(design_calls, "create_bd_design")]
-    if not created or len(created[0]) < 2 or not named:
+    if not created or not named:
         return
     (project, folder), design = created[0][:2], named[0]
     for call, rest in _words(design_calls, "get_files"):
         yield from _expect(call, rest[0], f"{design}.bd")
+    for call in design_calls:
+        if call.name == "generate_target":
+            yield from _expect(call, call.words[1], f"{design}.bd")
+        if call.name == "make_wrapper":
+            yield from _expect(call, call.options.get("-files", ""), f"{design}.bd")
     for call, rest in _words(design_calls, "set_property", "top"):
         yield from _expect(call, rest[0], f"{design}_wrapper")
     for script in ("synthesis.tcl", "implementation.tcl"):
@@ -198,9 +217,9 @@ def _vivado_paths(commands: Commands) -> Iterator[Finding]:
     for call, rest in _words(calls, "glob"):
         yield from _expect(call, " ".join(rest), " ".join(wanted))
     targets = set()
-    for call, rest in _words(calls, "file", "copy"):
+    for call, rest in _words(calls, "file", "copy", least=2):
         source, target = PurePosixPath(rest[0]), PurePosixPath(rest[-1])
-        targets.add(target.with_suffix(""))
+        targets.add(target.parent / target.stem)
         if source.suffix == ".bit":
             yield from _expect(call, str(source), f"{folder}/{project}.runs/impl_1/{design}_wrapper.bit")
         elif str(source) not in wanted:

@@ -34,8 +34,9 @@ def _parts(design: BlockDesign, calls: Sequence[Parsed]) -> Iterator[Finding]:
             yield call.finding("part", problem, f"{board.title} has {board.part}")
         if call.name == "get_board_parts" and call.words[0] != f"{family}:*":
             yield call.finding("board-part", f"{call.words[0]} is asked for", f"{board.title} is {family}:*")
-        if call.name == "set_property" and call.words[:1] == ("board_part",) and call.words[1] != f"{family}:{NEWEST}":
-            problem = f"the project gets the board {call.words[1]}"
+        given = call.words[1:2] if call.name == "set_property" and call.words[:1] == ("board_part",) else ()
+        if given and given[0] != f"{family}:{NEWEST}":
+            problem = f"the project gets the board {given[0] or '(none)'}"
             yield call.finding("board-part", problem, "take the newest that get_board_parts returns")
 
 

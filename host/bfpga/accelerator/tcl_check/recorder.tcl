@@ -1,7 +1,7 @@
 # Runs scripts of the vendor's tools in interpreters that know Tcl and nothing else, and prints what they called.
 #
 # Standard input: a Tcl list of runs, each {scenario script file answers}. Answers are pairs of a pattern over the whole
-# command and what it returns; `@last` returns the last word. Standard output: one line of JSON a run.
+# command and what it returns; `@last` returns the last word, `@words` all that are no options. Standard output: one line of JSON a run.
 
 proc json_string {text} {
     if {[regexp {^[ !#-\[\]-~]*$} $text]} {
@@ -36,10 +36,11 @@ proc record {line args} {
     }
     foreach {pattern value} $::answers {
         if {[string match $pattern [join $args " "]]} {
-            if {$value eq "@last"} {
-                return [lindex $args end]
+            switch -- $value {
+                @last { return [lindex $args end] }
+                @words { return [lsearch -all -inline -not [lrange $args 1 end] -*] }
+                default { return $value }
             }
-            return $value
         }
     }
     return ""
@@ -54,6 +55,9 @@ proc new_interpreter {} {
     interp alias $child bfpga_record {} record
     interp eval $child {
         proc unknown args {
+            if {[llength $args] == 0} {
+                set args unknown
+            }
             return [bfpga_record [dict get [info frame -1] line] {*}$args]
         }
     }

@@ -49,7 +49,7 @@ def success_answers(design: BlockDesign) -> Answers:
         ("open *", "channel"),
         ("file exists *", "1"),
         ("current_*", "@last"),
-        ("glob *", "@last"),
+        ("glob *", "@words"),
         ("get_*", "@last"),
     )
 
