@@ -17,6 +17,7 @@ from bfpga.network.equalize import element_scale, equalize
 from bfpga.network.fitting import misfits
 from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.network.importer import Graph, import_model
+from bfpga.network.input_moments import input_moments
 from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.layout import together
 from bfpga.network.lower import lower
@@ -36,6 +37,7 @@ from bfpga.network.program import (
 )
 from bfpga.network.quantize import quantize_layer
 from bfpga.network.schedule import Scheduler
+from bfpga.network.shift_weights import Moments
 from bfpga.network.weight_formats import choose_format
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
@@ -75,14 +77,18 @@ def compile_network(
     samples = None if calibration is None else samples_of(graph, calibration)
     histograms: dict[str, Histogram] = {}
     shifts: dict[str, IndexArray] = {}
+    moments: dict[str, Moments] = {}
     if samples is not None:
         say("measure the ranges")
         if options.equalize:
             shifts = equalize(graph, lowered, config.format, samples)
         scales = {name: element_scale(lowered.tensors[name], shift) for name, shift in shifts.items()}
         histograms = measure(graph, samples, list(lowered.tensors), scales)
+        if options.compensation and len(config.weight_formats) > 1:
+            products = [layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights]
+            moments = input_moments(graph, lowered, products, samples, shifts)
     say("choose formats and pack the weights")
-    builder = _Builder(graph, lowered, config, options, histograms, shifts)
+    builder = _Builder(graph, lowered, config, options, histograms, shifts, moments)
     builder.add_nodes()
     if options.bias_correction and samples is not None:
         correct_biases(graph, lowered, builder.array_nodes(), config, samples, shifts)
@@ -127,6 +133,7 @@ class _Builder:
     options: CompileOptions
     histograms: dict[str, Histogram]
     shifts: dict[str, IndexArray]
+    moments: dict[str, Moments]
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -169,18 +176,20 @@ class _Builder:
                 for name in layer.inputs:
                     self.tensors[name].input_exponent = choice.input_exponent(name)
 
-    def _node(self, layer: Layer, choice: PolicyChoice) -> Node:
-        policy = choice.of(layer)
+    def _node(self, layer: Layer, policies: PolicyChoice) -> Node:
+        policy = policies.of(layer)
         if layer.kind == "matmul":
             batch, rows, inner, columns = layer.product
             first, second = layer.inputs
             return MatMulNode(
                 layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
             )
-        exponent = choice.exponents.get(layer.inputs[0])
-        method = self.options.weights
-        weight_format = choose_format(layer, self.config, self.options.layer(layer.name, layer.output), method)
-        node, note = quantize_layer(layer, self.config, policy, exponent, method, weight_format)
+        exponent = policies.exponents.get(layer.inputs[0])
+        method, moments = self.options.weights, self.moments.get(layer.name)
+        options = self.options.layer(layer.name, layer.output)
+        choice = choose_format(layer, self.config, options, method, moments)
+        node, note = quantize_layer(layer, self.config, policy, exponent, method, choice.weight_format, moments)
+        node.weight_choices, node.weight_reason = choice.figures, choice.reason
         if note:
             self.notes.append(note)
         return node

@@ -66,13 +66,15 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases. equalize: channels of one tensor may be stored times powers of two.
+    calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
+    as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     """
 
     exponents: Literal["mse", "max"] = "mse"
     weights: Literal["mse", "max"] = "mse"
     bias_correction: bool = True
+    compensation: bool = True
     equalize: bool = True
     side_by_side: int = 1
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

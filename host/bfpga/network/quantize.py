@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SHIFT_MODES, SystolicConfig, WeightFormat
+from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Function
-from bfpga.engines.shift_words import representable
 from bfpga.network.layers import Layer
 from bfpga.network.program import ArrayNode, IntArray, PolicySpec
+from bfpga.network.shift_weights import Moments, shift_exponents, shift_integers
 
 FloatArray = npt.NDArray[np.floating[Any]]
 #: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
 BOUND_BITS = 16
-#: Exponents that are tried for a row of two-hot or power-of-two weights.
-SEARCHED_EXPONENTS = 16
 
 
 @dataclass
@@ -51,60 +49,32 @@ def _row_error(weights: FloatArray, exponents: IntArray, mantissa_max: int) -> F
     return np.asarray(((weights - rounded) ** 2).sum(axis=1))
 
 
-def representable_integers(config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
-    """Sorted integers that weights of a format may be on an array."""
-    largest = config.largest_weight(weight_format)
-    if weight_format == "linear":
-        return np.arange(-largest, largest + 1)
-    assert config.shift is not None
-    return representable(config.shift, SHIFT_MODES[weight_format], largest)[0]
-
-
-def nearest(values: IntArray, y: FloatArray) -> IntArray:
-    """The nearest of sorted ``values`` to each number; of two that are equally near the smaller magnitude (SM 2.5)."""
-    upper = np.clip(np.searchsorted(values, y), 1, len(values) - 1)
-    low, high = values[upper - 1], values[upper]
-    below, above = y - low, high - y
-    return np.where((below < above) | ((below == above) & (np.abs(low) < np.abs(high))), low, high)
-
-
-def shift_exponents(weights: FloatArray, values: IntArray, config: SystolicConfig) -> IntArray:
-    """For each row the exponent, among 16, at which representable values meet its weights best (SM 2.5)."""
-    largest = np.abs(weights).max(axis=1, initial=0.0)
-    _, power = np.frexp(np.where(largest > 0, largest, 1.0))
-    first = power.astype(np.int64) - int(values[-1]).bit_length() - 3
-    errors = []
-    for step in range(SEARCHED_EXPONENTS):
-        scale = np.exp2((first + step).astype(np.float64))[:, None]
-        errors.append(((nearest(values, weights / scale) * scale - weights) ** 2).sum(axis=1))
-    best = first + np.argmin(np.stack(errors), axis=0)
-    return np.clip(best, config.format.exponent_min, config.format.exponent_max)
-
-
 def quantize_rows(
     weights: FloatArray,
     config: SystolicConfig,
     lowest: IntArray | None = None,
     method: str = "mse",
     weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
 ) -> QuantizedRows:
     """Weights (rows, terms) as integers of a format.
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
+    moments: of the inputs; weights of shift units then make good each other's errors.
     """
-    largest = config.largest_weight(weight_format)
-    values = representable_integers(config, weight_format)
     linear = weight_format == "linear"
-    exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, values, config)
+    exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
     if lowest is not None:
         exponents = np.maximum(exponents, lowest)
-    wanted = exponents
+    wanted, largest = exponents, config.largest_weight(weight_format)
     limit = ((1 << (config.accumulator_bits - 2)) - 1) // max(config.format.mantissa_max, -config.format.mantissa_min)
     while True:
-        scaled = weights / np.exp2(exponents.astype(np.float64))[:, None]
-        chosen = np.clip(np.rint(scaled), -largest, largest) if linear else nearest(values, scaled)
-        mantissas = chosen.astype(np.int64)
+        scaled = np.ldexp(weights, -exponents[:, None])
+        if linear:
+            mantissas = np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
+        else:
+            mantissas = shift_integers(scaled, config, weight_format, moments)
         over = np.abs(mantissas).sum(axis=1) > limit
         if not over.any():
             break
@@ -140,10 +110,12 @@ def quantize_layer(
     input_exponent: int | None,
     method: str = "mse",
     weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
 ) -> tuple[ArrayNode, str]:
     """The integer node of a layer, and a note if its weights lost bits (else empty).
 
     input_exponent: the smallest exponent its input is expected to have; None if it is only known at run time.
+    moments: second moments of its inputs, where samples were measured.
     """
     node = ArrayNode(
         layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, layer.channel_offset,
@@ -161,7 +133,8 @@ def quantize_layer(
     if bias is not None and input_exponent is not None:
         lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
         lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - input_exponent
-    rows = quantize_rows(layer.weights.reshape(layer.channels, -1), config, lowest, method, weight_format)
+    weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments)
     node.weight_format = weight_format
     node.weights = rows.mantissas.reshape(layer.weights.shape)
     node.weight_exponents = rows.exponents

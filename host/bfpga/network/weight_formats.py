@@ -2,66 +2,119 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.errors import ConfigurationError
+from bfpga.network.descriptors import channel_runs, taps
 from bfpga.network.layers import Layer
 from bfpga.network.options import LayerOptions
+from bfpga.network.program import ArrayNode, FormatFigures
 from bfpga.network.quantize import quantize_rows
+from bfpga.network.shift_weights import Moments
+from bfpga.network.streams import block_rows, input_window, working_columns
+
+FloatArray = npt.NDArray[np.float64]
+#: Signal to noise that stands for no error at all.
+EXACT_DB = 200.0
 
 
 @dataclass(frozen=True)
-class FormatFigures:
-    """One format of a layer: signal to noise of its weights in dB, clocks of its products alone."""
+class WeightChoice:
+    """The format of a layer's weights, why, and what the array's formats would cost; no figures without a choice."""
 
     weight_format: WeightFormat
-    snr_db: float
-    cycles: int
+    reason: str = ""
+    figures: list[FormatFigures] = field(default_factory=list)
 
 
-def format_figures(layer: Layer, config: SystolicConfig, method: str) -> list[FormatFigures]:
-    """What every format that the array offers would cost the layer."""
+def format_figures(
+    layer: Layer, config: SystolicConfig, method: str, moments: Moments | None = None
+) -> list[FormatFigures]:
+    """What every format that the array offers would cost the layer. moments: of its inputs, where known."""
     assert layer.weights is not None
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
-    power = float((weights**2).sum())
     result = []
     for weight_format in config.weight_formats:
-        rows = quantize_rows(weights, config, None, method, weight_format)
-        error = weights - rows.mantissas * np.exp2(rows.exponents.astype(np.float64))[:, None]
-        noise = float((error**2).sum())
-        snr = np.inf if noise == 0 else 10 * np.log10(max(power, 1e-300) / noise)
-        result.append(FormatFigures(weight_format, float(snr), product_cycles(layer, config, weight_format)))
+        error = weights - _rounded(weights, config, method, weight_format)
+        sums = None
+        if moments is not None:
+            left = weights - _rounded(weights, config, method, weight_format, moments)
+            sums = _decibel(float(moments.power(weights).sum()), float(moments.power(left).sum()))
+        own = _decibel(float((weights**2).sum()), float((error**2).sum()))
+        result.append(FormatFigures(weight_format, own, sums, product_cycles(layer, config, weight_format)))
     return result
 
 
+def _rounded(
+    weights: FloatArray,
+    config: SystolicConfig,
+    method: str,
+    weight_format: WeightFormat,
+    moments: Moments | None = None,
+) -> FloatArray:
+    rows = quantize_rows(weights, config, None, method, weight_format, moments)
+    return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise <= 0 or signal <= 0:
+        return EXACT_DB
+    return round(float(np.clip(10 * np.log10(signal / noise), -EXACT_DB, EXACT_DB)), 3)
+
+
 def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
-    """Clocks of a layer's passes: groups of pixels, blocks of channels, steps or the drain that hides behind them."""
+    """Clocks of a layer's passes for one sample: kernel steps, or the drain that they hide behind."""
     assert layer.weights is not None
-    window, rows = layer.window, config.block_rows(weight_format)
-    pixels = window.output_height * window.output_width
-    words = -(-int(layer.weights.shape[3]) // config.lanes)
-    steps = max(window.kernel_height * window.kernel_width * words, rows)
-    return -(-pixels // config.active_columns(weight_format)) * -(-layer.channels // rows) * steps
+    node = ArrayNode(
+        layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, groups=layer.groups,
+        weights=np.empty(layer.weights.shape, np.int8), weight_format=weight_format,
+    )  # fmt: skip
+    groups, rows = -(-layer.pixels // working_columns(node, config)), block_rows(node, config)
+    total = 0
+    for m0, m1 in channel_runs(node, config):
+        steps = taps(node) * input_window(node, config, m0, m1).channel_words
+        total += groups * -(-(m1 - m0) // rows) * max(steps, rows)
+    return total
 
 
-def choose_format(layer: Layer, config: SystolicConfig, options: LayerOptions, method: str) -> WeightFormat:
-    """The format of a layer's weights; ConfigurationError if the array does not have the one that is asked for."""
+def choose_format(
+    layer: Layer, config: SystolicConfig, options: LayerOptions, method: str, moments: Moments | None = None
+) -> WeightChoice:
+    """The format of a layer's weights; ConfigurationError if the array does not have the one that is asked for.
+
+    ``auto`` begins with the array's most exact format and takes a faster one if it keeps ``weight_snr_db``: of the sums
+    where samples were measured, else of the weights.
+    """
     offered = config.weight_formats
     if layer.weights is None:
-        return "linear"
-    if options.formats != "auto":
-        if options.formats not in offered:
-            raise ConfigurationError(
-                f"layer {layer.name}: weights of format {options.formats} are not for this array; it takes "
-                f"{' or '.join(offered)}"
-            )
-        return options.formats
+        return WeightChoice("linear")
+    wanted = options.formats
+    if wanted != "auto" and wanted not in offered:
+        raise ConfigurationError(
+            f"layer {layer.name}: weights of format {wanted} are not for this array; it takes {' or '.join(offered)}"
+        )
     if len(offered) == 1:
-        return offered[0]
-    figures = format_figures(layer, config, method)
+        return WeightChoice(offered[0])
+    figures = format_figures(layer, config, method, moments)
+    if wanted != "auto":
+        return WeightChoice(wanted, "asked for", figures)
+    return _by_error_and_time(figures, options.weight_snr_db)
+
+
+def _by_error_and_time(figures: list[FormatFigures], needed: float) -> WeightChoice:
     exact = figures[0]
-    good = [item for item in figures[1:] if item.snr_db >= options.weight_snr_db and item.cycles < exact.cycles]
-    return min(good, key=lambda item: item.cycles, default=exact).weight_format
+    faster = [item for item in figures[1:] if item.cycles < exact.cycles]
+    good = [item for item in faster if _measure(item) >= needed]
+    if good:
+        best = min(good, key=lambda item: item.cycles)
+        return WeightChoice(best.weight_format, f"faster, and keeps {needed:g} dB", figures)
+    reason = f"{faster[0].weight_format} does not keep {needed:g} dB" if faster else "nothing is faster"
+    return WeightChoice(exact.weight_format, reason, figures)
+
+
+def _measure(figures: FormatFigures) -> float:
+    return figures.weight_snr_db if figures.sum_snr_db is None else figures.sum_snr_db

@@ -10,8 +10,8 @@ from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Function, Policy
 from bfpga.errors import ModelError
 from bfpga.network.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
-from bfpga.network.quantize import representable_integers
 from bfpga.network.schedule import Scheduler
+from bfpga.network.shift_weights import representable_integers
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
 Generator = np.random.Generator
