@@ -25,7 +25,7 @@ from reference import (
     select_exponent,
     shift,
 )
-from reference_weights import weight_container, weight_kind
+from reference_weights import weight_beats, weight_container, weight_kind
 
 
 @dataclass
@@ -129,16 +129,11 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        return d.parameter_rows + d.weight_words * self._weight_beats() + TRANSFER_DEPTH
-
-    def _weight_beats(self) -> int:
-        """Beats of one weight word, none of which ends in the middle of a weight."""
-        config = self.config
-        return -(-config.rows * config.lanes * weight_container(config) // config.weight_stream_bits)
+        return d.parameter_rows + d.weight_words * weight_beats(self.config) + TRANSFER_DEPTH
 
     def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
         config, bits = self.config, weight_container(self.config)
-        per_word = self._weight_beats() * config.weight_stream_bits // bits
+        per_word = weight_beats(self.config) * config.weight_stream_bits // bits
         elements = unpack_elements(data, bits).reshape(count, per_word)[:, : config.rows * config.lanes]
         return elements.reshape(count, config.rows, config.lanes).tolist()
 
@@ -169,7 +164,7 @@ class ReferenceKernel:
         config = self.config
         window = max(config.lanes, d.write_slots)
         drain = weight_kind(d, config).rows // config.lanes * window
-        slots = max(d.read_slots, self._weight_beats() if d.flags & Flag.STREAM_WEIGHTS else 1)
+        slots = max(d.read_slots, weight_beats(self.config) if d.flags & Flag.STREAM_WEIGHTS else 1)
         steps = max(kernel_steps * slots, drain)
         return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
 

@@ -33,6 +33,11 @@ def weight_container(config: SystolicConfig) -> int:
     return next(bits for bits in (4, 8, 16, 32) if bits >= weight_bits(config))
 
 
+def weight_beats(config: SystolicConfig) -> int:
+    """Beats of a weight word of rows x lanes weights; the last one is padded."""
+    return -(-config.rows * config.lanes * weight_container(config) // config.weight_stream_bits)
+
+
 @functools.cache
 def word_values(fmt: ShiftFormat, word: int) -> tuple[int, int, int]:
     """Two-hot weight, power-of-two weight of field 2, power-of-two weight of field 1."""

@@ -12,7 +12,6 @@ from bfpga.accelerator.render import render_kernel
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.errors import DeviceError
 from bfpga.network.program import BlockTensor
 from bfpga.network.streams import weight_stream
