@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError
+from bfpga.network.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
 from bfpga.network.equalize import element_scale, equalize
@@ -69,7 +70,7 @@ def compile_network(
         raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
     graph = import_model(model_path, count)
     say("lower the layers")
-    lowered = lower_fitting(graph, config, calibration is not None)
+    lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     if count > 1 and calibration is not None:
@@ -78,20 +79,21 @@ def compile_network(
     histograms: dict[str, Histogram] = {}
     shifts: dict[str, IndexArray] = {}
     moments: dict[str, Moments] = {}
+    if samples is not None and options.equalize:
+        shifts = equalize(graph, lowered, config.format, samples)
+    stored = stored_scales(shifts, fold_averages(lowered, graph.outputs, config, options))
     if samples is not None:
         say("measure the ranges")
-        if options.equalize:
-            shifts = equalize(graph, lowered, config.format, samples)
-        scales = {name: element_scale(lowered.tensors[name], shift) for name, shift in shifts.items()}
+        scales = {name: element_scale(lowered.tensors[name], scale) for name, scale in stored.items()}
         histograms = measure(graph, samples, list(lowered.tensors), scales)
         if options.compensation and len(config.weight_formats) > 1:
             products = [layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights]
-            moments = input_moments(graph, lowered, products, samples, shifts)
+            moments = input_moments(graph, lowered, products, samples, stored)
     say("choose formats and pack the weights")
     builder = _Builder(graph, lowered, config, options, histograms, shifts, moments)
     builder.add_nodes()
     if options.bias_correction and samples is not None:
-        correct_biases(graph, lowered, builder.array_nodes(), config, samples, shifts)
+        correct_biases(graph, lowered, builder.array_nodes(), config, samples, stored)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     return Program(
@@ -107,15 +109,16 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     return together(calibration, count)
 
 
-def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool) -> Lowered:
-    """Lower the network; operators whose layers cannot be cut small enough for the array stay on the host."""
+def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
+    """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:
         reason = "its parts need one exponent, which only calibration samples can give"
         blocked = {operator.name: reason for operator in graph.operators if operator.type == "Concat"}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        found = {name: reason for name, reason in misfits(lowered, config).items() if name not in blocked}
+        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break
         blocked.update(found)

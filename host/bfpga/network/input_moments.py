@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.windows import padded, patches
 from bfpga.network.importer import Graph
-from bfpga.network.layers import IndexArray, Layer, Lowered
+from bfpga.network.layers import Layer, Lowered
 from bfpga.network.shift_weights import Moments
 from bfpga.network.simplify import captured_values
 
@@ -26,7 +26,7 @@ def input_moments(
     lowered: Lowered,
     layers: Sequence[Layer],
     samples: dict[str, npt.NDArray[np.float32]],
-    shifts: dict[str, IndexArray],
+    scales: Mapping[str, npt.NDArray[np.float64]],
 ) -> dict[str, Moments]:
     """Moments by layer name, over windows of the float network's values as the array stores them.
 
@@ -41,7 +41,7 @@ def input_moments(
     names = sorted({layer.inputs[0] for layer in wanted})
     for values in captured_values(graph.model, part, names) if names else ():
         for layer in wanted:
-            x = _stored(values[layer.inputs[0]], lowered, layer.inputs[0], shifts)
+            x = _stored(values[layer.inputs[0]], lowered, layer.inputs[0], scales)
             rows = _windows(x, layer, max(1, WINDOWS // total))
             sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
             counts[layer.name] += rows.shape[1]
@@ -62,11 +62,11 @@ def _terms(layer: Layer) -> int:
 
 
 def _stored(
-    value: npt.NDArray[np.float32], lowered: Lowered, name: str, shifts: dict[str, IndexArray]
+    value: npt.NDArray[np.float32], lowered: Lowered, name: str, scales: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float32]:
     """Values in memory order (samples, height, width, channels), channels times their powers of two."""
     stored = value.reshape(len(value), -1)[:, lowered.tensors[name].layout]
-    return stored * np.exp2(shifts[name]).astype(np.float32) if name in shifts else stored
+    return stored * np.exp2(scales[name]).astype(np.float32) if name in scales else stored
 
 
 def _windows(x: npt.NDArray[np.float32], layer: Layer, most: int) -> npt.NDArray[np.float32]:

@@ -26,8 +26,8 @@ class LayerOptions:
     k: factor of the standard deviation for ``stats``, in quarters; window: values (a power of two) for ``stats``, or
     1 to 8 results for ``rolling_max``; limit: overflows that ``feedback`` tolerates; range: the largest magnitude for
     ``known_range``; exponent: the entry of ``lookup``.
-    formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if its
-    weights keep ``weight_snr_db`` of signal to noise.
+    formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
+    layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
     """
 
     policy: PolicyName = "auto"
@@ -38,7 +38,7 @@ class LayerOptions:
     range: float | None = None
     exponent: int | None = None
     formats: FormatChoice = "auto"
-    weight_snr_db: float = 25.0
+    weight_snr_db: float = 22.0
 
     def __post_init__(self) -> None:
         if self.formats not in get_args(FormatChoice):

@@ -18,6 +18,8 @@ from bfpga.network.shift_weights import Moments
 from bfpga.network.streams import block_rows, input_window, working_columns
 
 FloatArray = npt.NDArray[np.float64]
+#: An average is used as it is, so its weight must be as good as activations of 8 bits.
+AVERAGE_SNR_DB = 50.0
 #: Signal to noise that stands for no error at all.
 EXACT_DB = 200.0
 
@@ -102,7 +104,8 @@ def choose_format(
     figures = format_figures(layer, config, method, moments)
     if wanted != "auto":
         return WeightChoice(wanted, "asked for", figures)
-    return _by_error_and_time(figures, options.weight_snr_db)
+    needed = max(options.weight_snr_db, AVERAGE_SNR_DB) if layer.uniform_weights else options.weight_snr_db
+    return _by_error_and_time(figures, needed)
 
 
 def _by_error_and_time(figures: list[FormatFigures], needed: float) -> WeightChoice:
