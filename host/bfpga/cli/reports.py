@@ -14,8 +14,8 @@ from bfpga.cli.work import Job, accuracy
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.network.cycles import CycleCount, program_cycles
-from bfpga.network.listing import host_share
-from bfpga.network.program import HostNode, Program
+from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
+from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     ]  # fmt: skip
     headers = ["layer", "engine", "MACs", "cycles", "utilization", "transfer cycles", "limit"]
     table(f"{program.name} on {accelerator.name}, one sample", headers, rows)
+    print_formats(program)
     limits: dict[str, int] = {}
     for layer in estimate.layers:
         for name, share in layer.limits.items():
@@ -97,7 +98,29 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "utilization": cycles.utilization,
         "limits": limits,
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
+        "weight_formats": weight_formats(program),
     }
+
+
+def print_formats(program: Program) -> None:
+    """The formats of weights that layers had a choice of, where the array offers one."""
+    rows = format_rows(program)
+    if rows:
+        table(FORMATS_TITLE, list(format_headings(program)), rows)
+
+
+def weight_formats(program: Program) -> list[dict[str, Any]]:
+    """Layers whose weights had a choice of formats: the figures of each, the chosen one and why (SM R37)."""
+    return [
+        {
+            "layer": node.name,
+            "chosen": node.weight_format,
+            "because": node.weight_reason,
+            "formats": [asdict(item) for item in node.weight_choices],
+        }
+        for node in program.nodes
+        if isinstance(node, ArrayNode) and node.weight_choices
+    ]
 
 
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
@@ -129,6 +152,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "cycles_compute": cycles.compute_bound,
         "host_share": host_share(program),
         "layers": layer_rows(program),
+        "weight_formats": weight_formats(program),
         "notes": program.notes,
     }
 
@@ -188,6 +212,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "cycles_compute": estimate.cycles.compute_bound,
         "latency_s": estimate.seconds,
         "host_share": host_share(job.program),
+        "weight_formats": weight_formats(job.program),
     }
 
 

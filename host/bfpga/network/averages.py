@@ -43,8 +43,8 @@ def unfit_averages(
         if _neighbours(layer, lowered, outputs) is None:
             wrong = 100 * float(np.abs(factors - 1).max())
             result[layer.operators[0].name] = (
-                f"a mean of {_rows(layer).shape[1]} values is {wrong:.1f} % off with weights that shift units take, and "
-                "no layer beside it can make that good"
+                f"a mean of {_rows(layer).shape[1]} values is {wrong:.1f} % off with weights that shift units take, "
+                "and no layer beside it can make that good"
             )
     return result
 
@@ -73,9 +73,7 @@ def stored_scales(shifts: Mapping[str, IndexArray], factors: Mapping[str, Floats
     return result
 
 
-def _inexact(
-    lowered: Lowered, config: SystolicConfig, options: CompileOptions
-) -> Iterator[tuple[Layer, Floats]]:
+def _inexact(lowered: Lowered, config: SystolicConfig, options: CompileOptions) -> Iterator[tuple[Layer, Floats]]:
     """Averages that rounding makes larger or smaller, and by what factor each of their channels."""
     for layer in lowered.layers:
         if layer.uniform_weights:

@@ -39,7 +39,7 @@ from bfpga.network.program import (
 from bfpga.network.quantize import quantize_layer
 from bfpga.network.schedule import Scheduler
 from bfpga.network.shift_weights import Moments
-from bfpga.network.weight_formats import choose_format
+from bfpga.network.weight_formats import check_formats, choose_format
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
 Progress = Callable[[str], None]
@@ -64,6 +64,7 @@ def compile_network(
     """
     say = progress or (lambda text: None)
     options = options or CompileOptions()
+    check_formats(config, options)
     say("read the network")
     count = options.side_by_side
     if count > 1 and calibration is None:

@@ -16,6 +16,8 @@ from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Descriptor, Function, Policy
 
 IntArray = npt.NDArray[np.integer[Any]]
+#: Signal to noise that stands for no error at all.
+EXACT_DB = 200.0
 
 
 @dataclass
@@ -92,7 +94,7 @@ class FormatFigures:
     """What a format of its weights costs a layer.
 
     weight_snr_db: weights over their rounding errors; sum_snr_db: the layer's sums over their errors on samples, None
-    where none were measured (200 dB: exact). cycles: clocks of the array's passes for one sample.
+    where none were measured (``EXACT_DB``: no error). cycles: clocks of the array's passes for one sample.
     """
 
     weight_format: WeightFormat

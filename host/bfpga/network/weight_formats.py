@@ -11,8 +11,8 @@ from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.errors import ConfigurationError
 from bfpga.network.descriptors import channel_runs, taps
 from bfpga.network.layers import Layer
-from bfpga.network.options import LayerOptions
-from bfpga.network.program import ArrayNode, FormatFigures
+from bfpga.network.options import CompileOptions, FormatChoice, LayerOptions
+from bfpga.network.program import EXACT_DB, ArrayNode, FormatFigures
 from bfpga.network.quantize import quantize_rows
 from bfpga.network.shift_weights import Moments
 from bfpga.network.streams import block_rows, input_window, working_columns
@@ -20,8 +20,6 @@ from bfpga.network.streams import block_rows, input_window, working_columns
 FloatArray = npt.NDArray[np.float64]
 #: An average is used as it is, so its weight must be as good as activations of 8 bits.
 AVERAGE_SNR_DB = 50.0
-#: Signal to noise that stands for no error at all.
-EXACT_DB = 200.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,20 @@ def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFo
     return total
 
 
+def check_formats(config: SystolicConfig, options: CompileOptions) -> None:
+    """ConfigurationError if a format is asked for, of the network or of a layer, that the array does not have."""
+    asked = {"": options.formats, **{f"layer {name}: ": options.layer(name).formats for name in options.layers}}
+    for place, wanted in asked.items():
+        _check_format(place, wanted, config)
+
+
+def _check_format(place: str, wanted: FormatChoice, config: SystolicConfig) -> None:
+    if wanted != "auto" and wanted not in config.weight_formats:
+        raise ConfigurationError(
+            f"{place}weights of format {wanted} are not for this array; it takes {' or '.join(config.weight_formats)}"
+        )
+
+
 def choose_format(
     layer: Layer, config: SystolicConfig, options: LayerOptions, method: str, moments: Moments | None = None
 ) -> WeightChoice:
@@ -95,10 +107,7 @@ def choose_format(
     if layer.weights is None:
         return WeightChoice("linear")
     wanted = options.formats
-    if wanted != "auto" and wanted not in offered:
-        raise ConfigurationError(
-            f"layer {layer.name}: weights of format {wanted} are not for this array; it takes {' or '.join(offered)}"
-        )
+    _check_format(f"layer {layer.name}: ", wanted, config)
     if len(offered) == 1:
         return WeightChoice(offered[0])
     figures = format_figures(layer, config, method, moments)
