@@ -96,6 +96,11 @@ class NetworkBuilder:
     def divisor(self, number: int) -> int:
         return int(self.rng.choice([candidate for candidate in range(1, number + 1) if number % candidate == 0]))
 
+    def weight_format(self) -> WeightFormat:
+        """Any format of weights that the array takes."""
+        formats = self.config.weight_formats
+        return formats[int(self.rng.integers(len(formats)))]
+
     def weights(self, shape: tuple[int, ...], weight_format: WeightFormat) -> IntArray:
         """Random weights of a format, now and then extreme ones, whose sums the accumulators hold exactly."""
         rng, form = self.rng, self.config.format
@@ -113,7 +118,7 @@ class NetworkBuilder:
     ) -> None:
         """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly."""
         rng, inner = self.rng, self.tensors[source].channels // groups
-        weight_format = str(rng.choice(self.config.weight_formats))
+        weight_format = self.weight_format()
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
         macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1
@@ -137,7 +142,7 @@ class NetworkBuilder:
         window = self.window(spec, 4)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         shape = (spec.channels, window.kernel_height, window.kernel_width, 1)
-        weight_format = str(self.rng.choice(self.config.weight_formats))
+        weight_format = self.weight_format()
         weight = int(self.weights((1, *shape[1:]), weight_format).flat[0])
         self.nodes.append(
             ArrayNode(
