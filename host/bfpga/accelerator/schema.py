@@ -65,7 +65,8 @@ class SystolicSection(Section):
         0, ge=0, le=128, description="columns of shift units in addition to `columns`; they work on two-hot weights"
     )
     shift: ShiftSection = Field(
-        default_factory=ShiftSection, description="words of the shift units, where there are any"
+        default_factory=lambda: ShiftSection.model_validate({}),
+        description="words of the shift units, where there are any",
     )
     accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
         "auto", description="accumulator width; auto: 32 up to 8 mantissa bits, 48 above"

@@ -37,7 +37,7 @@ def word_codes(weights: IntArray, fmt: ShiftFormat, mode: WeightMode) -> npt.NDA
     wrong = values[found] != weights
     if wrong.any():
         raise ProgramError(f"{int(np.asarray(weights)[wrong].flat[0])} is no {mode.name.lower()} weight of this array")
-    return codes[found].astype(code_dtype(fmt.code_bits(mode)))
+    return np.asarray(codes[found], code_dtype(fmt.code_bits(mode)))
 
 
 def words(weights: IntArray, fmt: ShiftFormat, mode: WeightMode) -> npt.NDArray[Any]:
