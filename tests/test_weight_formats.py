@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfpga.cli import main
 from bfpga.data import load_samples
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
@@ -442,3 +444,53 @@ def test_digits_are_read_as_well_as_in_float(config: SystolicConfig, formats: An
     outputs = Emulator(program).run({next(iter(program.inputs)): test.x.reshape(-1, 1, 28, 28)}, statistics=False)
     right = (next(iter(outputs.outputs.values())).argmax(axis=1) == test.y).mean()
     assert right >= 0.98
+
+
+# Commands
+
+
+def accelerator_file(folder: Path, multiplier: str) -> Path:
+    """The smallest ready accelerator with other multipliers."""
+    text = (Path(__file__).parent.parent / "configs" / "accelerators" / "tiny.yaml").read_text()
+    lines = [line if "multiplier:" not in line else f"    multiplier: {multiplier}" for line in text.splitlines()]
+    path = folder / "tried.yaml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_commands_show_and_take_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SM R37"""
+    model = tmp_path / "net.onnx"
+    model.write_bytes(two_layers().model().SerializeToString())
+    described, result = str(accelerator_file(tmp_path, "shift")), tmp_path / "result.json"
+    for formats in ("auto", "two_hot", "power_of_two"):
+        arguments = ["estimate", described, str(model), "--formats", formats, "--json", str(result)]
+        assert main(arguments) == 0
+        layers = json.loads(result.read_text())["program"]["weight_formats"]
+        assert [layer["layer"] for layer in layers] == ["Conv_0", "Conv_2"]
+        assert {layer["chosen"] for layer in layers} == {"two_hot" if formats == "auto" else formats}
+        for layer in layers:
+            assert [item["weight_format"] for item in layer["formats"]] == list(FORMATS)
+            assert all(item["weight_snr_db"] > 0 and item["cycles"] > 0 for item in layer["formats"])
+    capsys.readouterr()
+    assert (
+        main(["compile", str(model), "-a", described, "-o", str(tmp_path / "net.program"), "--formats", "two_hot"]) == 0
+    )
+    assert "Formats of weights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "formats", "message"),
+    [
+        ("shift", "linear", "weights of format linear are not for this array; it takes two_hot or power_of_two"),
+        ("dsp", "two_hot", "weights of format two_hot are not for this array; it takes linear"),
+        ("dsp", "octal", "formats 'octal' is unknown; known are auto, linear, two_hot, power_of_two"),
+    ],
+)
+def test_commands_refuse_formats_in_one_line(
+    multiplier: str, formats: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "net.onnx"
+    model.write_bytes(two_layers().model().SerializeToString())
+    assert main(["estimate", str(accelerator_file(tmp_path, multiplier)), str(model), "--formats", formats]) != 0
+    assert capsys.readouterr().err.strip() == f"bfpga: {message}"

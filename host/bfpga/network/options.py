@@ -38,7 +38,7 @@ class LayerOptions:
     range: float | None = None
     exponent: int | None = None
     formats: FormatChoice = "auto"
-    weight_snr_db: float = 22.0
+    weight_snr_db: float = 25.0
 
     def __post_init__(self) -> None:
         if self.formats not in get_args(FormatChoice):
