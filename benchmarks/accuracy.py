@@ -32,7 +32,10 @@ from bfpga.runtime import BATCH, run
 Array = npt.NDArray[Any]
 Judge = Callable[[Array, Array, Array], tuple[str, float, float]]
 #: Columns of ``--shift``.
-SHIFT_COLUMNS = ("pynq_z2_shift:two_hot", "pynq_z2_shift:power_of_two", "pynq_z2_shift:auto", "pynq_z2_mixed:auto")
+SHIFT_COLUMNS = (
+    "pynq_z2_shift:two_hot", "pynq_z2_shift:power_of_two", "pynq_z2_shift:auto", "pynq_z2_mixed:two_hot",
+    "pynq_z2_mixed:auto",
+)  # fmt: skip
 #: Points that 8-bit two-hot weights may cost.
 TWO_HOT_GOALS = {"lenet_mnist": 1.0, "mlp_mnist": 1.0, "resnet8_cifar10": 2.0, "dscnn_kws": 2.0}
 #: Calibration samples that are used at most.
