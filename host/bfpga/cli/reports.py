@@ -13,6 +13,7 @@ from bfpga.cli.output import percent, say, table
 from bfpga.cli.work import Job, accuracy
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.cycles import CycleCount, program_cycles
 from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.network.program import ArrayNode, HostNode, Program
@@ -21,6 +22,15 @@ from bfpga.runtime import Evaluation
 if TYPE_CHECKING:
     from bfpga.accelerator.lint import Finding
     from bfpga.verify.check import VerifyReport
+
+
+def columns_text(config: SystolicConfig) -> str:
+    """`12 columns`, `6 shift columns`, `12 + 5 shift columns`."""
+    if config.multiplier == "shift":
+        return f"{config.columns} shift columns"
+    if config.shift_columns:
+        return f"{config.columns - config.shift_columns} + {config.shift_columns} shift columns"
+    return f"{config.columns} columns"
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     rows.append((board.title, *limits.values()))
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
-    title = f"{accelerator.name}: {config.columns} columns x {config.rows} rows x {config.lanes} lanes"
+    title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
     roofline = estimate_roofline(accelerator)
     table(
