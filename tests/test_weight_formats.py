@@ -1,4 +1,4 @@
-"""Formats of weights on arrays with shift units: rows of integers, the choice for each layer, averages, listings."""
+"""Formats of weights on arrays with shift units: rows of integers, the choice for each layer, listings, commands."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from bfpga.engines.descriptor import Flag, Operation
 from bfpga.engines.shift_words import with_zero
 from bfpga.errors import ConfigurationError, ProgramError
 from bfpga.formats.shift_format import ShiftFormat
-from bfpga.network.averages import fold_averages
 from bfpga.network.compiler import compile_network, lower_fitting
 from bfpga.network.importer import import_model
 from bfpga.network.listing import listing
 from bfpga.network.options import CompileOptions, LayerOptions
-from bfpga.network.program import ArrayNode, FormatFigures, HostNode, LaunchStep, Program
+from bfpga.network.program import ArrayNode, FormatFigures, LaunchStep, Program
 from bfpga.network.program_file import load_program, save_program
 from bfpga.network.quantize import quantize_rows
 from bfpga.network.shift_weights import Moments, representable_integers
@@ -346,68 +345,6 @@ def test_bias_correction_takes_out_the_mean_error_of_any_format(weight_format: W
         mean = (found - float_outputs(network, samples)[0]).mean(axis=(0, 2, 3))
         errors.append(float(np.abs(mean).max()))
     assert errors[1] < errors[0] / 2
-
-
-# Averages
-
-
-def pooled(*after: str, kernel: int = 7) -> Network:
-    """A convolution, the mean of 7 x 7 values (two-hot weights are 4 % off), and perhaps a reader."""
-    network = Network(6, kernel, kernel)
-    network.add("Relu", network.conv(8, 6, 1))
-    network.add("GlobalAveragePool")
-    if "conv" in after:
-        network.conv(5, 8, 1)
-    return network
-
-
-@pytest.mark.parametrize("after", [(), ("conv",)], ids=["into the layer before", "into the reader"])
-def test_what_an_average_loses_moves_into_a_neighbour(after: tuple[str, ...], tmp_path: Path) -> None:
-    path = tmp_path / "pooled.onnx"
-    path.write_bytes(pooled(*after).model().SerializeToString())
-    graph, options = import_model(path, 1), CompileOptions()
-    before = [np.array(layer.weights) for layer in lower_fitting(graph, SHIFT, True, options).layers]
-    lowered = lower_fitting(graph, SHIFT, True, options)
-    factors = fold_averages(lowered, graph.outputs, SHIFT, options)
-    neighbour, average = (lowered.layers[2 if after else 0], lowered.layers[1])
-    assert average.uniform_weights
-    assert format_figures(average, SHIFT, "mse")[0].weight_snr_db == 200
-    lost = np.asarray(average.weights)[0, 0, 0, 0] / before[1][0, 0, 0, 0]
-    assert abs(lost - 1) > 0.02
-    np.testing.assert_allclose(np.asarray(neighbour.weights) * lost, before[2 if after else 0], rtol=1e-12)
-    name = average.output if after else average.inputs[0]
-    np.testing.assert_allclose(factors[name], lost if after else 1 / lost)
-
-
-@pytest.mark.parametrize("after", [(), ("conv",)], ids=["into the layer before", "into the reader"])
-@pytest.mark.parametrize("calibrate", [True, False])
-def test_averages_keep_their_value(after: tuple[str, ...], calibrate: bool, tmp_path: Path) -> None:
-    """The outputs grow with the float ones one by one: no factor is left."""
-    network = pooled(*after)
-    config = replace(SHIFT, format=BlockFormat(mantissa_bits=12))
-    program = compiled(network, tmp_path, config, calibrate=calibrate)
-    assert not any(isinstance(node, HostNode) for node in program.nodes)
-    samples = network.samples(16)
-    found = next(iter(Emulator(program).run(samples).outputs.values())).ravel()
-    expected = float_outputs(network, samples)[0].ravel()
-    assert float(found @ expected / (expected @ expected)) == pytest.approx(1, abs=0.015)
-
-
-def test_an_average_that_nobody_can_make_good_stays_on_the_host(tmp_path: Path) -> None:
-    network = Network(4, 7, 7)
-    network.add("GlobalAveragePool")
-    program = compiled(network, tmp_path, SHIFT)
-    assert any("a mean of 49 values is 4.3 % off" in note for note in program.notes)
-    assert all(isinstance(node, HostNode) for node in program.nodes)
-    mixed = compiled(network, tmp_path, MIXED)
-    assert [node.weight_format for node in nodes_of(mixed)] == ["linear"]
-
-
-def test_an_average_of_a_power_of_two_is_left_alone(tmp_path: Path) -> None:
-    network = Network(4, 8, 8)
-    network.add("GlobalAveragePool")
-    program = compiled(network, tmp_path, SHIFT)
-    assert [node.weight_choices[0].weight_snr_db for node in nodes_of(program)] == [200]
 
 
 # Whole networks
