@@ -3,8 +3,8 @@
     pip install "bfpga[yosys]"
     python benchmarks/lut_estimate.py [--all] [--family xc7] [--table FILE]
 
-Synthesizes the units of benchmarks/verilog/shift_tiles.v with Yosys (`synth_xilinx`, 7-series and UltraScale+): tiles of
-shift units, single products, the decoder of two-hot words, rows of DSP blocks and their way out. Before that the
+Synthesizes the units of benchmarks/verilog/shift_tiles.v with Yosys (`synth_xilinx`, 7-series and UltraScale+): tiles
+of shift units, single products, the decoder of two-hot words, rows of DSP blocks and their way out. Before that the
 Verilog is simulated with random numbers against `engines/shift_unit.py`. Ends with status 1 if the simulation differs
 or a count is more than 15 % off the model of `engines/shift_resources.py`.
 
@@ -34,6 +34,8 @@ VERILOG = Path(__file__).parent / "verilog" / "shift_tiles.v"
 #: Largest distance of the model from a count, as a share of the count.
 TOLERANCE = 0.15
 FAMILIES = ("xc7", "xcup")
+#: Units of one run of Yosys: a run takes seconds to begin, and longer than in proportion when it holds many units.
+BATCH = 24
 #: Modules that are synthesized by themselves.
 MODULES = ("shift_product", "shift_unit", "shift_tile", "packed_rows", "dsp_row", "forwarder", "two_hot_value")
 
@@ -55,7 +57,9 @@ def unit(module: str, **parameters: int) -> Unit:
 def default_units() -> Iterator[Unit]:
     """Every axis once around the widths of the ready accelerators."""
     yield from (unit("shift_tile", EW=ew, D=d, LANES=2, BOTH=0, ACC=24) for ew, d in product((1, 2, 3, 4), (0, 4)))
-    yield from (unit("shift_tile", EW=3, D=0, LANES=lanes, BOTH=both, ACC=24) for lanes, both in product((1, 4), (0, 1)))
+    yield from (
+        unit("shift_tile", EW=3, D=0, LANES=lanes, BOTH=both, ACC=24) for lanes, both in product((1, 4), (0, 1))
+    )
     yield from (unit("shift_tile", EW=2, D=1, LANES=2, BOTH=1, ACC=acc) for acc in (20, 24, 32))
     yield from (unit("two_hot_value", EW=ew, D=d) for ew, d in ((2, 1), (3, 0)))
     yield from (unit("packed_rows", ACC=acc) for acc in (20, 24, 32))
@@ -104,6 +108,12 @@ def modelled(unit: Unit) -> float:
     return numbers["ROWS"] * model.way_out_lut(bits)
 
 
+def counts(units: list[Unit], family: str) -> Iterator[tuple[Unit, int]]:
+    """Look-up tables of every unit, a batch at a time."""
+    for first in range(0, len(units), BATCH):
+        yield from count(units[first : first + BATCH], family).items()
+
+
 def count(units: list[Unit], family: str) -> dict[Unit, int]:
     """Look-up tables of every unit. One run of Yosys: modules that are kept apart are mapped each by itself."""
     source = VERILOG.read_text()
@@ -112,17 +122,19 @@ def count(units: list[Unit], family: str) -> dict[Unit, int]:
     shells = []
     for number, (module, parameters) in enumerate(units):
         numbers = ", ".join(f".{name}({value})" for name, value in parameters)
-        shells.append(f"(* keep_hierarchy *) module unit{number} (); (* keep *) {module} #({numbers}) made (); endmodule")
+        shells.append(
+            f"(* keep_hierarchy *) module unit{number} (); (* keep *) {module} #({numbers}) made (); endmodule"
+        )
     instances = " ".join(f"(* keep *) unit{number} made{number} ();" for number in range(len(units)))
     source += "\n".join(shells) + f"\nmodule top (); {instances} endmodule\n"
     script = f"synth_xilinx -family {family} -flatten -noiopad -noclkbuf -top top; tee -q -o count.json stat -json"
     statistics = json.loads(yosys(source, script, "count.json"))["modules"]
-    counts = {}
+    found = {}
     for number, each in enumerate(units):
         (inner,) = (name for name in statistics[f"\\unit{number}"]["num_cells_by_type"])
         cells = statistics[inner if inner in statistics else "\\" + inner]["num_cells_by_type"]
-        counts[each] = sum(amount for kind, amount in cells.items() if re.fullmatch(r"LUT\d|INV", kind))
-    return counts
+        found[each] = sum(amount for kind, amount in cells.items() if re.fullmatch(r"LUT\d|INV", kind))
+    return found
 
 
 def yosys(source: str, script: str, result: str) -> str:
@@ -156,12 +168,12 @@ def check_verilog() -> None:
 def compare(units: list[Unit], family: str) -> tuple[list[dict[str, Any]], int]:
     """Rows of the table, and how many are beyond the tolerance."""
     rows, wrong = [], 0
-    for each, counted in count(units, family).items():
+    for each, counted in counts(units, family):
         expected = modelled(each)
         off = expected / counted - 1
         wrong += abs(off) > TOLERANCE
         mark = "" if abs(off) <= TOLERANCE else "   <-- beyond 15 %"
-        print(f"{family:5} {each!s:55} {counted:5} LUT, model {expected:7.1f}  {100 * off:+6.1f} %{mark}")
+        print(f"{family:5} {each!s:55} {counted:5} LUT, model {expected:7.1f}  {100 * off:+6.1f} %{mark}", flush=True)
         rows.append({"family": family, "module": each.module, "parameters": dict(each.parameters), "lut": counted})
     return rows, wrong
 

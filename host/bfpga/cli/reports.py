@@ -60,6 +60,9 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         ],
     )
     say(f"array: {roofline.macs_per_clock} MAC a clock = {roofline.gmac_s:.1f} GMAC/s")
+    if len(roofline.format_macs) > 1:
+        listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
+        say("MAC a clock by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
     say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
     return {

@@ -8,7 +8,8 @@ model, built from the sizes of single units as mapped to 6-input LUTs by an open
 * statistics unit: sums 46 LUT, square root 133 LUT
 
 The rest is reasoned: an n-to-1 selection costs n / 3 LUT a bit, an adder one LUT a bit, a shifter half a LUT a bit and
-stage. Tiles and their accumulators are functions of their widths (`shift_resources.py`). No figure was measured with the vendor's tools; expect the LUT count to be off by a third.
+stage. Tiles and their accumulators are functions of their widths (`shift_resources.py`). No figure was measured with
+the vendor's tools; expect the LUT count to be off by a third.
 Only the standard library is imported.
 """
 

@@ -1,17 +1,17 @@
 """Look-up tables of the units that multiply and accumulate, as functions of their widths.
 
-The functions follow the structure: a shifter costs a share of a table for each bit it puts out, an adder one for each of
-its bits. The shares are fitted to counts of an open-source synthesizer (`benchmarks/lut_estimate.py`, which says how far
-each count is from its function: 15 % at most; tests/data/lut_counts.json has the counts). Tables with one output are
-counted; a tool that packs two functions into one table finds fewer. Only the standard library is imported.
+The functions follow the structure: a shifter costs a share of a table for each bit it puts out, an adder one for each
+of its bits. The shares are fitted to counts of an open-source synthesizer (`benchmarks/lut_estimate.py`, which says how
+far each count is from its function: 15 % at most; tests/data/lut_counts.json has the counts). Tables with one output
+are counted; a tool that packs two functions into one table finds fewer. Only the standard library is imported.
 """
 
 from __future__ import annotations
 
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
-#: Tables a bit of a two-hot product before its adder's, by the exponents' width: two shifters, one of them partly merged
-#: with the adder.
+#: Tables of a two-hot product for each bit of its terms, by the exponents' width: two shifters and an adder, which share
+#: some.
 TWO_HOT_SHARE = {1: 1.33, 2: 2.55, 3: 3.27, 4: 3.76}
 #: Tables a bit of one shifter.
 BARREL_SHARE = {1: 0.78, 2: 0.91, 3: 1.45, 4: 1.52}
