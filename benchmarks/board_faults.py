@@ -42,7 +42,8 @@ def report(tally: Tally, seconds: float) -> str:
     """The figures as Markdown."""
     lines = [
         f"{tally.sequences} sequences, {tally.runs} runs: {tally.right} right, {tally.errors} ended in an error, "
-        f"{tally.runs - tally.right - tally.errors} wrong; longest run {tally.longest_run:.2f} s; {seconds:.0f} s in all",
+        f"{tally.runs - tally.right - tally.errors} wrong; longest run {tally.longest_run:.2f} s; "
+        f"{seconds:.0f} s in all",
         "",
         "| fault | took effect |",
         "|---|---|",

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.devices.board_dma import ADDRESS, CONTROL, LENGTH, MM2S, S2MM, STATUS, BoardChannel, Status
+from bfpga.devices.axi_dma_registers import Status
+from bfpga.devices.board_dma import ADDRESS, CONTROL, LENGTH, MM2S, S2MM, STATUS, BoardChannel
 
 
 class StandInMemory(np.ndarray):

@@ -42,6 +42,11 @@ def test_a_clock_that_is_set_reads_back(mhz: float) -> None:
     assert close_to(read_clock(ZYNQ7, values.__getitem__), mhz)
 
 
+def test_a_pll_that_runs_from_another_reference_has_no_known_rate() -> None:
+    other = ZCU104 | {0xFF5E0020: ZCU104[0xFF5E0020] | 4 << 20}
+    assert read_clock(ZYNQMP, other.__getitem__) is None
+
+
 def test_setting_leaves_source_and_enable_alone() -> None:
     values = dict(ZCU104)
     set_clock(ZYNQMP, values.__getitem__, values.__setitem__, 50.0)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bfpga.devices.axi_dma_registers import Control as DmaControl
+from bfpga.devices.axi_dma_registers import Status
 from bfpga.devices.board_diagnosis import Moved, Snapshot, of_channel, of_checksum, of_timeout
-from bfpga.devices.board_dma import ChannelState, Status
-from bfpga.devices.board_dma import Control as DmaControl
+from bfpga.devices.board_dma import ChannelState
 from bfpga.devices.board_errors import BoardDiagnosis, BoardError
 from bfpga.devices.board_registers import control_sentence
 from bfpga.engines.registers import Control

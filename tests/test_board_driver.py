@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -32,6 +34,25 @@ def test_a_network_gives_what_the_emulator_gives(case: str, target: str) -> None
         check_clean(overlay)
 
 
+@pytest.mark.skipif("BFPGA_MODELS" not in os.environ, reason="BFPGA_MODELS names no folder of networks")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("accelerator", ["pynq_z2_dense", "zcu104_dense"])
+def test_resnet_8_gives_what_the_emulator_gives(accelerator: str, target: str) -> None:
+    pytest.importorskip("onnx")
+    require(target)
+    from bfpga.data import load_samples
+
+    folder = Path(os.environ["BFPGA_MODELS"])
+    x = load_samples(folder / "data" / "cifar10_test_shared.npz", (3, 32, 32), 16).x
+    program = bfpga.compile(folder / "models" / "resnet8_cifar10.onnx", accelerator, x)
+    reference = bfpga.run(program, x, "emulator")
+    with load(overlay_directory(accelerator), target) as overlay:
+        result = bfpga.run(program, x, overlay.open(program))
+    for name, value in reference.outputs.items():
+        np.testing.assert_array_equal(result.outputs[name], value)
+    assert result.cycles == reference.cycles
+
+
 def test_a_hundred_samples_give_the_outputs_and_clocks_of_the_emulator() -> None:
     with opened("lenet_zcu104") as (_, device):
         reference = expected("lenet_zcu104")
@@ -48,7 +69,19 @@ def test_policies_learn_on_a_board_as_in_the_emulator(target: str) -> None:
         check_run(device, "digits_tiny_learning", 20)
 
 
+@pytest.mark.parametrize("case", ["lenet_tiny", "lenet_zcu104"])
+def test_the_clock_is_the_manifests_and_the_one_that_pynq_reads(case: str) -> None:
+    """R79: the clock."""
+    import pynq
+
+    with opened(case) as (overlay, _):
+        assert overlay.clock_mhz == pytest.approx(overlay.manifest.clock.actual_mhz, rel=0.01)
+        if hasattr(pynq.ps, "ON_TARGET"):  # PYNQ 3.0 asks the processor of this machine instead of the board's
+            assert overlay.clock_mhz == pytest.approx(pynq.Clocks.fclk0_mhz, rel=1e-4)
+
+
 def test_interrupts_serve_instead_of_polling() -> None:
+    """R79: interrupts of the DMA when done."""
     with opened("lenet_tiny", wait="interrupt") as (overlay, device):
         check_run(device, "lenet_tiny", 4)
         check_clean(overlay)
@@ -115,6 +148,7 @@ def test_results_do_not_change_when_buffers_are_used_again() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_streams_beyond_the_limit_of_the_dma_go_in_pieces(target: str) -> None:
+    """R78: transfers in blocks of the DMA."""
     with opened("lenet_tiny", target) as (overlay, device):
         for channel in (overlay.hardware.input, overlay.hardware.weights):
             channel.limit = 4096
@@ -280,6 +314,14 @@ def _fixture_overlay(program: Any) -> Any:
     from bfpga.devices.overlays import load_overlay
 
     return load_overlay(overlay_directory(program.accelerator))
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("BFPGA_CACHE", str(file))
+    with pytest.raises(BoardError, match=r"cannot write there.*set BFPGA_CACHE"):
+        load(overlay_directory("tiny"), "virtual")
 
 
 def test_the_package_offers_load() -> None:

@@ -47,7 +47,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 def test_build_gives_a_complete_overlay(
     tmp_path: Path, accelerator: str, flow: str, programs: tuple[str, ...], version: str
 ) -> None:
-    """2020.1: Vivado leaves the handoff in `.srcs`, later in `.gen`; up to 2021.2 the Y2K22 patch is there."""
+    """R84: 2020.1: Vivado leaves the handoff in `.srcs`, later in `.gen`; up to 2021.2 the Y2K22 patch is there."""
     workshop = Workshop(tmp_path, accelerator, programs, version)
     scripts = tmp_path / "common" / "scripts"
     scripts.mkdir(parents=True)

@@ -545,7 +545,7 @@ def test_control_c_while_copying(board: StandIn, overlay: OverlayFiles, program_
             sleep(0.02)
         process.send_signal(signal.SIGINT)
         errors = process.communicate(timeout=30)[1]
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert errors.strip().endswith("the version on the board is as it was, or the new one is complete")
     assert "Traceback" not in errors
 

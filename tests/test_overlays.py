@@ -180,6 +180,7 @@ def test_the_command_wants_one_accelerator_or_all(arguments: list[str], capsys: 
 
 @pytest.mark.parametrize("form", ["name", "directory", "text", "manifest"])
 def test_an_overlay_is_found_by_name_directory_and_manifest(form: str) -> None:
+    """R86: bitstreams are kept as overlays and found when loaded."""
     directory = COMMITTED / "tiny"
     wanted = {"name": "tiny", "directory": directory, "text": str(directory), "manifest": directory / "overlay.yaml"}
     overlay = find_overlay(wanted[form])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -131,3 +132,20 @@ def test_a_run_that_is_interrupted_leaves_nothing_for_the_next_one(tmp_path: Pat
     expected = Emulator(program).run({"x": SAMPLES[::-1]})
     got = device.run({"x": SAMPLES[::-1]})
     np.testing.assert_array_equal(next(iter(got.outputs.values())), next(iter(expected.outputs.values())))
+
+
+def test_programs_of_several_launches_send_the_same_weights_by_identity(tmp_path: Path) -> None:
+    """A softmax in the middle: two launches a sample; a board finds streamed weights again."""
+    net = network()
+    net.conv(3, 4, 1)
+    small = replace(SMALL, weight_words=16, parameter_rows=8)
+    program = compiled(net, tmp_path, config=small)
+    kernel = Recorder(program)
+    device = StreamingDevice(program, kernel, "recorded")
+    first = len(kernel.starts)
+    device.run({"x": SAMPLES[:2]})
+    starts = kernel.starts[first:]
+    half = len(starts) // 2
+    assert half >= 2
+    assert any(len(start.weights) for start in starts)
+    assert all(one.weights is two.weights for one, two in zip(starts[:half], starts[half:], strict=True))

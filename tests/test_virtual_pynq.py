@@ -206,8 +206,8 @@ def test_programming_sets_the_clock_of_the_design(make: Any, family: str) -> Non
 @pytest.mark.parametrize("threaded", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_interrupts_wake_coroutines(make: Any, family: str, threaded: bool) -> None:
-    """With the threaded board the event loop is free while the hardware works."""
-    board = VirtualBoard(family, threaded=threaded, latency=0.02)  # type: ignore[arg-type]
+    """R79: interrupt on done. With the threaded board the event loop is free while the hardware works."""
+    board = VirtualBoard(family, threaded=threaded, latency=0.2)  # type: ignore[arg-type]
     overlay, device = make(family, board=board)
     dma, kernel = overlay.tensor_dma, overlay.accelerator
     assert type(kernel.interrupt) is pynq.Interrupt

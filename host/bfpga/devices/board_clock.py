@@ -22,13 +22,15 @@ Write = Callable[[int, int], None]
 class Pll:
     """A PLL: address of its control register, position and width of the feedback divider, bit that halves the output.
 
-    ``crossing``: register whose divider comes after it on the way to the low-power domain.
+    ``crossing``: register whose divider comes after it on the way to the low-power domain. ``reference``: field that is
+    0 where the PLL runs from the board's crystal.
     """
 
     control: int
     feedback: tuple[int, int]
     half: int | None = None
     crossing: int | None = None
+    reference: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def _zynq7_pll(offset: int) -> Pll:
 
 
 def _zynqmp_pll(address: int, crossing: int | None = None) -> Pll:
-    return Pll(address, (8, 7), half=16, crossing=crossing)
+    return Pll(address, (8, 7), half=16, crossing=crossing, reference=(20, 3))
 
 
 CLOCK_REGISTERS = {
@@ -81,11 +83,13 @@ def _field(value: int, position: tuple[int, int]) -> int:
 
 
 def source_mhz(registers: ClockRegisters, read: Read) -> float | None:
-    """Rate of the PLL that feeds the clock; None for a source that is reserved."""
+    """Rate of the PLL that feeds the clock; None for a source that is reserved or not fed by the crystal."""
     pll = registers.sources.get(_field(read(registers.control), registers.source))
     if pll is None:
         return None
     control = read(pll.control)
+    if pll.reference is not None and _field(control, pll.reference):
+        return None
     rate = registers.reference_mhz * _field(control, pll.feedback)
     if pll.half is not None and control >> pll.half & 1:
         rate /= 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bfpga.devices.board_dma import ChannelState, Status
+from bfpga.devices.axi_dma_registers import Status
+from bfpga.devices.board_dma import ChannelState
 from bfpga.devices.board_errors import BoardDiagnosis
 from bfpga.devices.board_registers import control_sentence
 from bfpga.engines.registers import Control

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from enum import IntFlag
 from typing import Any, Protocol
 
+from bfpga.devices.axi_dma_registers import ERRORS, S2MM_OFFSET, Control, Register, Status
 from bfpga.devices.board_buffers import BoardBuffer
 from bfpga.devices.board_errors import BoardError
 from bfpga.devices.board_wait import wait_until
@@ -19,35 +19,12 @@ from bfpga.devices.board_wait import wait_until
 RESET_SECONDS = 0.5
 
 
-class Control(IntFlag):
-    """Bits of DMACR (PG021, MM2S_DMACR and S2MM_DMACR)."""
-
-    RUN = 1 << 0
-    RESET = 1 << 2
-    COMPLETE_INTERRUPT = 1 << 12
-    DELAY_INTERRUPT = 1 << 13
-    ERROR_INTERRUPT = 1 << 14
-
-
-class Status(IntFlag):
-    """Bits of DMASR (PG021, MM2S_DMASR and S2MM_DMASR)."""
-
-    HALTED = 1 << 0
-    IDLE = 1 << 1
-    SCATTER_GATHER = 1 << 3
-    INTERNAL_ERROR = 1 << 4
-    SLAVE_ERROR = 1 << 5
-    DECODE_ERROR = 1 << 6
-    COMPLETE_INTERRUPT = 1 << 12
-    DELAY_INTERRUPT = 1 << 13
-    ERROR_INTERRUPT = 1 << 14
-
-
-ERRORS = Status.INTERNAL_ERROR | Status.SLAVE_ERROR | Status.DECODE_ERROR
-
 #: Register offsets within a channel and of the channels.
-CONTROL, STATUS, ADDRESS, ADDRESS_HIGH, LENGTH = 0x00, 0x04, 0x18, 0x1C, 0x28
-MM2S, S2MM = 0x00, 0x30
+CONTROL, STATUS, ADDRESS, ADDRESS_HIGH, LENGTH = (
+    int(register)
+    for register in (Register.CONTROL, Register.STATUS, Register.ADDRESS, Register.ADDRESS_HIGH, Register.LENGTH)
+)
+MM2S, S2MM = 0x00, S2MM_OFFSET
 
 
 class Registers(Protocol):

@@ -93,7 +93,7 @@ class BoardOverlay:
         self._closed = False
         try:
             self._check_wait()
-            self._bitfile = staged_files(files, staging_directory(), target.emulated).bitstream
+            self._bitfile = _staged(files, target.emulated)
             self._load()
         except BaseException:
             self.close()
@@ -265,7 +265,7 @@ class BoardOverlay:
         differences = Differences()
         cause = "the PLL runs at another rate than the design assumes, or something else set the clock"
         if mhz is None or not close_to(mhz, expected):
-            found = "a source that is reserved" if mhz is None else f"{mhz:.3f} MHz"
+            found = "no source of known rate" if mhz is None else f"{mhz:.3f} MHz"
             differences.add("clock of the logic", f"{expected:.3f} MHz", found, cause)
         self._differences(differences)
         assert mhz is not None
@@ -293,9 +293,16 @@ class BoardOverlay:
         self._differences(differences)
 
 
-def staging_directory() -> Path:
-    """Where files lie that PYNQ loads: their names carry the hash of their content."""
-    return cache_directory() / "boards"
+def _staged(files: OverlayFiles, emulated: bool) -> Path:
+    """The file that PYNQ loads, in the user's cache; its name carries the hash of its content."""
+    directory = cache_directory() / "boards"
+    try:
+        return staged_files(files, directory, emulated).bitstream
+    except OSError as error:
+        raise BoardError(
+            f"{directory}: cannot write there: {error.strerror or error}; set BFPGA_CACHE to a directory that can be "
+            "written"
+        ) from None
 
 
 def _processor_access(pynq: Any, device: Any, registers: ClockRegisters) -> Any:

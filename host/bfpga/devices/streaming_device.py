@@ -5,7 +5,7 @@ A start costs a host some hundred microseconds whatever it computes; a small net
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -29,6 +29,8 @@ from bfpga.network.program import BlockTensor, HostNode, HostStep, KernelOperati
 START_BYTES = 1 << 18
 #: Most samples of a start: a long start delays the first result.
 START_SAMPLES = 32
+#: Weight streams that are kept joined, one for each start of a sample.
+KEPT_STREAMS = 256
 
 
 class OperationStarts:
@@ -37,6 +39,7 @@ class OperationStarts:
     def __init__(self, kernel: StreamingKernel, config: SystolicConfig) -> None:
         self.kernel = kernel
         self.config = config
+        self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
 
     def run_operations(
         self,
@@ -51,7 +54,7 @@ class OperationStarts:
             KernelStart(
                 descriptors=len(operations),
                 packet=streams.input_packet(operations, self.config, tensors, sample),
-                weights=streams.weight_stream(operations),
+                weights=self._weight_stream(operations),
                 output_bytes=streams.output_bytes(operations, self.config),
                 clear_policies=clear_policies,
                 predicted_cycles=sum(model),
@@ -64,6 +67,27 @@ class OperationStarts:
     def close(self) -> None:
         """Release the kernel."""
         self.kernel.close()
+
+    def _weight_stream(self, operations: Sequence[KernelOperation]) -> bytes:
+        """The weight stream of a start; the same object for the same operations, so that a board keeps it."""
+        parts = [operation.weights for operation in operations if operation.weights]
+        if not parts:
+            return b""
+        key = tuple(map(id, parts))
+        if key not in self._weights:
+            self._weights[key] = _JoinedWeights(parts, b"".join(parts))
+            while len(self._weights) > KEPT_STREAMS:
+                self._weights.popitem(last=False)
+        self._weights.move_to_end(key)
+        return self._weights[key].stream
+
+
+@dataclass(frozen=True)
+class _JoinedWeights:
+    """The weights of a start; ``parts`` keeps the objects alive by whose identities the stream is found."""
+
+    parts: list[bytes]
+    stream: bytes
 
 
 def shared_cycles(result: KernelResult, model: list[int]) -> list[int]:

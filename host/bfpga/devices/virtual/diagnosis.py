@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bfpga.devices.axi_dma_registers import Control
 from bfpga.devices.virtual.dma_channel import Channel, SimpleChannel
-from bfpga.devices.virtual.dma_registers import Control
 from bfpga.devices.virtual.fabric import Fabric
 from bfpga.devices.virtual.faults import (
     CorruptedTransfer,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bfpga.devices.axi_dma_registers import S2MM_OFFSET, Control, Register
 from bfpga.devices.virtual.bus import WORD, Poll, Slave
 from bfpga.devices.virtual.dma_channel import Channel, DmaConfiguration, SimpleChannel
 from bfpga.devices.virtual.dma_mover import MemoryPort, MemoryToStream, StreamToMemory
-from bfpga.devices.virtual.dma_registers import S2MM_OFFSET, Control, Register
 from bfpga.devices.virtual.dma_scatter_gather import ScatterGatherChannel
 from bfpga.devices.virtual.faults import Channel as ChannelName
 from bfpga.devices.virtual.faults import Faults

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bfpga.devices.virtual.bus import WORD
-from bfpga.devices.virtual.dma_mover import Mover, Transfer, TransferError
-from bfpga.devices.virtual.dma_registers import (
+from bfpga.devices.axi_dma_registers import (
     BYTE,
     DELAY_SHIFT,
     ERROR_NAMES,
@@ -18,6 +16,8 @@ from bfpga.devices.virtual.dma_registers import (
     Register,
     Status,
 )
+from bfpga.devices.virtual.bus import WORD
+from bfpga.devices.virtual.dma_mover import Mover, Transfer, TransferError
 from bfpga.devices.virtual.faults import Channel as ChannelName
 from bfpga.errors import DeviceError
 

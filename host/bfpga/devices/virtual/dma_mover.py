@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bfpga.devices.virtual.dma_registers import Status
+from bfpga.devices.axi_dma_registers import Status
 from bfpga.devices.virtual.faults import Channel as ChannelName
 from bfpga.devices.virtual.faults import CorruptedTransfer, DmaError, Faults
 from bfpga.devices.virtual.memory import Memory

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bfpga.devices.virtual.bus import WORD
-from bfpga.devices.virtual.dma_channel import Channel, DmaConfiguration
-from bfpga.devices.virtual.dma_mover import MemoryPort, Mover, Transfer, TransferError
-from bfpga.devices.virtual.dma_registers import (
+from bfpga.devices.axi_dma_registers import (
     DELAY_SHIFT,
     DESCRIPTOR_ALIGNMENT,
     DESCRIPTOR_BYTES,
@@ -17,6 +14,9 @@ from bfpga.devices.virtual.dma_registers import (
     Register,
     Status,
 )
+from bfpga.devices.virtual.bus import WORD
+from bfpga.devices.virtual.dma_channel import Channel, DmaConfiguration
+from bfpga.devices.virtual.dma_mover import MemoryPort, Mover, Transfer, TransferError
 from bfpga.devices.virtual.stream import Bytes
 
 _STATUS_OF = {

@@ -3,8 +3,8 @@
 #pragma once
 #include <string>
 
-#include "bfpga/simulation/coroutine.hpp"
 #include "bfpga/packets.hpp"
+#include "bfpga/simulation/coroutine.hpp"
 
 namespace bfpga {
 
