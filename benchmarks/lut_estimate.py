@@ -105,7 +105,7 @@ def modelled(unit: Unit) -> float:
         return 2 * model.packed_row_lut(bits)
     if module == "dsp_row":
         return model.dsp_row_lut(numbers["MW"], lanes, bits)
-    return numbers["ROWS"] * model.way_out_lut(bits)
+    return numbers["ROWS"] * model.way_out_lut(bits, numbers["ROWS"])
 
 
 def counts(units: list[Unit], family: str) -> Iterator[tuple[Unit, int]]:

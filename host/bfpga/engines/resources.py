@@ -127,7 +127,7 @@ def dot_tiles(config: SystolicConfig, columns: int) -> Resources:
     else:
         row, registers = dsp_row_lut(config.format.mantissa_bits, config.lanes, bits), 2 * bits + 16
     dsp = array_dsp(config)
-    return Resources(dsp, 0, round(cells * (row + way_out_lut(bits))), cells * registers + FF_PER_DSP * dsp // 2)
+    return Resources(dsp, 0, round(cells * (row + way_out_lut(bits, config.rows))), cells * registers + FF_PER_DSP * dsp // 2)
 
 
 def shift_tiles(config: SystolicConfig, columns: int) -> Resources:
@@ -136,7 +136,7 @@ def shift_tiles(config: SystolicConfig, columns: int) -> Resources:
     bits, cells, words = config.accumulator_bits, columns * config.rows, config.shift
     both = config.accumulator_rows > config.rows
     sets = config.accumulator_rows // config.rows
-    lut = shift_tile_lut(words, config.lanes, bits, both) + sets * way_out_lut(bits)
+    lut = shift_tile_lut(words, config.lanes, bits, both) + sets * way_out_lut(bits, config.accumulator_rows)
     product_registers = words.sum_bits + 1 + (words.term_bits + 1 if both else 0)
     ff = 2 * sets * bits + config.lanes * (product_registers + config.format.mantissa_bits + growth(config.lanes))
     return Resources(0, 0, round(cells * lut), cells * ff)

@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
-#: Tables of a two-hot product for each bit of its terms, by the exponents' width: two shifters and an adder, which share
-#: some.
-TWO_HOT_SHARE = {1: 1.33, 2: 2.55, 3: 3.27, 4: 3.76}
+#: Tables of a two-hot product for each bit of its terms, by the exponents' width: two shifters and an adder, with
+#: tables in common.
+TWO_HOT_SHARE = {1: 1.65, 2: 2.55, 3: 3.27, 4: 3.76}
 #: Tables a bit of one shifter.
 BARREL_SHARE = {1: 0.78, 2: 0.91, 3: 1.45, 4: 1.52}
+#: Tables of a decoder for each bit of the mantissa.
+DECODER_SHARE = {1: 1.8, 2: 3.0, 3: 4.6, 4: 4.4}
+#: Tables of the way out for each bit of a row: up to 16 rows, and of more.
+WAY_OUT_SHARES = (0.39, 0.47)
 #: Further tables of a two-hot product for every place of its extra shift.
 PER_EXTRA_SHIFT = 1.5
+#: No bit of a product is beyond the accumulator.
+WIDEST = 64
 
 
 def growth(lanes: int) -> int:
@@ -24,21 +30,24 @@ def growth(lanes: int) -> int:
     return (lanes - 1).bit_length()
 
 
-def barrel_lut(fmt: ShiftFormat) -> float:
-    """One shifter: the product with a power of two."""
-    return BARREL_SHARE[fmt.exp_width] * fmt.term_bits
+def barrel_lut(fmt: ShiftFormat, kept_bits: int = WIDEST) -> float:
+    """One shifter: the product with a power of two. Bits above the lowest ``kept_bits`` are not made."""
+    return BARREL_SHARE[fmt.exp_width] * min(fmt.term_bits, kept_bits)
 
 
-def two_hot_product_lut(fmt: ShiftFormat) -> float:
+def two_hot_product_lut(fmt: ShiftFormat, kept_bits: int = WIDEST) -> float:
     """Two shifters and an adder with a sign."""
     gates = fmt.x_width if fmt.zero_code_active(WeightMode.TWO_HOT) else 0
-    return TWO_HOT_SHARE[fmt.exp_width] * fmt.term_bits + PER_EXTRA_SHIFT * fmt.d + gates
+    term, product = min(fmt.term_bits, kept_bits), min(fmt.sum_bits, kept_bits)
+    raised = min(fmt.d, product - term)
+    return TWO_HOT_SHARE[fmt.exp_width] * term + PER_EXTRA_SHIFT * raised + gates
 
 
-def dual_product_lut(fmt: ShiftFormat) -> float:
+def dual_product_lut(fmt: ShiftFormat, kept_bits: int = WIDEST) -> float:
     """Both terms by themselves and their sum, gated by the mode and routed to two accumulators. SM R17, R18."""
-    shifters = 2 * (barrel_lut(fmt) + fmt.x_width)
-    return shifters + 2 * fmt.sum_bits + fmt.term_bits / 2
+    gates = 0 if fmt.exp_width == 1 else 2 * fmt.x_width
+    term, product = min(fmt.term_bits, kept_bits), min(fmt.sum_bits, kept_bits)
+    return 2 * barrel_lut(fmt, kept_bits) + gates + 2 * product + term / 2
 
 
 def lanes_sum_lut(lanes: int, product_bits: int) -> float:
@@ -53,19 +62,22 @@ def row_accumulator_lut(bits: int, value_bits: int) -> float:
     return 1.5 * bits + value_bits + 6.5
 
 
-def way_out_lut(bits: int) -> float:
-    """One row's share of the selection that sends the rows of a finished pass out one by one."""
-    return 0.42 * bits
+def way_out_lut(bits: int, rows: int) -> float:
+    """One row's share of the selection that sends the ``rows`` rows of a finished pass out one by one."""
+    return WAY_OUT_SHARES[rows > 16] * bits
 
 
 def shift_tile_lut(fmt: ShiftFormat, lanes: int, accumulator_bits: int, both_modes: bool) -> float:
     """A tile of shift units with the accumulator of its row; with both modes those of two rows."""
-    product = fmt.sum_bits
-    sums = lanes_sum_lut(lanes, product) + row_accumulator_lut(accumulator_bits, product + growth(lanes))
+    bits = accumulator_bits
+    term, product = min(fmt.term_bits, bits), min(fmt.sum_bits, bits)
+    sums = lanes_sum_lut(lanes, product) + row_accumulator_lut(bits, min(product + growth(lanes), bits))
     if not both_modes:
-        return lanes * two_hot_product_lut(fmt) + sums
-    second = lanes_sum_lut(lanes, fmt.term_bits) + 1.25 * accumulator_bits
-    return lanes * dual_product_lut(fmt) + sums + second
+        return lanes * two_hot_product_lut(fmt, bits) + sums
+    second = lanes_sum_lut(lanes, term) + 1.25 * bits
+    if lanes <= 2 and fmt.exp_width > 2:
+        second += product + term  # the inverters of the signs find no other table to be part of
+    return lanes * dual_product_lut(fmt, bits) + sums + second
 
 
 def shift_unit_lut(fmt: ShiftFormat, accumulator_bits: int, both_modes: bool) -> float:
@@ -77,7 +89,7 @@ def shift_unit_lut(fmt: ShiftFormat, accumulator_bits: int, both_modes: bool) ->
 
 def decoder_lut(fmt: ShiftFormat, mantissa_bits: int) -> float:
     """A two-hot word as the integer it stands for, or a mantissa as it is."""
-    return 2 * fmt.sum_bits + mantissa_bits
+    return DECODER_SHARE[fmt.exp_width] * mantissa_bits + (1.5 * fmt.d if fmt.exp_width == 2 else 0)
 
 
 #: Bits of the two sums that one DSP block adds up for a pair of rows.
