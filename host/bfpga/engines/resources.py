@@ -127,7 +127,8 @@ def dot_tiles(config: SystolicConfig, columns: int) -> Resources:
     else:
         row, registers = dsp_row_lut(config.format.mantissa_bits, config.lanes, bits), 2 * bits + 16
     dsp = array_dsp(config)
-    return Resources(dsp, 0, round(cells * (row + way_out_lut(bits, config.rows))), cells * registers + FF_PER_DSP * dsp // 2)
+    lut = round(cells * (row + way_out_lut(bits, config.rows)))
+    return Resources(dsp, 0, lut, cells * registers + FF_PER_DSP * dsp // 2)
 
 
 def shift_tiles(config: SystolicConfig, columns: int) -> Resources:

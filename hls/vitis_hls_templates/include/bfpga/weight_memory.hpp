@@ -39,8 +39,8 @@ class WeightBeats {
             for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
                 const int element = r * Config::lanes + l;
-                word.row[r][l] = get_signed<Config::weight_bits>(
-                    beat_[element / per_beat], element % per_beat * Config::weight_container_bits);
+                word.row[r][l] = get_signed<Config::weight_bits>(beat_[element / per_beat],
+                                                                 element % per_beat * Config::weight_container_bits);
             }
         }
         return word;
