@@ -4,7 +4,7 @@
 
 Candidates are interleaved and medians compared, so other load on the machine meets both. Networks have random weights
 and the shapes of the published ones; with BFPGA_MODELS set, the real MobileNetV1-0.25 is measured too. Ratios above 1
-mean that the emulator is faster than float.
+mean that the emulator is faster than float. A second table compares arrays of shift units with the dense array.
 """
 
 # ruff: noqa: E402 - the environment is set before numpy is loaded
@@ -23,6 +23,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,11 @@ from bfpga.engines.block_products import BlockRows, block_product
 from bfpga.engines.configuration import BlockFormat
 from bfpga.engines.products import certified_product
 from bfpga.formats.block_float import encode_rows, encode_samples
+from bfpga.network.options import CompileOptions
 
 Work = Callable[[], object]
+#: An array whose multipliers are shift units, as large as the dense one it is compared with.
+SHIFT_ACCELERATOR = "pynq_z2_shift"
 
 
 def session(model: bytes, threads: int) -> onnxruntime.InferenceSession:
@@ -157,6 +161,35 @@ def network_speed(model: Path, x: np.ndarray, batches: list[int], threads: int, 
     return rows
 
 
+def shift_speed(model: Path, x: np.ndarray, repeats: int) -> list[dict[str, Any]]:
+    """Images a second of arrays with shift units, each format of theirs, against the dense array, on both routes."""
+    arrays = {"dense": ("pynq_z2_dense", CompileOptions())}
+    for formats in ("two_hot", "power_of_two"):
+        arrays[formats] = (SHIFT_ACCELERATOR, CompileOptions(formats=formats))  # type: ignore[arg-type]
+    emulators = {
+        name: Emulator(bfpga.compile(model, accelerator, x[:64], options))
+        for name, (accelerator, options) in arrays.items()
+    }
+    data = {next(iter(emulators["dense"].program.inputs)): x}
+    rows = []
+    for route, counting in (("graph", False), ("counting", True)):
+        candidates: dict[str, Work] = {
+            name: partial(emulator.run, data, statistics=counting) for name, emulator in emulators.items()
+        }
+        found = medians(candidates, repeats)
+        rows += [
+            {
+                "work": f"{model.stem}, batch {len(x)}, {name}, {route} route",
+                "unit": "images/s",
+                "dense": len(x) / found["dense"],
+                "shift": len(x) / found[name],
+                "ratio": found["dense"] / found[name],
+            }
+            for name in ("two_hot", "power_of_two")
+        ]
+    return rows
+
+
 # Matrix products
 
 
@@ -202,6 +235,14 @@ def product_speed(size: int, threads: int, repeats: int) -> list[dict[str, Any]]
     ]  # fmt: skip
 
 
+def measure_shift(repeats: int) -> list[dict[str, Any]]:
+    """Rows of the table of arrays with shift units."""
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = shift_speed(resnet8(Path(folder)), rng.random((64, 3, 32, 32), np.float32), repeats)
+        return rows + shift_speed(perceptron(Path(folder)), rng.random((4096, 784), np.float32), repeats)
+
+
 def measure(threads: int, repeats: int) -> list[dict[str, Any]]:
     """All rows of the table."""
     rng = np.random.default_rng(1)
@@ -227,6 +268,7 @@ def main() -> None:
     graph_route.onnx_session = lambda model, _=0: session(model, threads)
     with threadpool_limits(threads):
         rows = measure(threads, arguments.repeats)
+        shift_rows = measure_shift(arguments.repeats)
     print(f"{platform.processor() or platform.machine()}, {threads} threads, onnxruntime {onnxruntime.__version__}, "
           f"numpy {np.__version__}; medians of {arguments.repeats}, interleaved")  # fmt: skip
     print(f"{'work':<44}{'unit':>10}{'float32':>12}{'emulator':>12}{'counting':>12}{'ratio':>8}")
@@ -235,10 +277,14 @@ def main() -> None:
         print(
             f"{row['work']:<44}{row['unit']:>10}{row['float']:12,.0f}{row['emulator']:12,.0f}{counted}{row['ratio']:8.2f}"
         )
+    print(f"\n{'arrays of shift units':<54}{'unit':>10}{'dense':>12}{'shift':>12}{'ratio':>8}")
+    for row in shift_rows:
+        print(f"{row['work']:<54}{row['unit']:>10}{row['dense']:12,.0f}{row['shift']:12,.0f}{row['ratio']:8.2f}")
     if arguments.json:
         temporary = arguments.json.with_name(f".{arguments.json.name}.part")
         temporary.write_text(
-            json.dumps({"threads": threads, "repeats": arguments.repeats, "rows": rows}, indent=2) + "\n"
+            json.dumps({"threads": threads, "repeats": arguments.repeats, "rows": rows, "shift": shift_rows}, indent=2)
+            + "\n"
         )
         os.replace(temporary, arguments.json)
 

@@ -10,6 +10,7 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.network.program import BlockTensor, KernelOperation, Transfer
 from bfpga.network.streams import pack_weight_words
+from reference_weights import weight_beats, weight_kind
 
 
 @dataclass
@@ -73,10 +74,17 @@ class Program:
         self._transfer(d, "input", place, name)
 
     def weights(
-        self, weights: np.ndarray, bias: np.ndarray | None = None, exponents: np.ndarray | None = None
+        self,
+        weights: np.ndarray,
+        bias: np.ndarray | None = None,
+        exponents: np.ndarray | None = None,
+        flags: Flag = Flag.NONE,
     ) -> dict[str, int]:
-        """WEIGHTS of a dense layer (channels, height, width, inputs); returns descriptor fields of its GEMM."""
-        words = self.weight_words(weights)
+        """WEIGHTS of a dense layer (channels, height, width, inputs); returns descriptor fields of its GEMM.
+
+        flags: TWO_HOT or POWER_OF_TWO, if ``weights`` are codes of shift units: words, or fields.
+        """
+        words = self.weight_words(weights, flags)
         rows = 0 if bias is None and exponents is None else len(weights)
         beats = np.zeros((rows, self.config.weight_stream_bits // 8), np.uint8)
         for row in range(rows):
@@ -93,21 +101,27 @@ class Program:
             "weight_tap_step": words.shape[2],
             "weight_block_step": words.shape[1] * words.shape[2],
             "parameter_base": self.free_parameter,
-            "flags": (Flag.BIAS if bias is not None else 0) | (Flag.ROW_EXPONENTS if exponents is not None else 0),
+            "flags": (
+                flags | (Flag.BIAS if bias is not None else 0) | (Flag.ROW_EXPONENTS if exponents is not None else 0)
+            ),
         }
         self.free_weight += d.weight_words
         self.free_parameter += rows
         return fields
 
-    def weight_words(self, weights: np.ndarray) -> np.ndarray:
-        """(blocks, taps, channel words, rows, lanes) of dense weights."""
+    def weight_words(self, weights: np.ndarray, flags: int = Flag.NONE) -> np.ndarray:
+        """(blocks, taps, channel words, rows, lanes) of dense weights; a word of two fields holds two channels."""
         config = self.config
+        rows = weight_kind(Descriptor(Operation.GEMM, flags), config).rows
         outputs, height, width, inputs = weights.shape
-        blocks, words = -(-outputs // config.rows), -(-inputs // config.lanes)
-        padded = np.zeros((blocks * config.rows, height * width, words * config.lanes), int)
+        blocks, words = -(-outputs // rows), -(-inputs // config.lanes)
+        padded = np.zeros((blocks * rows, height * width, words * config.lanes), int)
         padded[:outputs, :, :inputs] = weights.reshape(outputs, -1, inputs)
-        shaped = padded.reshape(blocks, config.rows, height * width, words, config.lanes)
-        return shaped.transpose(0, 2, 3, 1, 4)
+        shaped = padded.reshape(blocks, rows, height * width, words, config.lanes).transpose(0, 2, 3, 1, 4)
+        if rows == config.rows:
+            return shaped
+        assert config.shift is not None
+        return shaped[..., : config.rows, :] << config.shift.field_bits | shaped[..., config.rows :, :]
 
     def compute(
         self,
@@ -121,12 +135,13 @@ class Program:
     ) -> Descriptor:
         """GEMM, MAX or SUM from ``source`` (and ``second``) to the whole of ``target``."""
         config, words = self.config, source.words(self.config)
+        kind = weight_kind(Descriptor(operation, fields.get("flags", 0)), config)
         d = Descriptor(operation, input_slot=source.slot, output_slot=target.slot)
         d.output_pixels, d.output_width = target.height * target.width, target.width
-        d.group_rows, d.group_columns = divmod(config.columns, target.width)
+        d.group_rows, d.group_columns = divmod(kind.columns, target.width)
         (d.stride_y, d.stride_x), (d.pad_top, d.pad_left) = stride, pad
         d.input_height, d.input_width = source.height, source.width
-        d.blocks, d.output_rows = -(-target.channels // config.rows), target.channels
+        d.blocks, d.output_rows = -(-target.channels // kind.rows), target.channels
         d.channel_words = words if operation == Operation.GEMM else min(words, config.words_per_block)
         d.block_step = 0 if operation == Operation.GEMM else config.words_per_block
         for name, value in fields.items():
@@ -141,10 +156,10 @@ class Program:
             assert second.pitch == source.pitch
             d.second_slot, d.kernel_width, d.tap_x_word = second.slot, 2, second.base - source.base
             d.dilation_x = d.dilation_y = 0
-        d.read_runs, d.read_slots = self._runs(d, source.pitch, stride)
-        d.write_runs, d.write_slots = self._runs(d, target.pitch, (1, 1))
-        slots = max(d.read_slots, config.beats_per_weight_word if d.flags & Flag.STREAM_WEIGHTS else 1)
-        drain = config.words_per_block * max(config.lanes, d.write_slots)
+        d.read_runs, d.read_slots = self._runs(d, kind.columns, source.pitch, stride)
+        d.write_runs, d.write_slots = self._runs(d, kind.columns, target.pitch, (1, 1))
+        slots = max(d.read_slots, weight_beats(config) if d.flags & Flag.STREAM_WEIGHTS else 1)
+        drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
         d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * slots, drain)
         self.operations.append(KernelOperation("compute", d))
         return d
@@ -158,11 +173,11 @@ class Program:
         self._set(d, f"{side}_wrap", row - d.output_width * column, words)
         self._set(d, f"{side}_group", d.group_rows * row + d.group_columns * column, words)
 
-    def _runs(self, d: Descriptor, pitch: int, stride: tuple[int, int]) -> tuple[int, int]:
+    def _runs(self, d: Descriptor, columns: int, pitch: int, stride: tuple[int, int]) -> tuple[int, int]:
         """(runs, slots): one slot if no two columns of a group meet in a bank, else one for each row of a group."""
         conflict, spread = False, 1
-        for first in range(0, d.output_pixels, self.config.columns):
-            pixels = [divmod(p, d.output_width) for p in range(first, first + self.config.columns)]
+        for first in range(0, d.output_pixels, columns):
+            pixels = [divmod(p, d.output_width) for p in range(first, first + columns)]
             banks = [(y * stride[0] * pitch + x * stride[1]) % self.config.banks for y, x in pixels]
             conflict |= len(set(banks)) < len(banks)
             spread = max(spread, pixels[-1][0] - pixels[0][0] + 1)
@@ -171,8 +186,9 @@ class Program:
     def stream_weights(self, weights: np.ndarray) -> None:
         """Weights of the last GEMM, which streams them: the words of all blocks, once for each group of columns."""
         operation = self.operations[-1]
-        groups = -(-operation.descriptor.output_pixels // self.config.columns)
-        operation.weights = pack_weight_words(self.weight_words(weights), self.config) * groups
+        d = operation.descriptor
+        groups = -(-d.output_pixels // weight_kind(d, self.config).columns)
+        operation.weights = pack_weight_words(self.weight_words(weights, d.flags), self.config) * groups
 
 
 def empty(place: Place) -> BlockTensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
+from reference_weights import weight_kind
 
 Address = tuple[int, int]
 Word = tuple[str, int, int, int]
@@ -81,14 +82,15 @@ class MemoryWalk:
         step, wrap, group = (
             (getattr(d, f"{side}_{n}_word"), getattr(d, f"{side}_{n}_bank")) for n in ("step", "wrap", "group")
         )
+        columns = weight_kind(d, self.config).columns
         first, y, x, address = [], 0, 0, (getattr(d, f"{side}_word"), getattr(d, f"{side}_bank"))
-        for _ in range(self.config.columns):
+        for _ in range(columns):
             first.append((y, x, address))
             x, address = x + 1, self.add(address, step, words)
             if x == d.output_width:
                 y, x, address = y + 1, 0, self.add(address, wrap, words)
         groups = []
-        for start in range(0, d.output_pixels, self.config.columns):
+        for start in range(0, d.output_pixels, columns):
             groups.append([(i, *item) for i, item in enumerate(first) if start + i < d.output_pixels])
             moved = []
             for y, x, address in first:

@@ -1,7 +1,8 @@
 """A kernel in plain Python integers, straight from docs/systolic-array.md: slow, without counters, loops or streams.
 
 Addresses are computed from the pixel's place (never by walking), so the group fields of a descriptor are checked by
-comparing with a kernel that uses them.
+comparing with a kernel that uses them. Words of shift units are decoded by the sentences of the specification
+(`reference_weights`), each time they are multiplied with: the memory holds words, not weights.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from reference import (
     select_exponent,
     shift,
 )
+from reference_weights import weight_beats, weight_container, weight_kind
 
 
 @dataclass
@@ -127,19 +129,19 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        return d.parameter_rows + d.weight_words * self.config.beats_per_weight_word + TRANSFER_DEPTH
+        return d.parameter_rows + d.weight_words * weight_beats(self.config) + TRANSFER_DEPTH
 
     def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
-        config, bits = self.config, self.config.format.container_bits
-        per_word = config.beats_per_weight_word * config.weight_stream_bits // bits
+        config, bits = self.config, weight_container(self.config)
+        per_word = weight_beats(self.config) * config.weight_stream_bits // bits
         elements = unpack_elements(data, bits).reshape(count, per_word)[:, : config.rows * config.lanes]
         return elements.reshape(count, config.rows, config.lanes).tolist()
 
     # The array
 
     def _compute(self, d: Descriptor, data: bytes) -> int:
-        config, slot = self.config, self.slots.setdefault(d.policy_slot, Slot())
-        flags, groups = Flag(d.flags), -(-d.output_pixels // config.columns)
+        slot, kind = self.slots.setdefault(d.policy_slot, Slot()), weight_kind(d, self.config)
+        flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
         kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
         stream = flags & Flag.STREAM_WEIGHTS
         words = iter(self._words(data, groups * d.blocks * kernel_steps)) if stream else iter(())
@@ -151,8 +153,8 @@ class ReferenceKernel:
             for block in range(d.blocks):
                 streamed = [next(words) for _ in range(kernel_steps)] if stream else []
                 accumulators = {}
-                for i in range(min(config.columns, d.output_pixels - group * config.columns)):
-                    accumulators[i] = self._accumulate(d, group * config.columns + i, block, streamed, e_acc)
+                for i in range(min(kind.columns, d.output_pixels - group * kind.columns)):
+                    accumulators[i] = self._accumulate(d, group * kind.columns + i, block, streamed, e_acc)
                 self._drain(d, slot, group, block, accumulators, e_acc)
         if flags & Flag.LAST:
             self._learn(d, slot)
@@ -161,15 +163,16 @@ class ReferenceKernel:
     def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
         config = self.config
         window = max(config.lanes, d.write_slots)
-        drain = config.words_per_block * window
-        slots = max(d.read_slots, config.beats_per_weight_word if d.flags & Flag.STREAM_WEIGHTS else 1)
+        drain = weight_kind(d, config).rows // config.lanes * window
+        slots = max(d.read_slots, weight_beats(self.config) if d.flags & Flag.STREAM_WEIGHTS else 1)
         steps = max(kernel_steps * slots, drain)
         return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
 
     def _accumulate(self, d: Descriptor, p: int, block: int, streamed: list, e_acc: int) -> list[int]:
         config, lanes = self.config, self.config.lanes
         start = -(1 << (config.format.mantissa_bits - 1)) if d.operation == Operation.MAX else 0
-        acc = [start] * config.rows
+        kind = weight_kind(d, config)
+        acc = [start] * kind.rows
         oy, ox = divmod(p, d.output_width)
         y, x = oy * d.stride_y - d.pad_top, ox * d.stride_x - d.pad_left
         for step, (ky, kx, j) in enumerate(np.ndindex(d.kernel_height, d.kernel_width, d.channel_words)):
@@ -181,8 +184,8 @@ class ReferenceKernel:
             if d.operation == Operation.GEMM:
                 tap = (ky * d.kernel_width + kx) * d.weight_tap_step + block * d.weight_block_step + j
                 weights = streamed[step] if streamed else self.weights[d.weight_base + tap]
-                for r in range(config.rows):
-                    acc[r] += sum(w * v for w, v in zip(weights[r], operand, strict=True))
+                for r in range(kind.rows):
+                    acc[r] += sum(w * v for w, v in zip(kind.row(weights, r), operand, strict=True))
                 continue
             for lane, value in enumerate(operand):
                 if j * lanes + lane < config.rows:
@@ -201,9 +204,10 @@ class ReferenceKernel:
 
     def _drain(self, d: Descriptor, slot: Slot, group: int, block: int, accumulators: dict, e_acc: int) -> None:
         config, fmt, e4 = self.config, self.config.format, self.exponents.get(d.output_slot, 0)
+        kind = weight_kind(d, config)
         mantissas: dict[int, list[int]] = {i: [] for i in accumulators}
-        for r in range(min(config.rows, d.output_rows - block * config.rows)):
-            bias, exponent = self.parameters.get(d.parameter_base + block * config.rows + r, (0, 0))
+        for r in range(min(kind.rows, d.output_rows - block * kind.rows)):
+            bias, exponent = self.parameters.get(d.parameter_base + block * kind.rows + r, (0, 0))
             for i, acc in accumulators.items():
                 v, e3, status = reference_value(
                     acc[r], e_acc, config,
@@ -227,10 +231,10 @@ class ReferenceKernel:
                 self.status |= Status.OVERFLOW * overflow | Status.UNDERFLOW * underflow
                 mantissas[i].append(mantissa)
         for i, values in mantissas.items():
-            word, bank = self._address(d, "output", group * config.columns + i)
+            word, bank = self._address(d, "output", group * kind.columns + i)
             for j in range(-(-len(values) // config.lanes)):
                 part = values[j * config.lanes : (j + 1) * config.lanes]
-                address = bank, word + block * config.words_per_block + j
+                address = bank, word + block * (kind.rows // config.lanes) + j
                 self.memory[address] = part + [0] * (config.lanes - len(part))
 
     # Output exponents

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, Section, SystolicSection
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection, Section, ShiftSection, SystolicSection
 from bfpga.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -31,6 +31,13 @@ engines:
     rows: 16
     lanes: 2
     multiplier: dsp_packed
+    shift_columns: 1
+    shift:
+      exp_width: 3
+      d: 0
+      zero_code: neg_min
+      base_log2: 1
+      sign_mode: relative
     accumulator_bits: 32
     bias_bits: 18
     activation_words: 4096
@@ -46,6 +53,7 @@ SECTIONS: dict[str, type[Section]] = {
     "": AcceleratorFile,
     "engines[0].": SystolicSection,
     "engines[0].format.": FormatSection,
+    "engines[0].shift.": ShiftSection,
 }
 #: A value no key accepts, by the type of the key's present value; every one is legal YAML.
 WRONG_TYPES = ["{a: 1}", "[[1]]", "''", "~", "1.5e300", "-7", "2021-01-01", "!!binary aGVsbG8=", "on"]
@@ -173,8 +181,15 @@ def structure_cases() -> Iterator[Case]:
     yield Case("utf-16", VALID.encode("utf-16"), ("not a text file",))
     yield Case("archive", b"PK\x03\x04" + bytes(40), ("cannot be read as YAML",))
     yield Case("too large", b"# \n" * 400000, ("larger than",))
-    yield case("array of 300 DSP blocks", VALID.replace("12", "25").replace("16", "6").replace("dsp_packed", "dsp"),
+    lines = VALID.splitlines(keepends=True)
+    alike = "".join(lines[: key_line("shift_columns") - 1] + lines[key_line("accumulator_bits") - 1 :])
+    yield case("array of 300 DSP blocks", alike.replace("12", "25").replace("16", "6").replace("dsp_packed", "dsp"),
                "300 DSP blocks", "at most 17 columns fit")  # fmt: skip
+    yield case("too few parameters for two channels a row", alike.replace("dsp_packed", "shift").replace("2048", "31"),
+               "engines[0].parameter_rows", "32 channels of a pass")  # fmt: skip
+    yield case("two kinds of shift units", VALID.replace("dsp_packed", "shift"), "engines[0].shift_columns")
+    yield case("words without shift units", VALID.replace("shift_columns: 1", "shift_columns: 0"), "engines[0].shift")
+    yield case("mantissas of 17 bits for shift units", with_line(9, "      mantissa_bits: 17"), "shift units take 16")
     yield case("odd rows", VALID.replace("rows: 16", "rows: 15"), "engines[0].rows", "multiple of lanes")
     yield case("wide mantissas packed", with_line(9, "      mantissa_bits: 9"), "engines[0].multiplier")
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")

@@ -68,6 +68,18 @@ def finish_and_compare(workshop: Workshop, reference: dict[str, bytes]) -> None:
     assert processes_of(directory) == []
 
 
+def test_what_a_killed_build_left_under_temporary_names_is_removed(
+    tmp_path: Path, reference: dict[str, bytes]
+) -> None:
+    workshop = Workshop(tmp_path)
+    directory = workshop.new_build().directory
+    for name in (".render.1", "stages/.hls.json.2", "scripts/.synthesis.tcl.3"):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    finish_and_compare(workshop, reference)
+
+
 @pytest.mark.parametrize("seed", range(BUILDS))
 def test_build_killed_at_random_moments_gives_the_same_overlay(
     tmp_path: Path, reference: dict[str, bytes], seed: int

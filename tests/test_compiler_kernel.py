@@ -12,8 +12,9 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
+from bfpga.formats.shift_format import ShiftFormat
 from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
+from bfpga.network.program import ArrayNode, HostNode, MatMulNode, Program
 from small_networks import Network, compiled
 from test_compiler_schedule import joined_network, residual_network
 
@@ -21,12 +22,17 @@ CONFIG = SystolicConfig(
     format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=96, weight_words=200,
     parameter_rows=32,
 )  # fmt: skip
-LARGE = replace(CONFIG, activation_words=1024, weight_words=2048, parameter_rows=256)
+ARRAYS = {
+    "small": CONFIG,
+    "large": replace(CONFIG, activation_words=1024, weight_words=2048, parameter_rows=256),
+    "shift": replace(CONFIG, multiplier="shift", shift=ShiftFormat()),
+    "mixed": replace(CONFIG, shift_columns=2, shift=ShiftFormat()),
+}
 
 
-@pytest.fixture(scope="module", params=["small", "large"])
+@pytest.fixture(scope="module", params=ARRAYS)
 def kernel(request: pytest.FixtureRequest) -> CSimulation:
-    return CSimulation(CONFIG if request.param == "small" else LARGE, flags=("-O1",))
+    return CSimulation(ARRAYS[request.param], flags=("-O1",))
 
 
 def attention_network() -> Network:
@@ -53,7 +59,7 @@ def check(network: Network, program: Program, kernel: CSimulation) -> None:
 
 @pytest.mark.parametrize("policy", ["static", "max", "stats", "static_history", "rolling_max", "feedback"])
 def test_a_residual_network_gives_the_same_bits(policy: str, kernel: CSimulation, tmp_path: Path) -> None:
-    """R37, R68"""
+    """R37, R68; SM R33 on arrays with shift units"""
     network = residual_network()
     options = CompileOptions(policy=policy, window=16)  # type: ignore[arg-type]
     check(network, compiled(network, tmp_path, kernel.config, options), kernel)
@@ -64,5 +70,16 @@ def test_a_residual_network_gives_the_same_bits(policy: str, kernel: CSimulation
 def test_joined_tensors_and_products_of_activations_give_the_same_bits(
     build: object, calibrate: bool, kernel: CSimulation, tmp_path: Path
 ) -> None:
+    """Where all columns shift, products of activations are left to the host."""
     network = build()  # type: ignore[operator]
     check(network, compiled(network, tmp_path, kernel.config, calibrate=calibrate), kernel)
+
+
+def test_products_of_activations_are_left_to_the_host_where_all_columns_shift(tmp_path: Path) -> None:
+    """SM R33: an activation is no sum of two powers of two; columns with DSP blocks multiply with any."""
+    kinds = {}
+    for name in ("shift", "mixed"):
+        program = compiled(attention_network(), tmp_path, ARRAYS[name])
+        kinds[name] = {type(node) for node in program.nodes}
+    assert kinds["shift"] == {ArrayNode, HostNode}
+    assert kinds["mixed"] == {ArrayNode, HostNode, MatMulNode}

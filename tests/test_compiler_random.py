@@ -10,17 +10,28 @@ from hypothesis import strategies as st
 
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.errors import ModelError
+from bfpga.formats.shift_format import ShiftFormat
+from bfpga.network.options import CompileOptions
 from memory_walk import MemoryWalk
 from small_networks import Network, compiled, largest_error
 from test_compiler_schedule import check_coverage
+
+#: Largest error of the outputs by format of the weights: a power of two is a third off at most, two-hot words of eight
+#: bits a sixteenth.
+ERRORS = {"linear": 0.05, "two_hot": 0.5, "power_of_two": 1.5}
 
 
 @st.composite
 def arrays(draw: st.DrawFn) -> SystolicConfig:
     lanes = draw(st.sampled_from([1, 2, 4]))
+    kind = draw(st.sampled_from(["dsp", "dsp", "shift", "mixed"]))
+    beside = draw(st.integers(1, 4)) if kind == "mixed" else 0
     return SystolicConfig(
         format=BlockFormat(mantissa_bits=12),
-        columns=draw(st.integers(1, 9)),
+        columns=draw(st.integers(1, 9)) + beside,
+        multiplier="shift" if kind == "shift" else "dsp",
+        shift_columns=beside,
+        shift=None if kind == "dsp" else ShiftFormat(x_width=12),
         rows=draw(st.sampled_from([4, 8])),
         lanes=lanes,
         accumulator_bits=48,
@@ -65,23 +76,25 @@ def _layer(draw: st.DrawFn, network: Network, channels: int) -> int:
 
 
 @settings(deadline=None, max_examples=25)
-@given(networks(), arrays(), st.booleans())
+@given(networks(), arrays(), st.booleans(), st.integers(0, 1))
 def test_random_networks_are_scheduled_without_a_wrong_word(
-    network: Network, config: SystolicConfig, calibrate: bool
+    network: Network, config: SystolicConfig, calibrate: bool, choice: int
 ) -> None:
-    """R57, R68, R74, R82"""
+    """R57, R68, R74, R82; SM R33 with arrays of shift units, whose layers get any format that the array has"""
     with tempfile.TemporaryDirectory() as folder:
         if not _valid(network):
             return
+        weight_format = config.weight_formats[choice % len(config.weight_formats)]
         try:
-            program = compiled(network, Path(folder), config, calibrate=calibrate)
+            options = CompileOptions(formats=weight_format)
+            program = compiled(network, Path(folder), config, options, calibrate=calibrate)
         except ModelError as error:
             if "window" not in str(error):
                 raise
             return  # a window larger than its image
     MemoryWalk(program).run()
     check_coverage(program)
-    assert largest_error(network, program) < 0.05
+    assert largest_error(network, program) < ERRORS[weight_format]
 
 
 def _valid(network: Network) -> bool:

@@ -15,7 +15,14 @@ from ruamel.yaml import YAML
 from bfpga.accelerator.boards import load_board, load_boards
 from bfpga.accelerator.constraints import config_findings, largest_columns
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.accelerator.schema import AcceleratorFile, BoardFile, FormatSection, SystolicSection, json_schema
+from bfpga.accelerator.schema import (
+    AcceleratorFile,
+    BoardFile,
+    FormatSection,
+    ShiftSection,
+    SystolicSection,
+    json_schema,
+)
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.resources import array_dsp, estimate_resources, memory_blocks
 from bfpga.errors import ConfigurationError
@@ -126,7 +133,10 @@ def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
         ("bfp8", "bfp16", "needs mantissas of 8 bits or less, not 16"),
         ("accumulator_bits: auto", "accumulator_bits: 17", "must be 18..58"),
         ("bias_bits: 18", "bias_bits: 32\n    extra: 1", "unknown key"),
-        ("parameter_rows: 2048", "parameter_rows: 15", "must be at least rows = 16"),
+        ("parameter_rows: 2048", "parameter_rows: 15", "must be at least the 16 channels of a pass"),
+        ("dsp_packed\n", "shift\n    shift_columns: 2\n", "with `multiplier: shift` all columns are"),
+        ("dsp_packed\n", "dsp_packed\n    shift: {exp_width: 3}\n", "describes shift units; the array has none"),
+        ("{profile: bfp8}", "{mantissa_bits: 17}\n    shift_columns: 1", "shift units take 16"),
         ("[none, relu,", "[relu,", "lacks `none`"),
         ("[none, relu,", "[none, none,", "names a function twice"),
         ("clock_mhz: 142", "clock_mhz: 300", "must be 25..200 on TUL PYNQ-Z2"),
@@ -168,6 +178,12 @@ def test_json_schema_accepts_what_the_loader_accepts() -> None:
         jsonschema.validate({"name": "x", "board": "pynq_z2", "clock_mhz": 100, "engines": []}, schema)
 
 
+def test_a_pass_over_powers_of_two_needs_parameters_for_two_channels_a_row(tmp_path: Path) -> None:
+    """SM R31: two accumulators a tile."""
+    text = VALID.replace("dsp_packed", "shift").replace("parameter_rows: 2048", "parameter_rows: 31")
+    assert "must be at least the 32 channels of a pass" in refusal(tmp_path, text)
+
+
 def test_committed_json_schema_is_current() -> None:
     """`bfpga schema` writes configs/accelerator.schema.json."""
     assert json.loads((ROOT / "configs/accelerator.schema.json").read_text()) == json_schema()
@@ -175,7 +191,7 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    for model in (AcceleratorFile, SystolicSection, FormatSection, BoardFile):
+    for model in (AcceleratorFile, SystolicSection, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key
             assert (item.description or "?") in text, key

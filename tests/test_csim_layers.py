@@ -9,38 +9,7 @@ from array_programs import Program, empty, random_tensor
 from bfpga.engines.descriptor import Flag, Function, Operation, Status
 from bfpga.network.program import ArrayNode
 from bfpga.network.streams import pack_weights
-from kernel_pairs import SMALL, KernelPair, small
-
-
-def output_size(size: int, kernel: int, stride: int, pad: int, dilation: int) -> int:
-    return (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1
-
-
-def run_convolution(
-    pair: KernelPair, seed: int = 0, channels: tuple[int, int] = (3, 6), size: tuple[int, int] = (5, 6),
-    kernel: tuple[int, int] = (3, 3), stride: tuple[int, int] = (1, 1), pad: tuple[int, int] = (1, 1),
-    dilation: tuple[int, int] = (1, 1), pitch: int | None = None, parameters: bool = True, exponent: int = -5,
-    **fields: int,
-) -> np.ndarray:  # fmt: skip
-    rng, config = np.random.default_rng(seed), pair.kernel.config
-    program, limit = Program(config), config.format.mantissa_max
-    x = program.tensor(*size, channels[0], pitch)
-    shape = [output_size(size[k], kernel[k], stride[k], pad[k], dilation[k]) for k in range(2)]
-    y = program.tensor(*shape, channels[1])
-    weights = rng.integers(-limit, limit + 1, (channels[1], *kernel, channels[0]))
-    bias = rng.integers(-(1 << (config.bias_bits - 1)), 1 << (config.bias_bits - 1), channels[1])
-    program.load("x", x)
-    layer = program.weights(weights, *((bias, rng.integers(-3, 3, channels[1])) if parameters else (None, None)))
-    layer["flags"] |= Flag.FIRST | Flag.LAST | fields.pop("flags", 0)
-    layer |= {"output_exponent": exponent + config.format.mantissa_bits, "bias_exponent": exponent} | fields
-    program.compute(
-        Operation.GEMM, x, y, stride=stride, pad=pad, kernel_height=kernel[0], kernel_width=kernel[1],
-        dilation_y=dilation[0], dilation_x=dilation[1], **layer,
-    )  # fmt: skip
-    program.store("y", y)
-    tensors = {"x": random_tensor(rng, x, config, exponent), "y": empty(y)}
-    pair.run(program, tensors)
-    return tensors["y"].mantissa[0]
+from kernel_pairs import SMALL, KernelPair, output_size, run_convolution, small
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +69,7 @@ def test_streamed_weights_pass_straight_to_the_tiles(pixels: int, weight_stream_
     x, y = program.tensor(1, pixels, 21), program.tensor(1, pixels, 11)
     weights = rng.integers(-127, 128, (11, 1, 1, 21))
     program.load("x", x)
-    program.compute(
-        Operation.GEMM, x, y, flags=Flag.STREAM_WEIGHTS | Flag.FIRST | Flag.LAST, output_exponent=2
-    )
+    program.compute(Operation.GEMM, x, y, flags=Flag.STREAM_WEIGHTS | Flag.FIRST | Flag.LAST, output_exponent=2)
     program.stream_weights(weights)
     program.store("y", y)
     KernelPair(config).run(program, {"x": random_tensor(rng, x, config), "y": empty(y)})
@@ -135,9 +102,7 @@ def test_sums_align_to_the_larger_exponent(pair: KernelPair, exponents: tuple[in
     program.load("a", a)
     program.load("b", b)
     flags = Flag.FIRST | Flag.LAST | negate
-    program.compute(
-        Operation.SUM, a, y, second=b, flags=flags, output_exponent=max(exponents), function=Function.RELU
-    )
+    program.compute(Operation.SUM, a, y, second=b, flags=flags, output_exponent=max(exponents), function=Function.RELU)
     program.store("y", y)
     tensors = {"a": random_tensor(rng, a, SMALL, exponents[0]), "b": random_tensor(rng, b, SMALL, exponents[1])}
     pair.run(program, tensors | {"y": empty(y)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import numpy as np
 import pytest
@@ -12,14 +13,22 @@ from hypothesis import strategies as st
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Operation
-from bfpga.errors import ConfigurationError
+from bfpga.engines.descriptor import Flag, Operation
+from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.network.program import BlockTensor, LaunchStep, Program
 from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
 from bfpga.verify.random_network import random_program
+from bfpga.verify.virtual_boards import VirtualBoards
 
-#: Arrays of the slice that every test run verifies.
-CONFIGS = random_configs(3, seed=2026)
+
+def kind(config: SystolicConfig) -> str:
+    return "mixed" if config.shift_columns else config.multiplier
+
+
+KINDS = ("dsp", "dsp_packed", "shift", "mixed")
+DRAWN = random_configs(40, seed=2026)
+#: Arrays of the slice that every test run verifies: the first of each kind that is drawn.
+CONFIGS = [next(config for config in DRAWN if kind(config) == wanted) for wanted in KINDS]
 
 
 @functools.cache
@@ -30,7 +39,10 @@ def built(number: int) -> SystolicConfig:
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, len(CONFIGS) - 1), st.integers(0, 1 << 32), st.booleans())
 def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number: int, seed: int, traced: bool) -> None:
-    """Architecture 3.2; R3, R24, R26, R29, R33, R37, R38, R56, R57, R68, R74, R82 for any legal configuration."""
+    """Architecture 3.2; R3, R24, R26, R29, R33, R37, R38, R56, R57, R68, R74, R82 for any legal configuration.
+
+    SM R30, SM R32, SM R33 for arrays with shift units, whose layers draw their formats of weights.
+    """
     rng = np.random.default_rng(seed)
     assert verify_case(rng, built(number), simulation("csim"), VerifyReport(), traced) is None
 
@@ -39,6 +51,37 @@ def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
     report = verify(CONFIGS[:1], ["csim", "csim:ap_int"], cases=12, seed=5)
     assert report.mismatch is None
     assert report.cases == 24
+
+
+def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
+    """SM R30, SM R32, SM R33: overlay, driver and PYNQ between; one board runs all programs of its array."""
+    pytest.importorskip("pynq")
+    report = verify(CONFIGS, ["virtual"], cases=16, seed=6)
+    assert report.mismatch is None
+    assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
+
+
+def test_the_virtual_board_is_released_after_a_verification() -> None:
+    pytest.importorskip("pynq")
+    boards = VirtualBoards()
+    program = random_program(np.random.default_rng(1), CONFIGS[0])
+    device = boards.open(program)
+    device.close()
+    overlay = boards._overlay
+    assert overlay is not None
+    assert boards.open(program) is not device
+    assert boards._overlay is overlay  # another program of the same array: the same board
+    boards.close()
+    with pytest.raises(DeviceError, match="not loaded"):
+        overlay.kernel()
+
+
+def test_without_pynq_the_virtual_board_is_refused_before_the_first_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    done: list[VerifyReport] = []
+    with pytest.raises(DeviceError, match=r"bfpga\[board\]"):
+        verify(CONFIGS[:1], ["csim", "virtual"], cases=1, progress=done.append)
+    assert not done
 
 
 class OneBitOff:
@@ -93,6 +136,10 @@ def test_an_unknown_target_is_refused() -> None:
         verify(CONFIGS[:1], ["abacus"], cases=1)
 
 
+#: Bits of the flags of a descriptor.
+FLAGS = max(Flag).bit_length()
+
+
 def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()
@@ -104,10 +151,10 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
                 for operation in step.operations:
                     descriptor = operation.descriptor
                     seen.add(Operation(descriptor.operation).name)
-                    seen |= {f"flag {bit}" for bit in range(11) if descriptor.flags >> bit & 1}
+                    seen |= {f"flag {bit}" for bit in range(FLAGS) if descriptor.flags >> bit & 1}
                     seen |= {name for name in ("read_runs", "write_runs") if getattr(descriptor, name)}
             seen |= {"spilled"} if len(program.steps) > 1 else set()
             seen |= {"tiles"} if any(len(node.tiles) > 1 for node in program.nodes if hasattr(node, "tiles")) else set()
     wanted = {operation.name for operation in Operation} - {"NONE"}
-    wanted |= {f"flag {bit}" for bit in range(11)} | {"read_runs", "write_runs", "spilled", "tiles"}
+    wanted |= {f"flag {bit}" for bit in range(FLAGS)} | {"read_runs", "write_runs", "spilled", "tiles"}
     assert wanted <= seen

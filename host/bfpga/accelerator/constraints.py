@@ -24,8 +24,11 @@ def config_findings(config: SystolicConfig) -> list[Finding]:
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.rows % config.lanes:
         yield "rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}"
-    if config.parameter_rows < config.rows:
-        yield "parameter_rows", f"is {config.parameter_rows}; must be at least rows = {config.rows}"
+    if config.parameter_rows < config.accumulator_rows:
+        needed = config.accumulator_rows
+        yield "parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass"
+    if config.multiplier == "shift" and config.shift_columns:
+        yield "shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are"
     if config.multiplier != "dsp_packed":
         return
     terms = PACKED_TERMS[config.dsp]
@@ -60,10 +63,17 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
     over = exceeded(estimate_resources(config).total, board)
     if not over:
         return []
-    best = largest_columns(config, board)
+    excess = f"an array with {array_dsp(config)} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
+    multiplying = config.columns - config.shift_columns
+    alone = replace(config, columns=multiplying, shift_columns=0)
+    if config.shift_columns and not exceeded(estimate_resources(alone).total, board):
+        best = largest_shift_columns(config, board)
+        remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
+        text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
+        return [("shift_columns", text)]
+    best = largest_columns(alone, board)
     remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
-    products = f"an array with {array_dsp(config)} DSP blocks in its dot tiles"
-    return [("columns", f"is {config.columns}: {products} needs {'; '.join(over)} of {board.title}; {remedy}")]
+    return [("columns", f"is {multiplying}: {excess}; {remedy}")]
 
 
 def exceeded(needed: Resources, board: Board) -> list[str]:
@@ -78,8 +88,18 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
 
 
 def largest_columns(config: SystolicConfig, board: Board) -> int:
-    """Largest column count, all else equal, that the board holds; 0 if none."""
+    """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
     for columns in range(config.columns, 0, -1):
         if not exceeded(estimate_resources(replace(config, columns=columns)).total, board):
+            return columns
+    return 0
+
+
+def largest_shift_columns(config: SystolicConfig, board: Board) -> int:
+    """Largest count of shift columns beside the columns of DSP blocks that the board holds; 0 if none."""
+    multiplying = config.columns - config.shift_columns
+    for columns in range(config.shift_columns, 0, -1):
+        mixed = replace(config, columns=multiplying + columns, shift_columns=columns)
+        if not exceeded(estimate_resources(mixed).total, board):
             return columns
     return 0

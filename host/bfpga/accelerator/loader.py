@@ -13,10 +13,14 @@ from bfpga.accelerator.constraints import board_findings, config_findings
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName, SystolicSection, validate
 from bfpga.accelerator.yaml_reader import Document, read_document
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
+from bfpga.engines.shift_words import with_zero
 from bfpga.errors import ConfigurationError
+from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 
 #: Mantissa and exponent bits of the profiles (BFP 2.1).
 PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
+#: Widest activations of a shift unit (SM 2.1).
+SHIFT_MANTISSA_BITS = 16
 #: The order of the functions in a digest does not depend on the order in the file.
 FUNCTION_ORDER = get_args(FunctionName)
 
@@ -89,6 +93,22 @@ def block_format(document: Document, section: FormatSection) -> BlockFormat:
     )
 
 
+def shift_format(document: Document, section: SystolicSection, mantissa_bits: int) -> ShiftFormat | None:
+    """Words of the shift units, None for an array without them."""
+    if section.multiplier != "shift" and not section.shift_columns:
+        if "shift" in section.model_fields_set:
+            document.refuse(("engines", 0, "shift"), "describes shift units; the array has none")
+        return None
+    if mantissa_bits > SHIFT_MANTISSA_BITS:
+        document.refuse(
+            ("engines", 0, "format"), f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}"
+        )
+        document.raise_problems("an accelerator")
+    numbers = section.shift.model_dump()
+    distance = numbers.pop("d")
+    return with_zero(ShiftFormat(x_width=mantissa_bits, d=DEFAULT_D if distance == "auto" else distance, **numbers))
+
+
 def systolic_config(document: Document, section: SystolicSection, board: Board) -> SystolicConfig:
     """The numbers of the array; `auto` is resolved, the kind of DSP block comes from the board."""
     number_format = block_format(document, section.format)
@@ -97,7 +117,7 @@ def systolic_config(document: Document, section: SystolicSection, board: Board) 
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
     return SystolicConfig(
         format=number_format,
-        columns=section.columns,
+        columns=section.columns + section.shift_columns,
         rows=section.rows,
         lanes=section.lanes,
         multiplier=section.multiplier,
@@ -111,6 +131,8 @@ def systolic_config(document: Document, section: SystolicSection, board: Board) 
         weight_stream_bits=section.weight_stream_bits,
         functions=tuple(sorted(section.functions, key=FUNCTION_ORDER.index)),
         skew=section.skew,
+        shift_columns=section.shift_columns,
+        shift=shift_format(document, section, number_format.mantissa_bits),
     )
 
 

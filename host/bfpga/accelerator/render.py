@@ -22,11 +22,12 @@ from bfpga.engines.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, Sys
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, Operation, Policy, Status
 from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.errors import ConfigurationError
+from bfpga.formats.shift_format import ShiftFormat
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
 
-_MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked"}
+_MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked", "shift": "ShiftUnits"}
 
 
 def library_directory() -> Path:
@@ -90,8 +91,16 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             words_per_block=config.words_per_block,
             packing_shift=config.packing_shift,
             accumulator_bits=config.accumulator_bits,
+            accumulator_rows=config.accumulator_rows,
             bias_bits=config.bias_bits,
             skew=config.skew,
+        ),
+        _group(
+            "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
+            weight_bits=config.weight_bits,
+            weight_container_bits=config.weight_container_bits,
+            shift_columns=config.shift_columns,
+            **_shift_numbers(config.shift),
         ),
         _group(
             "Memories",
@@ -124,6 +133,20 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             },
         ),
     ]
+
+
+def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
+    """Numbers of the shift units' words; nothing for an array without them."""
+    if shift is None:
+        return {}
+    return {
+        "shift_exp_width": shift.exp_width,
+        "shift_d": shift.d,
+        "shift_base_log2": shift.base_log2,
+        "shift_zero_code": f"ZeroCode::{_pascal(shift.zero_code)}",
+        "shift_zero_scope": f"ZeroScope::{_pascal(shift.zero_scope)}",
+        "shift_sign_mode": f"SignMode::{_pascal(shift.sign_mode)}",
+    }
 
 
 def _tables() -> list[dict[str, Any]]:

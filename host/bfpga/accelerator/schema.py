@@ -38,6 +38,20 @@ class FormatSection(Section):
     log: LogMode = Field("floor", description="leading position from floor(log2) or ceil(log2)")
 
 
+class ShiftSection(Section):
+    """Words of shift units: weights that are powers of two or sums of two of them."""
+
+    exp_width: int = Field(3, ge=1, le=4, description="bits of an exponent; a weight word has two exponents and signs")
+    d: Annotated[int, Field(ge=0, le=15)] | Literal["auto"] = Field(
+        "auto", description="extra left shift of the first term of a two-hot weight; auto: 1 up to exp_width 2, else 0"
+    )
+    zero_code: Literal["neg_min", "exp_max", "flag"] = Field("neg_min", description="which power of two means zero")
+    base_log2: int = Field(1, ge=1, le=2, description="exponents count powers of 2 (1) or of 4 (2)")
+    sign_mode: Literal["relative", "absolute"] = Field(
+        "relative", description="sign of a two-hot weight's first term: relative to the second, or its own"
+    )
+
+
 class SystolicSection(Section):
     """One systolic array."""
 
@@ -46,7 +60,14 @@ class SystolicSection(Section):
     columns: int = Field(ge=1, le=128, description="output pixels computed at once")
     rows: int = Field(16, ge=2, le=64, description="output channels computed at once; a multiple of lanes")
     lanes: Literal[1, 2, 4] = Field(2, description="input channels multiplied at once in every tile")
-    multiplier: Multiplier = Field(description="dsp: one product in a DSP block; dsp_packed: two products of 8 bits")
+    multiplier: Multiplier = Field(description="dsp: one product a DSP block; dsp_packed: two; shift: no DSP block")
+    shift_columns: int = Field(
+        0, ge=0, le=128, description="columns of shift units in addition to `columns`; they work on two-hot weights"
+    )
+    shift: ShiftSection = Field(
+        default_factory=lambda: ShiftSection.model_validate({}),
+        description="words of the shift units, where there are any",
+    )
     accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
         "auto", description="accumulator width; auto: 32 up to 8 mantissa bits, 48 above"
     )

@@ -37,6 +37,13 @@ Calibration = Annotated[
     typer.Option("--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."),
 ]
 PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
+Formats = Annotated[
+    str,
+    typer.Option(
+        "--formats",
+        help="How weights are held where the array has a choice: auto (error and time), linear, two_hot, power_of_two.",
+    ),
+]
 SideBySide = Annotated[
     int,
     typer.Option("--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."),
@@ -189,6 +196,7 @@ app.command("report-partition")(report_partition)
 def estimate(
     accelerator: AcceleratorArgument,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
+    formats: Formats = "auto",
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -203,7 +211,7 @@ def estimate(
 
     output.check_target(json)
     described = load_accelerator(accelerator)
-    program = work.compile_for_estimate(described, model) if model else None
+    program = work.compile_for_estimate(described, model, formats) if model else None
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
@@ -219,6 +227,7 @@ def compile_command(
         Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
     ] = None,
     policy: PolicyName = "auto",
+    formats: Formats = "auto",
     side_by_side: SideBySide = 1,
     json: Json = None,
 ) -> None:
@@ -236,7 +245,8 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    program = work.compile_for_file(described, model, calibration, policy, side_by_side)
+    options = work.compile_options(policy, side_by_side, formats)
+    program = work.compile_for_file(described, model, calibration, options)
     save_program(program, target)
     output.say(listing(program).rstrip())
     output.say(f"program in {target}")
@@ -252,6 +262,7 @@ def run(
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
     calibration: Calibration = None,
     policy: PolicyName = "auto",
+    formats: Formats = "auto",
     side_by_side: SideBySide = 1,
     samples: Samples = None,
     batch: Batch = 64,
@@ -267,7 +278,8 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    job = work.prepare(model, accelerator, data, calibration, work.compile_options(policy, side_by_side), samples)
+    options = work.compile_options(policy, side_by_side, formats)
+    job = work.prepare(model, accelerator, data, calibration, options, samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
         return
@@ -284,6 +296,7 @@ def evaluate(
     data: Data,
     calibration: Calibration = None,
     policy: PolicyName = "auto",
+    formats: Formats = "auto",
     side_by_side: SideBySide = 1,
     samples: Samples = None,
     batch: Batch = 64,
@@ -298,7 +311,8 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    job = work.prepare(model, accelerator, data, calibration, work.compile_options(policy, side_by_side), samples)
+    options = work.compile_options(policy, side_by_side, formats)
+    job = work.prepare(model, accelerator, data, calibration, options, samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 
 
@@ -310,7 +324,7 @@ def verify(
     ],
     against: Annotated[
         list[str] | None,
-        typer.Option("--against", help="csim (native integers, the default) or csim:ap_int; may be given twice."),
+        typer.Option("--against", help="csim (native integers, the default), csim:ap_int or virtual; may be repeated."),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
     arrays: Annotated[int, typer.Option("--arrays", min=1, help="With `random`: number of random arrays.")] = 8,
@@ -319,13 +333,15 @@ def verify(
 ) -> None:
     """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
 
-    `random` draws the arrays too: any format, shape, rounding and memory size that validates.
+    `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validates. `virtual` is
+    the virtual board, with an overlay of each array and PYNQ between.
 
     \b
     Examples:
       bfpga verify tiny --cases 50
       bfpga verify pynq_z2_dense --against csim:ap_int
       bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
+      bfpga verify random --arrays 8 --cases 80 --against virtual
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work

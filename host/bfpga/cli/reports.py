@@ -13,14 +13,24 @@ from bfpga.cli.output import percent, say, table
 from bfpga.cli.work import Job, accuracy
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.cycles import CycleCount, program_cycles
-from bfpga.network.listing import host_share
-from bfpga.network.program import HostNode, Program
+from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
+from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
 
 if TYPE_CHECKING:
     from bfpga.accelerator.lint import Finding
     from bfpga.verify.check import VerifyReport
+
+
+def columns_text(config: SystolicConfig) -> str:
+    """`12 columns`, `6 shift columns`, `12 + 5 shift columns`."""
+    if config.multiplier == "shift":
+        return f"{config.columns} shift columns"
+    if config.shift_columns:
+        return f"{config.columns - config.shift_columns} + {config.shift_columns} shift columns"
+    return f"{config.columns} columns"
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     rows.append((board.title, *limits.values()))
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
-    title = f"{accelerator.name}: {config.columns} columns x {config.rows} rows x {config.lanes} lanes"
+    title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
     roofline = estimate_roofline(accelerator)
     table(
@@ -50,6 +60,9 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         ],
     )
     say(f"array: {roofline.macs_per_clock} MAC a clock = {roofline.gmac_s:.1f} GMAC/s")
+    if len(roofline.format_macs) > 1:
+        listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
+        say("MAC a clock by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
     say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
     return {
@@ -74,6 +87,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     ]  # fmt: skip
     headers = ["layer", "engine", "MACs", "cycles", "utilization", "transfer cycles", "limit"]
     table(f"{program.name} on {accelerator.name}, one sample", headers, rows)
+    print_formats(program)
     limits: dict[str, int] = {}
     for layer in estimate.layers:
         for name, share in layer.limits.items():
@@ -97,7 +111,29 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "utilization": cycles.utilization,
         "limits": limits,
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
+        "weight_formats": weight_formats(program),
     }
+
+
+def print_formats(program: Program) -> None:
+    """The formats of weights that layers had a choice of, where the array offers one."""
+    rows = format_rows(program)
+    if rows:
+        table(FORMATS_TITLE, list(format_headings(program)), rows)
+
+
+def weight_formats(program: Program) -> list[dict[str, Any]]:
+    """Layers whose weights had a choice of formats: the figures of each, the chosen one and why (SM R37)."""
+    return [
+        {
+            "layer": node.name,
+            "chosen": node.weight_format,
+            "because": node.weight_reason,
+            "formats": [asdict(item) for item in node.weight_choices],
+        }
+        for node in program.nodes
+        if isinstance(node, ArrayNode) and node.weight_choices
+    ]
 
 
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
@@ -129,6 +165,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "cycles_compute": cycles.compute_bound,
         "host_share": host_share(program),
         "layers": layer_rows(program),
+        "weight_formats": weight_formats(program),
         "notes": program.notes,
     }
 
@@ -188,6 +225,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "cycles_compute": estimate.cycles.compute_bound,
         "latency_s": estimate.seconds,
         "host_share": host_share(job.program),
+        "weight_formats": weight_formats(job.program),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ from bfpga.devices.comparison import Comparison
 from bfpga.errors import ModelError
 from bfpga.network.compiler import Calibration
 from bfpga.network.importer import import_model
-from bfpga.network.options import CompileOptions, PolicyName
+from bfpga.network.options import CompileOptions, FormatChoice, PolicyName
 from bfpga.network.program import Program
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ def input_shape(model: Path) -> tuple[int, ...]:
     return graph.shapes[graph.inputs[0]]
 
 
-def compile_options(policy: str, side_by_side: int = 1) -> CompileOptions:
-    """Options of the compiler; ConfigurationError lists the policies when there is no such."""
-    return CompileOptions(policy=cast(PolicyName, policy), side_by_side=side_by_side)
+def compile_options(policy: str, side_by_side: int = 1, formats: str = "auto") -> CompileOptions:
+    """Options of the compiler; ConfigurationError lists the policies or formats when there is no such."""
+    return CompileOptions(
+        policy=cast(PolicyName, policy), side_by_side=side_by_side, formats=cast(FormatChoice, formats)
+    )
 
 
 def compile_program(
@@ -80,20 +82,23 @@ def compile_program(
 
 
 def compile_for_file(
-    accelerator: Accelerator, model: Path, calibration: Path | None, policy: str, side_by_side: int = 1
+    accelerator: Accelerator, model: Path, calibration: Path | None, options: CompileOptions
 ) -> Program:
     """Compile for a program file; without samples every layer measures its own range."""
-    options = compile_options(policy, side_by_side)
     sources = load_samples(calibration, input_shape(model)).x if calibration else None
     return compile_program(accelerator, model, sources, options)
 
 
-def compile_for_estimate(accelerator: Accelerator, model: Path) -> Program:
-    """Compile with noise as calibration: exponents are arbitrary, but the schedule is that of a calibrated network."""
+def compile_for_estimate(accelerator: Accelerator, model: Path, formats: str = "auto") -> Program:
+    """Compile with noise as calibration: exponents are arbitrary, but the schedule is that of a calibrated network.
+
+    Nothing is known of the layers' sums, so ``auto`` chooses formats by the error of the weights alone.
+    """
     graph = import_model(model)
     random = np.random.default_rng(0)
     noise = {name: random.normal(size=(2, *graph.shapes[name])).astype(np.float32) for name in graph.inputs}
-    return compile_program(accelerator, model, noise, CompileOptions(bias_correction=False))
+    options = replace(compile_options("auto", formats=formats), bias_correction=False, compensation=False)
+    return compile_program(accelerator, model, noise, options)
 
 
 @contextmanager

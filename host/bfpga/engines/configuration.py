@@ -8,11 +8,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from bfpga.formats.shift_format import ShiftFormat, WeightMode
+
 Rounding = Literal["trunc", "tozero", "half_up", "half_away", "rne"]
 Saturation = Literal["sym", "full", "wrap"]
 LogMode = Literal["floor", "ceil"]
-Multiplier = Literal["dsp", "dsp_packed"]
+Multiplier = Literal["dsp", "dsp_packed", "shift"]
+#: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
+WeightFormat = Literal["linear", "two_hot", "power_of_two"]
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
+#: Mode of the shift units for each format of theirs.
+SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
 #: Cycles an array operation spends beyond its loop: pipeline registers of operand fetch, multiply, drain.
 PIPELINE_DEPTH = 24
@@ -83,6 +89,10 @@ class SystolicConfig:
     skew: bool = True
     tensor_slots: int = 64
     policy_slots: int = 64
+    #: The last columns multiply by shifts, beside columns of DSP blocks (0: all columns have ``multiplier``).
+    shift_columns: int = 0
+    #: Words of the shift units; None for an array without them.
+    shift: ShiftFormat | None = None
 
     @property
     def banks(self) -> int:
@@ -93,6 +103,43 @@ class SystolicConfig:
         while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
             number += 1
         return number
+
+    @property
+    def weight_formats(self) -> tuple[WeightFormat, ...]:
+        """Formats of weights that a layer may have on this array, the most exact one first."""
+        if self.multiplier == "shift":
+            return ("two_hot", "power_of_two")
+        return ("linear", "two_hot") if self.shift_columns else ("linear",)
+
+    def active_columns(self, weight_format: WeightFormat) -> int:
+        """Columns that multiply with weights of a format: shift columns need weights that they can shift by."""
+        return self.columns - self.shift_columns if weight_format == "linear" else self.columns
+
+    def block_rows(self, weight_format: WeightFormat) -> int:
+        """Output channels of one pass: a shift unit multiplies one activation with two powers of two."""
+        return 2 * self.rows if weight_format == "power_of_two" else self.rows
+
+    @property
+    def accumulator_rows(self) -> int:
+        """Accumulators of a column."""
+        return self.block_rows(self.weight_formats[-1])
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight in memory: a mantissa or a word of a shift unit."""
+        word = self.shift.word_bits if self.shift is not None else 0
+        return word if self.multiplier == "shift" else max(word, self.format.mantissa_bits)
+
+    @property
+    def weight_container_bits(self) -> int:
+        return container_bits(self.weight_bits)
+
+    def largest_weight(self, weight_format: WeightFormat) -> int:
+        """Bound of a weight's magnitude; columns of DSP blocks take two-hot weights as mantissas."""
+        if weight_format == "linear" or self.shift is None:
+            return self.format.mantissa_max
+        largest = self.shift.largest_weight(SHIFT_MODES[weight_format])
+        return min(largest, self.format.mantissa_max) if self.shift_columns else largest
 
     @property
     def words_per_block(self) -> int:
@@ -106,8 +153,8 @@ class SystolicConfig:
 
     @property
     def weight_word_bits(self) -> int:
-        """Bits of one weight word on the weight stream: rows x lanes mantissas (512 for 16 x 2 x 16, BFP R60)."""
-        return self.rows * self.lanes * self.format.container_bits
+        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60)."""
+        return self.rows * self.lanes * self.weight_container_bits
 
     @property
     def beats_per_weight_word(self) -> int:
@@ -159,4 +206,6 @@ class SystolicConfig:
         values = dict(values)
         values["format"] = BlockFormat(**values["format"])
         values["functions"] = tuple(values["functions"])
+        if values.get("shift") is not None:
+            values["shift"] = ShiftFormat.from_dict(values["shift"])
         return SystolicConfig(**values)

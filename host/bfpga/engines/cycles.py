@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 
 #: Operations that compute; the others only move data.
 COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
+
+
+def weight_format(descriptor: Descriptor) -> WeightFormat:
+    """Format of the weights that a GEMM multiplies with, from its flags."""
+    if descriptor.flags & Flag.POWER_OF_TWO:
+        return "power_of_two"
+    return "two_hot" if descriptor.flags & Flag.TWO_HOT else "linear"
+
+
+def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Columns that work in an operation: all, unless linear weights leave the shift columns idle."""
+    if Operation(descriptor.operation) is not Operation.GEMM:
+        return config.columns
+    return config.active_columns(weight_format(descriptor))
 
 
 def fetch_cycles(config: SystolicConfig) -> int:
@@ -17,7 +31,7 @@ def fetch_cycles(config: SystolicConfig) -> int:
 
 def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes of a computing operation: groups of output pixels times row blocks."""
-    return -(-descriptor.output_pixels // config.columns) * descriptor.blocks
+    return -(-descriptor.output_pixels // active_columns(config, descriptor)) * descriptor.blocks
 
 
 def kernel_steps(descriptor: Descriptor) -> int:
@@ -27,7 +41,8 @@ def kernel_steps(descriptor: Descriptor) -> int:
 
 def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks one pass takes to leave through the output stage, which is the least a pass may take."""
-    return config.words_per_block * max(config.lanes, descriptor.write_slots)
+    words = config.block_rows(weight_format(descriptor)) // config.lanes
+    return words * max(config.lanes, descriptor.write_slots)
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:

@@ -46,6 +46,8 @@ class Flag(IntFlag):
     NEGATE_SECOND = 256  # SUM subtracts its second operand
     END_PACKET = 512  # STORE: TLAST on the last beat
     COPY_EXPONENT = 1024  # output exponent = input exponent (MAX and one-operand moves change no scale)
+    TWO_HOT = 2048  # GEMM: weights are two-hot words, so shift columns work too
+    POWER_OF_TWO = 4096  # GEMM on shift units: a weight word holds two weights, a pass two output channels a row
 
 
 class Function(IntEnum):

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.engines.configuration import WeightFormat
+
 IntArray = npt.NDArray[np.integer[Any]]
 
 
@@ -73,6 +75,8 @@ class ArrayLayer(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def weight_format(self) -> WeightFormat: ...
     @property
     def kind(self) -> str: ...
     @property

@@ -5,11 +5,11 @@ model, built from the sizes of single units as mapped to 6-input LUTs by an open
 
 * requantizer 32 -> 8 bits 157 LUT, 48 -> 16 bits 291 LUT (round to nearest even, saturation); linear in between
 * leading-one detector 32 bits 55 LUT, 48 bits 83 LUT
-* dot tile of one product a DSP block: 31 LUT (16 bits); a packed pair with two fabric accumulators: 168 LUT
 * statistics unit: sums 46 LUT, square root 133 LUT
 
 The rest is reasoned: an n-to-1 selection costs n / 3 LUT a bit, an adder one LUT a bit, a shifter half a LUT a bit and
-stage. No figure was measured with the vendor's tools; expect the LUT count to be off by a third.
+stage. Tiles and their accumulators are functions of their widths (`shift_resources.py`). No figure was measured with
+the vendor's tools; expect the LUT count to be off by a third.
 Only the standard library is imported.
 """
 
@@ -19,6 +19,14 @@ import math
 from dataclasses import dataclass, field
 
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.shift_resources import (
+    decoder_lut,
+    dsp_row_lut,
+    growth,
+    packed_row_lut,
+    shift_tile_lut,
+    way_out_lut,
+)
 
 #: Shapes of one block memory of 36 Kbit: (depth, width).
 BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
@@ -70,7 +78,7 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
     columns = config.columns
     return ArrayResources(
         {
-            "dot tiles": tiles(config),
+            **tiles(config),
             "activation memories": activation_memories(config),
             "weight memory": weight_memory(config),
             "parameter memory": parameter_memory(config),
@@ -83,27 +91,63 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
     )
 
 
+def dsp_columns(config: SystolicConfig) -> int:
+    """Columns that multiply with DSP blocks; the others shift."""
+    return 0 if config.multiplier == "shift" else config.columns - config.shift_columns
+
+
 def array_dsp(config: SystolicConfig) -> int:
     """DSP blocks of the dot tiles: one a product, or one for the products of two rows when packed (BFP 7)."""
-    products = config.columns * config.rows * config.lanes
+    products = dsp_columns(config) * config.rows * config.lanes
     return products // 2 if config.multiplier == "dsp_packed" else products
 
 
-def tiles(config: SystolicConfig) -> Resources:
-    """Dot tiles with their accumulators; a finished row leaves through a second register set while the next pass runs.
+def tiles(config: SystolicConfig) -> dict[str, Resources]:
+    """Tiles of each kind with their accumulators, and the decoder of two-hot words that columns of DSP blocks need.
 
-    Accumulators are counted in the fabric; a tool that finds room for them in the DSP blocks saves them.
+    A finished row leaves through a second register set while the next pass runs. Accumulators are counted in the
+    fabric; a tool that finds room for them in the DSP blocks saves them.
     """
-    cells = config.columns * config.rows
-    bits = config.accumulator_bits
-    dsp = array_dsp(config)
+    parts = {}
+    multiplying = dsp_columns(config)
+    if multiplying:
+        parts["dot tiles"] = dot_tiles(config, multiplying)
+    if multiplying < config.columns:
+        parts["shift tiles"] = shift_tiles(config, config.columns - multiplying)
+    if 0 < multiplying < config.columns:
+        parts["decoder of two-hot words"] = decoder(config)
+    return parts
+
+
+def dot_tiles(config: SystolicConfig, columns: int) -> Resources:
+    """Tiles of columns with DSP blocks."""
+    bits, cells = config.accumulator_bits, columns * config.rows
     if config.multiplier == "dsp_packed":
-        lut = 84 * bits // 32 + bits // 2
-        ff = 2 * bits + 18
+        row, registers = packed_row_lut(bits), 2 * bits + 18
     else:
-        lut = 31 + bits + bits // 2
-        ff = 2 * bits + 16
-    return Resources(dsp, 0, cells * lut, cells * ff + FF_PER_DSP * dsp // 2)
+        row, registers = dsp_row_lut(config.format.mantissa_bits, config.lanes, bits), 2 * bits + 16
+    dsp = array_dsp(config)
+    lut = round(cells * (row + way_out_lut(bits, config.rows)))
+    return Resources(dsp, 0, lut, cells * registers + FF_PER_DSP * dsp // 2)
+
+
+def shift_tiles(config: SystolicConfig, columns: int) -> Resources:
+    """Tiles of columns that shift: no DSP block. Power-of-two mode takes a second accumulator."""
+    assert config.shift is not None
+    bits, cells, words = config.accumulator_bits, columns * config.rows, config.shift
+    both = config.accumulator_rows > config.rows
+    sets = config.accumulator_rows // config.rows
+    lut = shift_tile_lut(words, config.lanes, bits, both) + sets * way_out_lut(bits, config.accumulator_rows)
+    product_registers = words.sum_bits + 1 + (words.term_bits + 1 if both else 0)
+    ff = 2 * sets * bits + config.lanes * (product_registers + config.format.mantissa_bits + growth(config.lanes))
+    return Resources(0, 0, round(cells * lut), cells * ff)
+
+
+def decoder(config: SystolicConfig) -> Resources:
+    """Two-hot words of one weight word as mantissas, once for all columns with DSP blocks."""
+    assert config.shift is not None
+    words, bits = config.rows * config.lanes, config.format.mantissa_bits
+    return Resources(0, 0, round(words * decoder_lut(config.shift, bits)), words * bits)
 
 
 def memory_blocks(depth: int, width: int) -> int:

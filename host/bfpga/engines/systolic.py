@@ -162,9 +162,11 @@ class LayerEngine:
         """What the statistics unit on column 0 sees of one sample, in drain order: tile, group, row block, row."""
         width = self.layer.window.output_width
         e3 = np.broadcast_to(stage.e3, stage.v.shape)
+        gemm = self.layer.kind == "gemm"
+        columns = self.config.active_columns(self.layer.weight_format) if gemm else self.config.columns
         seen = []
         for y0, y1, m0, m1 in self._tile_ranges():
-            part = (0, slice(y0 * width, y1 * width, self.config.columns), slice(m0, m1))
+            part = (0, slice(y0 * width, y1 * width, columns), slice(m0, m1))
             seen.append(magnitudes(stage.v[part], e3[part], e4, self.config.format).reshape(-1))
         return np.concatenate(seen)
 

@@ -82,9 +82,12 @@ def _last_of_lower(low: int, high: int, nearest: Nearest) -> float:
 
 
 @functools.lru_cache(maxsize=64)
-def grid(fmt: ShiftFormat, mode: WeightMode, nearest: Nearest = "linear") -> Grid:
-    """Values, lowest codes and thresholds of a mode."""
+def grid(fmt: ShiftFormat, mode: WeightMode, nearest: Nearest = "linear", largest: int | None = None) -> Grid:
+    """Values, lowest codes and thresholds of a mode. largest: bound of the magnitudes, where not all may be used."""
     values, codes = np.unique(code_values(fmt, mode), return_index=True)
+    if largest is not None:
+        kept = np.abs(values) <= largest
+        values, codes = values[kept], codes[kept]
     neighbours = zip(values[:-1].tolist(), values[1:].tolist(), strict=True)
     last = np.array([_last_of_lower(low, high, nearest) for low, high in neighbours])
     return Grid(values, codes.astype(code_dtype(fmt.code_bits(mode))), last)
@@ -217,17 +220,19 @@ def encode(
     per_channel: bool = False,
     scale: ScaleRule = "least_squares",
     nearest: Nearest = "linear",
+    largest: int | None = None,
 ) -> EncodedWeights:
     """Real weights as the nearest codes of a mode.
 
     w: floats of any shape, finite. weight_frac: the scale instead of one that is chosen, a number or one for each of
     the first axis. per_channel: choose one for each of the first axis. scale: how to choose. nearest: what is nearest.
+    largest: bound of the integers' magnitudes, for hardware that does not take all of the format's.
     A tie goes to the smaller magnitude, of codes with one value the lowest is taken, magnitudes beyond the largest are
     clamped. ``DataError`` for numbers the format cannot take. SM 2.5, R36.
     """
     weights = _checked(w, fmt)
     channels = len(weights) if weights.ndim else 1
-    chosen = grid(fmt, mode, nearest)
+    chosen = grid(fmt, mode, nearest, largest)
     if weight_frac is not None:
         frac = _given_scale(weight_frac, channels)
         rows = weights.reshape(len(frac), -1) if weights.size else weights.reshape(len(frac), 0)
@@ -235,8 +240,8 @@ def encode(
     else:
         groups = channels if per_channel else 1
         rows = weights.reshape(groups, weights.size // max(groups, 1))
-        largest = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0)).astype(np.float64)
-        frac = _max_rule(largest, chosen.largest)
+        peaks = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0)).astype(np.float64)
+        frac = _max_rule(peaks, chosen.largest)
         shape = (groups,) if per_channel else ()
     searched = weight_frac is None and scale == "least_squares"
     intervals = _Intervals(chosen, _SCALE_OFFSETS if searched else (0,), rows.dtype)

@@ -34,8 +34,10 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
     """
     words = pixel_words(config, channels)
     pixels = (rows - 1) * pitch + width
-    blocks = -(-channels // config.rows)
-    overshoot = blocks * config.words_per_block - words if blocks > 1 else 0
+    largest = config.accumulator_rows
+    blocks = -(-channels // largest)
+    overshoot = max(blocks * largest, -(-channels // config.rows) * config.rows) // config.lanes - words
+    overshoot = overshoot if channels > config.rows else 0
     return -(-pixels // config.banks) * words + overshoot
 
 

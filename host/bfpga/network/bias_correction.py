@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.importer import Graph
-from bfpga.network.layers import IndexArray, Layer, Lowered
+from bfpga.network.layers import Layer, Lowered
 from bfpga.network.program import ArrayNode
 from bfpga.network.quantize import quantize_bias
 from bfpga.network.simplify import captured_values
@@ -22,15 +24,16 @@ def correct_biases(
     nodes: list[ArrayNode],
     config: SystolicConfig,
     samples: dict[str, npt.NDArray[np.float32]],
-    shifts: dict[str, IndexArray],
+    scales: Mapping[str, npt.NDArray[np.float64]],
 ) -> None:
-    """Change the biases of convolutions and fully connected nodes.
+    """Change the biases of convolutions and fully connected nodes. scales: binary logarithms of what channels are
+    stored times.
 
     Away from the border, the mean of a weight's error times its input is the weight's error times the mean of its
     input channel: one mean for each input channel is enough.
     """
     layers = {layer.name: layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights}
-    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples, shifts)
+    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples, scales)
     for node in nodes:
         if node.name in layers:
             _correct(node, layers[node.name], means[layers[node.name].inputs[0]], config)
@@ -41,7 +44,7 @@ def _channel_means(
     lowered: Lowered,
     names: list[str],
     samples: dict[str, npt.NDArray[np.float32]],
-    shifts: dict[str, IndexArray],
+    scales: Mapping[str, npt.NDArray[np.float64]],
 ) -> dict[str, npt.NDArray[np.float64]]:
     """The mean of every element as it is stored, in memory order (height, width, channels)."""
     sums = {name: np.zeros(lowered.tensors[name].layout.size) for name in names}
@@ -51,7 +54,7 @@ def _channel_means(
         for name in names:
             sums[name] += values[name].reshape(len(values[name]), -1).sum(axis=0, dtype=np.float64)
     means = {name: sums[name][lowered.tensors[name].layout] / total for name in names}
-    return {name: mean * np.exp2(shifts[name]) if name in shifts else mean for name, mean in means.items()}
+    return {name: mean * np.exp2(scales[name]) if name in scales else mean for name, mean in means.items()}
 
 
 def _correct(node: ArrayNode, layer: Layer, mean: npt.NDArray[np.float64], config: SystolicConfig) -> None:

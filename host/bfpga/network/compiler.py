@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError
+from bfpga.network.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
 from bfpga.network.equalize import element_scale, equalize
 from bfpga.network.fitting import misfits
 from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.network.importer import Graph, import_model
+from bfpga.network.input_moments import input_moments
 from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.layout import together
 from bfpga.network.lower import lower
@@ -36,6 +38,8 @@ from bfpga.network.program import (
 )
 from bfpga.network.quantize import quantize_layer
 from bfpga.network.schedule import Scheduler
+from bfpga.network.shift_weights import Moments
+from bfpga.network.weight_formats import check_formats, choose_format
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
 Progress = Callable[[str], None]
@@ -60,13 +64,14 @@ def compile_network(
     """
     say = progress or (lambda text: None)
     options = options or CompileOptions()
+    check_formats(config, options)
     say("read the network")
     count = options.side_by_side
     if count > 1 and calibration is None:
         raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
     graph = import_model(model_path, count)
     say("lower the layers")
-    lowered = lower_fitting(graph, config, calibration is not None)
+    lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     if count > 1 and calibration is not None:
@@ -74,17 +79,22 @@ def compile_network(
     samples = None if calibration is None else samples_of(graph, calibration)
     histograms: dict[str, Histogram] = {}
     shifts: dict[str, IndexArray] = {}
+    moments: dict[str, Moments] = {}
+    if samples is not None and options.equalize:
+        shifts = equalize(graph, lowered, config.format, samples)
+    stored = stored_scales(shifts, fold_averages(lowered, graph.outputs, config, options))
     if samples is not None:
         say("measure the ranges")
-        if options.equalize:
-            shifts = equalize(graph, lowered, config.format, samples)
-        scales = {name: element_scale(lowered.tensors[name], shift) for name, shift in shifts.items()}
+        scales = {name: element_scale(lowered.tensors[name], scale) for name, scale in stored.items()}
         histograms = measure(graph, samples, list(lowered.tensors), scales)
+        if options.compensation and len(config.weight_formats) > 1:
+            products = [layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights]
+            moments = input_moments(graph, lowered, products, samples, stored)
     say("choose formats and pack the weights")
-    builder = _Builder(graph, lowered, config, options, histograms, shifts)
+    builder = _Builder(graph, lowered, config, options, histograms, shifts, moments)
     builder.add_nodes()
     if options.bias_correction and samples is not None:
-        correct_biases(graph, lowered, builder.array_nodes(), config, samples, shifts)
+        correct_biases(graph, lowered, builder.array_nodes(), config, samples, stored)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     return Program(
@@ -100,15 +110,16 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     return together(calibration, count)
 
 
-def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool) -> Lowered:
-    """Lower the network; operators whose layers cannot be cut small enough for the array stay on the host."""
+def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
+    """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:
         reason = "its parts need one exponent, which only calibration samples can give"
         blocked = {operator.name: reason for operator in graph.operators if operator.type == "Concat"}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        found = {name: reason for name, reason in misfits(lowered, config).items() if name not in blocked}
+        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break
         blocked.update(found)
@@ -126,6 +137,7 @@ class _Builder:
     options: CompileOptions
     histograms: dict[str, Histogram]
     shifts: dict[str, IndexArray]
+    moments: dict[str, Moments]
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -168,16 +180,20 @@ class _Builder:
                 for name in layer.inputs:
                     self.tensors[name].input_exponent = choice.input_exponent(name)
 
-    def _node(self, layer: Layer, choice: PolicyChoice) -> Node:
-        policy = choice.of(layer)
+    def _node(self, layer: Layer, policies: PolicyChoice) -> Node:
+        policy = policies.of(layer)
         if layer.kind == "matmul":
             batch, rows, inner, columns = layer.product
             first, second = layer.inputs
             return MatMulNode(
                 layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
             )
-        exponent = choice.exponents.get(layer.inputs[0])
-        node, note = quantize_layer(layer, self.config, policy, exponent, self.options.weights)
+        exponent = policies.exponents.get(layer.inputs[0])
+        method, moments = self.options.weights, self.moments.get(layer.name)
+        options = self.options.layer(layer.name, layer.output)
+        choice = choose_format(layer, self.config, options, method, moments)
+        node, note = quantize_layer(layer, self.config, policy, exponent, method, choice.weight_format, moments)
+        node.weight_choices, node.weight_reason = choice.figures, choice.reason
         if note:
             self.notes.append(note)
         return node

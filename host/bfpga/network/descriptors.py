@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import pass_steps
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.errors import ProgramError
 from bfpga.network.allocate import Region
 from bfpga.network.pitch import read_slots, split, write_slots
 from bfpga.network.program import ArrayNode, TensorSpec, Tile
-from bfpga.network.streams import InputWindow, input_window
+from bfpga.network.streams import InputWindow, block_rows, input_window, working_columns
 
 
 def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
@@ -22,12 +23,13 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
         return [(0, node.channels)]
     outputs = node.channels // node.groups
     candidates = [[(0, node.channels)]]
-    if outputs % config.lanes == 0 and outputs >= config.rows:
+    if outputs % config.lanes == 0 and outputs >= block_rows(node, config):
         candidates.append([(m, m + outputs) for m in range(0, node.channels, outputs)])
     for runs in candidates:
         if all(_even(node, config, run) for run in runs):
             return runs
-    return [(m, min(m + config.rows, node.channels)) for m in range(0, node.channels, config.rows)]
+    size = block_rows(node, config)
+    return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
 
 
 def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool:
@@ -53,11 +55,11 @@ def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_w
 def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> int:
     """Weight words of output channels [m0, m1)."""
     words = input_window(node, config, m0, m1).channel_words
-    return words if node.uniform_weights else blocks_of(config, m1 - m0) * taps(node) * words
+    return words if node.uniform_weights else blocks_of(node, config, m1 - m0) * taps(node) * words
 
 
-def blocks_of(config: SystolicConfig, channels: int) -> int:
-    return -(-channels // config.rows)
+def blocks_of(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
+    return -(-channels // block_rows(node, config))
 
 
 @dataclass
@@ -122,7 +124,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step
-    result.blocks = blocks_of(config, tile.m1 - tile.m0)
+    result.blocks = blocks_of(node, config, tile.m1 - tile.m0)
     result.output_rows = tile.m1 - tile.m0
     if result.blocks == 1:
         result.block_step = 0
@@ -152,6 +154,7 @@ def _flags(place: Placement) -> Flag:
         flags |= Flag.COPY_EXPONENT
     if place.stream:
         flags |= Flag.STREAM_WEIGHTS
+    flags |= {"linear": Flag.NONE, "two_hot": Flag.TWO_HOT, "power_of_two": Flag.POWER_OF_TWO}[node.weight_format]
     return flags
 
 
@@ -159,7 +162,7 @@ def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     width = place.node.window.output_width
     result.output_pixels = (place.tile.y1 - place.tile.y0) * width
     result.output_width = width
-    result.group_rows, result.group_columns = divmod(config.columns, width)
+    result.group_rows, result.group_columns = divmod(working_columns(place.node, config), width)
 
 
 def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
@@ -213,14 +216,12 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
 def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
     pixels, width = result.output_pixels, result.output_width
+    columns = working_columns(place.node, config)
     result.read_slots, result.read_runs = read_slots(
-        config, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
+        columns, config.banks, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
     )
-    result.write_slots, result.write_runs = write_slots(config, width, pixels, place.output.pitch)
-    beats = config.beats_per_weight_word if place.stream else 1
-    kernel_steps = result.kernel_height * result.kernel_width * result.channel_words
-    drain = config.words_per_block * max(config.lanes, result.write_slots)
-    result.steps = max(kernel_steps * max(result.read_slots, beats), drain)
+    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, place.output.pitch)
+    result.steps = pass_steps(config, result)
 
 
 def _weights(place: Placement, result: Descriptor) -> None:

@@ -250,7 +250,7 @@ def channel_ranges(
     return ranges
 
 
-def element_scale(tensor: ArrayTensor, shift: IndexArray) -> npt.NDArray[np.float32]:
+def element_scale(tensor: ArrayTensor, shift: IndexArray | Floats) -> npt.NDArray[np.float32]:
     """The factors 2^shift of a tensor's elements in the layout of its ONNX value."""
     scale = np.empty(tensor.layout.size, np.float32)
     scale[tensor.layout] = np.exp2(shift.astype(np.float32))

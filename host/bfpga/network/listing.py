@@ -6,9 +6,22 @@ from collections import Counter
 
 from bfpga.engines.descriptor import Function, Operation, Policy
 from bfpga.network.cycles import CycleCount, program_cycles
-from bfpga.network.program import ArrayNode, HostNode, LaunchStep, MatMulNode, PolicySpec, Program, Window
+from bfpga.network.program import (
+    EXACT_DB,
+    ArrayNode,
+    FormatFigures,
+    HostNode,
+    LaunchStep,
+    MatMulNode,
+    PolicySpec,
+    Program,
+    Window,
+)
 
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
+
+#: What the columns of ``format_rows`` hold.
+FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, clocks of the passes"
 
 
 def host_share(program: Program) -> float:
@@ -23,21 +36,53 @@ def listing(program: Program) -> str:
     cycles = program_cycles(program)
     memory = _memory(program)
     rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    right = {"MAC", "cycles"}
     lines = [
         f"{program.name} on {program.accelerator} ({program.digest[:12]}), {program.config.columns} x "
         f"{program.config.rows} x {program.config.lanes} at {program.clock_mhz:g} MHz, "
         f"{program.config.format.mantissa_bits}-bit mantissas",
         "",
     ]
+    lines += _aligned(rows, {"MAC", "cycles"})
+    choices = format_rows(program)
+    if choices:
+        lines += ["", FORMATS_TITLE, "", *_aligned([format_headings(program), *choices], set())]
+    return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+
+
+def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
+    """Rows as lines of equal columns; the first row has the headings."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
     for row in rows:
         cells = [
             cell.rjust(width) if heading in right else cell.ljust(width)
-            for cell, width, heading in zip(row, widths, HEADINGS, strict=True)
+            for cell, width, heading in zip(row, widths, rows[0], strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
-    return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+    return lines
+
+
+def format_headings(program: Program) -> tuple[str, ...]:
+    """Headings of ``format_rows``."""
+    return ("layer", *program.config.weight_formats, "chosen", "because")
+
+
+def format_rows(program: Program) -> list[tuple[str, ...]]:
+    """Layers whose weights had a choice of formats, with the figures of each (SM R37)."""
+    return [
+        (node.name, *map(_figures, node.weight_choices), node.weight_format, node.weight_reason)
+        for node in program.nodes
+        if isinstance(node, ArrayNode) and node.weight_choices
+    ]
+
+
+def _figures(item: FormatFigures) -> str:
+    sums = "" if item.sum_snr_db is None else f" / {_decibel(item.sum_snr_db)}"
+    return f"{_decibel(item.weight_snr_db)}{sums} dB, {item.cycles:,}"
+
+
+def _decibel(value: float) -> str:
+    return "exact" if value >= EXACT_DB else f"{value:.1f}"
 
 
 def _totals(program: Program) -> list[str]:

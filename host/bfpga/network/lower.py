@@ -198,6 +198,8 @@ class Lowering(LoweringState):
 
     def _activation_product(self, operator: Operator) -> None:
         """A product of two computed matrices: its operands cross as host values, matrix by matrix."""
+        if "linear" not in self.config.weight_formats:
+            raise NotOnArrayError("shift units multiply with weights that are powers of two only")
         if len(activations(self.graph, operator)) != 2 or operator.inputs[0] == operator.inputs[1]:
             raise NotOnArrayError("its first operand is a constant")
         first, second = (self.graph.shapes.get(name, ()) for name in operator.inputs)

@@ -10,7 +10,6 @@ from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory
 from bfpga.network.descriptors import (
     Placement,
-    blocks_of,
     compute_descriptor,
     load_descriptor,
     store_descriptor,
@@ -35,7 +34,7 @@ def matmul_reserve(nodes: list[MatMulNode], config: SystolicConfig) -> tuple[int
     words = rows = 0
     for node in nodes:
         block = -(-node.inner // config.lanes)
-        blocks = blocks_of(config, node.columns)
+        blocks = -(-node.columns // config.rows)
         words = max(words, max(block, min(block * blocks, config.weight_words // 2)))
         rows = max(rows, max(config.rows, min(blocks * config.rows, config.parameter_rows // 2)))
     return words, rows
@@ -100,7 +99,7 @@ class _Product:
         return result
 
     def _weights(self, m0: int, m1: int) -> KernelOperation:
-        blocks = blocks_of(self.config, m1 - m0)
+        blocks = -(-(m1 - m0) // self.config.rows)
         rows = blocks * self.config.rows
         return KernelOperation(self.node.name, weights_descriptor(self.word, blocks * self.block, self.row, rows))
 

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 
 from bfpga.errors import ConfigurationError
 
+#: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
+FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
 PolicyName = Literal[
     "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case", "lookup"
 ]
@@ -24,6 +26,8 @@ class LayerOptions:
     k: factor of the standard deviation for ``stats``, in quarters; window: values (a power of two) for ``stats``, or
     1 to 8 results for ``rolling_max``; limit: overflows that ``feedback`` tolerates; range: the largest magnitude for
     ``known_range``; exponent: the entry of ``lookup``.
+    formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
+    layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
     """
 
     policy: PolicyName = "auto"
@@ -33,8 +37,15 @@ class LayerOptions:
     limit: int = 0
     range: float | None = None
     exponent: int | None = None
+    formats: FormatChoice = "auto"
+    weight_snr_db: float = 25.0
 
     def __post_init__(self) -> None:
+        if self.formats not in get_args(FormatChoice):
+            known = ", ".join(get_args(FormatChoice))
+            raise ConfigurationError(f"formats {self.formats!r} is unknown; known are {known}")
+        if not 0 <= self.weight_snr_db <= 100:
+            raise ConfigurationError(f"weight_snr_db = {self.weight_snr_db} is not between 0 and 100")
         if self.policy not in get_args(PolicyName):
             raise ConfigurationError(f"policy {self.policy!r} is unknown; known are {', '.join(get_args(PolicyName))}")
         if not (0 < self.k <= 16 and float(self.k * 4).is_integer()):
@@ -55,13 +66,15 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases. equalize: channels of one tensor may be stored times powers of two.
+    calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
+    as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     """
 
     exponents: Literal["mse", "max"] = "mse"
     weights: Literal["mse", "max"] = "mse"
     bias_correction: bool = True
+    compensation: bool = True
     equalize: bool = True
     side_by_side: int = 1
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -42,17 +42,17 @@ def rows_of_a_group(columns: int, width: int, pixels: int) -> int:
 
 
 def read_slots(
-    config: SystolicConfig, width: int, pixels: int, stride_x: int, stride_y: int, pitch: int
+    columns: int, banks: int, width: int, pixels: int, stride_x: int, stride_y: int, pitch: int
 ) -> tuple[int, int]:
-    """(slots, runs) that reading a window takes: (1, 0) without conflicts."""
-    if conflict_free(config.columns, config.banks, width, pixels, stride_x, stride_y, pitch):
+    """(slots, runs) that reading a window with ``columns`` columns takes: (1, 0) without conflicts."""
+    if conflict_free(columns, banks, width, pixels, stride_x, stride_y, pitch):
         return 1, 0
-    return rows_of_a_group(config.columns, width, pixels), 1
+    return rows_of_a_group(columns, width, pixels), 1
 
 
-def write_slots(config: SystolicConfig, width: int, pixels: int, pitch: int) -> tuple[int, int]:
+def write_slots(columns: int, banks: int, width: int, pixels: int, pitch: int) -> tuple[int, int]:
     """(slots, runs) that writing results takes."""
-    return read_slots(config, width, pixels, 1, 1, pitch)
+    return read_slots(columns, banks, width, pixels, 1, 1, pitch)
 
 
 def split(config: SystolicConfig, pixel: int, pixel_words: int) -> tuple[int, int]:

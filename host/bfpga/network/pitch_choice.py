@@ -7,6 +7,7 @@ from bfpga.network.allocate import Region
 from bfpga.network.descriptors import blocks_of, reduction
 from bfpga.network.pitch import read_slots, write_slots
 from bfpga.network.program import ArrayNode, TensorSpec
+from bfpga.network.streams import block_rows, working_columns
 
 
 class PitchChoice:
@@ -54,14 +55,18 @@ class PitchChoice:
     def _clocks(self, node: ArrayNode, read_pitch: int | None, write_pitch: int | None) -> int:
         """Clocks a node needs if only one side has the given pitch and the other loses nothing."""
         config, window = self.config, node.window
+        columns, banks = working_columns(node, config), config.banks
         pixels = window.output_height * window.output_width
         reads = writes = 1
         if read_pitch is not None:
-            reads, _ = read_slots(config, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch)
+            reads, _ = read_slots(
+                columns, banks, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch
+            )
         if write_pitch is not None:
-            writes, _ = write_slots(config, window.output_width, pixels, write_pitch)
+            writes, _ = write_slots(columns, banks, window.output_width, pixels, write_pitch)
         channels = self.tensors[node.inputs[0]].channels
-        words = reduction(node, config, 0, min(config.rows, node.channels), -(-channels // config.lanes)).channel_words
+        size = block_rows(node, config)
+        words = reduction(node, config, 0, min(size, node.channels), -(-channels // config.lanes)).channel_words
         steps = window.kernel_height * window.kernel_width * words * reads
-        drain = config.words_per_block * max(config.lanes, writes)
-        return -(-pixels // config.columns) * blocks_of(config, node.channels) * max(steps, drain)
+        drain = size // config.lanes * max(config.lanes, writes)
+        return -(-pixels // columns) * blocks_of(node, config, node.channels) * max(steps, drain)

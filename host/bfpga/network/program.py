@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Descriptor, Function, Policy
 
 IntArray = npt.NDArray[np.integer[Any]]
+#: Signal to noise that stands for no error at all.
+EXACT_DB = 200.0
 
 
 @dataclass
@@ -88,6 +90,20 @@ class Tile:
 
 
 @dataclass
+class FormatFigures:
+    """What a format of its weights costs a layer.
+
+    weight_snr_db: weights over their rounding errors; sum_snr_db: the layer's sums over their errors on samples, None
+    where none were measured (``EXACT_DB``: no error). cycles: clocks of the array's passes for one sample.
+    """
+
+    weight_format: WeightFormat
+    weight_snr_db: float
+    sum_snr_db: float | None
+    cycles: int
+
+
+@dataclass
 class ArrayNode:
     """One layer on the systolic array.
 
@@ -115,6 +131,11 @@ class ArrayNode:
     function_first: bool = False
     negate_second: bool = False
     policy: PolicySpec = field(default_factory=PolicySpec)
+    #: How the hardware holds the weights; their values are the integers above in any case (SM 2.3).
+    weight_format: WeightFormat = "linear"
+    #: The formats that the array offered for the weights, and why it is this one (SM R37).
+    weight_choices: list[FormatFigures] = field(default_factory=list)
+    weight_reason: str = ""
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.

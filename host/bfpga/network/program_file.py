@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -163,6 +163,10 @@ def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
 
 
 def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"{value!r} is none of {get_args(hint)}")
+        return value
     if hint is Descriptor:
         if len(value) != len(FIELDS):
             raise ValueError("a descriptor of another layout")

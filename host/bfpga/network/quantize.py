@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Function
 from bfpga.network.layers import Layer
 from bfpga.network.program import ArrayNode, IntArray, PolicySpec
+from bfpga.network.shift_weights import Moments, shift_exponents, shift_integers
 
 FloatArray = npt.NDArray[np.floating[Any]]
 #: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
@@ -49,27 +50,36 @@ def _row_error(weights: FloatArray, exponents: IntArray, mantissa_max: int) -> F
 
 
 def quantize_rows(
-    weights: FloatArray, config: SystolicConfig, lowest: IntArray | None = None, method: str = "mse"
+    weights: FloatArray,
+    config: SystolicConfig,
+    lowest: IntArray | None = None,
+    method: str = "mse",
+    weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
 ) -> QuantizedRows:
-    """Weights (rows, terms) as mantissas.
+    """Weights (rows, terms) as integers of a format.
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
+    moments: of the inputs; weights of shift units then make good each other's errors.
     """
-    exponents = row_exponents(weights, config, method)
+    linear = weight_format == "linear"
+    exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
     if lowest is not None:
         exponents = np.maximum(exponents, lowest)
-    wanted = exponents
+    wanted, largest = exponents, config.largest_weight(weight_format)
     limit = ((1 << (config.accumulator_bits - 2)) - 1) // max(config.format.mantissa_max, -config.format.mantissa_min)
-    largest = config.format.mantissa_max
     while True:
-        step = np.exp2(exponents.astype(np.float64))[:, None]
-        mantissas = np.clip(np.rint(weights / step), -largest, largest).astype(np.int64)
+        scaled = np.ldexp(weights, -exponents[:, None])
+        if linear:
+            mantissas = np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
+        else:
+            mantissas = shift_integers(scaled, config, weight_format, moments)
         over = np.abs(mantissas).sum(axis=1) > limit
         if not over.any():
             break
         exponents = exponents + over
-    kind = np.int8 if config.format.mantissa_bits <= 8 else np.int32
+    kind = np.int8 if largest < 128 else np.int32
     return QuantizedRows(mantissas.astype(kind), exponents.astype(np.int32), int((exponents > wanted).sum()))
 
 
@@ -94,11 +104,18 @@ def bound_argument(bound: float) -> tuple[int, int]:
 
 
 def quantize_layer(
-    layer: Layer, config: SystolicConfig, policy: PolicySpec, input_exponent: int | None, method: str = "mse"
+    layer: Layer,
+    config: SystolicConfig,
+    policy: PolicySpec,
+    input_exponent: int | None,
+    method: str = "mse",
+    weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
 ) -> tuple[ArrayNode, str]:
     """The integer node of a layer, and a note if its weights lost bits (else empty).
 
     input_exponent: the smallest exponent its input is expected to have; None if it is only known at run time.
+    moments: second moments of its inputs, where samples were measured.
     """
     node = ArrayNode(
         layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, layer.channel_offset,
@@ -116,7 +133,9 @@ def quantize_layer(
     if bias is not None and input_exponent is not None:
         lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
         lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - input_exponent
-    rows = quantize_rows(layer.weights.reshape(layer.channels, -1), config, lowest, method)
+    weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments)
+    node.weight_format = weight_format
     node.weights = rows.mantissas.reshape(layer.weights.shape)
     node.weight_exponents = rows.exponents
     if bias is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import active_columns
 from bfpga.engines.descriptor import Flag, Operation, Policy
 from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
@@ -305,7 +306,7 @@ class Scheduler:
         descriptor = compute_descriptor(self.config, place)
         data = b""
         if stream:
-            groups = -(-descriptor.output_pixels // self.config.columns)
+            groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
             words = packed_weights(node, plan, tile, self.config)
             repeats = groups
             if node.uniform_weights:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines import shift_words
+from bfpga.engines.configuration import SHIFT_MODES, SystolicConfig
 from bfpga.engines.cycles import tensor_beats
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import DataError, ProgramError
@@ -50,6 +51,16 @@ def pad_to(data: bytes, multiple: int) -> bytes:
 # Weights and parameters
 
 
+def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
+    """Output channels that one pass of a node computes."""
+    return config.block_rows(node.weight_format)
+
+
+def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
+    """Columns that work on a node: all, unless its weights are not for shift columns."""
+    return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
+
+
 @dataclass(frozen=True)
 class InputWindow:
     """The channel words that the row blocks of a tile read at each tap.
@@ -70,10 +81,10 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     """
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
-    outputs, inputs = node.channels // node.groups, int(node.weights.shape[3])
+    outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
     starts, ends = [], []
-    for m in range(m0, m1, config.rows):
-        last = min(m + config.rows, m1) - 1
+    for m in range(m0, m1, rows):
+        last = min(m + rows, m1) - 1
         starts.append(m // outputs * inputs // config.lanes)
         ends.append(-(-((last // outputs + 1) * inputs) // config.lanes))
     step = starts[1] - starts[0] if len(starts) > 1 else 0
@@ -84,7 +95,7 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
 
 def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
     """Weight words, shape (..., rows, lanes), in row-major order of the leading axes; each padded to whole beats."""
-    bits = config.format.container_bits
+    bits = config.weight_container_bits
     flat = np.asarray(words).reshape(-1, config.rows * config.lanes)
     beat_bytes = config.weight_stream_bits // 8
     size = config.beats_per_weight_word * beat_bytes
@@ -102,24 +113,39 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     assert node.weights is not None
     taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])
     outputs, inputs = node.channels // node.groups, taps.shape[2]
+    size = block_rows(node, config)
     if node.uniform_weights:
-        taps, m1 = taps[:, :1], min(m1, m0 + config.rows)
-    blocks = -(-(m1 - m0) // config.rows)
+        taps, m1 = taps[:, :1], min(m1, m0 + size)
+    blocks = -(-(m1 - m0) // size)
     width = window.channel_words * config.lanes
-    words = np.zeros((blocks * config.rows, taps.shape[1], width), np.int32)
+    words = np.zeros((blocks * size, taps.shape[1], width), np.int32)
     channel = np.arange(m0, m1)
     row = channel - m0
-    block_start = (window.first_word + row // config.rows * window.block_step) * config.lanes
+    block_start = (window.first_word + row // size * window.block_step) * config.lanes
     first = channel // outputs * inputs - block_start
     for c in range(inputs):
         words[row, :, first + c] = taps[m0:m1, :, c]
-    shaped = words.reshape(blocks, config.rows, taps.shape[1], window.channel_words, config.lanes)
-    return pack_weight_words(shaped.transpose(0, 2, 3, 1, 4), config)
+    shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
+    return pack_weight_words(_encoded(shaped.transpose(0, 2, 3, 1, 4), node, config), config)
+
+
+def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArray:
+    """Weights (..., channels of a block, lanes) as the words that the rows of the array hold: (..., rows, lanes)."""
+    if node.weight_format not in config.weight_formats:
+        raise ProgramError(
+            f"layer {node.name}: its weights are {node.weight_format}; "
+            f"the array takes {' or '.join(config.weight_formats)}"
+        )
+    if node.weight_format == "linear":
+        return words
+    assert config.shift is not None
+    return shift_words.words(words, config.shift, SHIFT_MODES[node.weight_format])
 
 
 def pack_parameters(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
     """Parameter rows of output channels [m0, m1), whole row blocks: one beat of bias and weight exponent each."""
-    rows = -(-(m1 - m0) // config.rows) * config.rows
+    size = block_rows(node, config)
+    rows = -(-(m1 - m0) // size) * size
     beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
     if node.bias is not None:
         beats[: m1 - m0, 0:4] = _bytes(node.bias[m0:m1], "<i4")

@@ -8,7 +8,7 @@ from typing import Literal
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep
-from bfpga.network.streams import pack_parameters, pack_weights
+from bfpga.network.streams import block_rows, pack_parameters, pack_weights, working_columns
 
 Mode = Literal["resident", "load", "stream"]
 
@@ -72,15 +72,16 @@ def plan_weights(
 def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
     if node.kind != "gemm":
         return [WeightTile(0, node.channels, 0, 0)]
+    size = block_rows(node, config)
     return [
-        WeightTile(m0, m1, weight_words(node, config, m0, m1), blocks_of(config, m1 - m0) * config.rows)
+        WeightTile(m0, m1, weight_words(node, config, m0, m1), blocks_of(node, config, m1 - m0) * size)
         for m0, m1 in channel_runs(node, config)
     ]
 
 
 def groups_of(node: ArrayNode, config: SystolicConfig) -> int:
     """Groups of columns that the output pixels make: how often every weight is used."""
-    return -(-node.window.output_height * node.window.output_width // config.columns)
+    return -(-node.window.output_height * node.window.output_width // working_columns(node, config))
 
 
 def _choose_residents(
@@ -104,29 +105,29 @@ def _choose_residents(
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
     words, rows = config.weight_words - word, config.parameter_rows - row
-    most = rows // config.rows
+    size = block_rows(node, config)
+    most = rows // size
     if plan.mode == "load":
         # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
-        while most > 1 and _largest(node, config, _pieces(plan.tiles, config, most)) > words:
+        while most > 1 and _largest(node, config, _pieces(plan.tiles, most * size)) > words:
             most -= 1
-        if _largest(node, config, _pieces(plan.tiles, config, most)) > words:
-            plan.mode, most = "stream", rows // config.rows
+        if _largest(node, config, _pieces(plan.tiles, most * size)) > words:
+            plan.mode, most = "stream", rows // size
     plan.tiles = [
         WeightTile(
             m0,
             m1,
             0 if plan.mode == "stream" else weight_words(node, config, m0, m1),
-            blocks_of(config, m1 - m0) * config.rows,
+            blocks_of(node, config, m1 - m0) * size,
             word,
             row,
         )
-        for m0, m1 in _pieces(plan.tiles, config, most)
+        for m0, m1 in _pieces(plan.tiles, most * size)
     ]
 
 
-def _pieces(tiles: list[WeightTile], config: SystolicConfig, most: int) -> list[tuple[int, int]]:
-    """The tiles' output channels in runs of at most ``most`` row blocks."""
-    size = most * config.rows
+def _pieces(tiles: list[WeightTile], size: int) -> list[tuple[int, int]]:
+    """The tiles' output channels in runs of at most ``size``."""
     return [(m0, min(m0 + size, tile.m1)) for tile in tiles for m0 in range(tile.m0, tile.m1, size)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -21,9 +22,12 @@ from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.network.program import Program
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
+from bfpga.verify.virtual_boards import VirtualBoards
 
-#: Devices a case can be verified against -> the integers of their C simulation.
-TARGETS: dict[str, Integers] = {"csim": "native", "csim:ap_int": "ap_int"}
+#: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
+TARGETS: dict[str, Integers] = {"csim": "native", "csim:ap_int": "ap_int", "virtual": "native"}
+#: Opens a program on a device.
+OpenProgram = Callable[[Program], Device]
 #: Samples of one case: more than one, because policies learn from sample to sample.
 SAMPLES = 2
 #: Every so many cases run layer by layer, all tensors compared; the others as the launches of their schedule, where
@@ -61,7 +65,7 @@ def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.N
 def verify_case(
     rng: np.random.Generator,
     config: SystolicConfig,
-    device_for: Callable[[Program], Device],
+    device_for: OpenProgram,
     report: VerifyReport,
     traced: bool,
 ) -> Mismatch | None:
@@ -83,7 +87,7 @@ def verify_case(
 
 
 def _on_new_device(
-    device_for: Callable[[Program], Device],
+    device_for: OpenProgram,
     program: Program,
     inputs: Mapping[str, npt.NDArray[np.float32]],
     traced: bool,
@@ -100,7 +104,7 @@ def _stopped(error: DeviceError) -> Mismatch:
     return Mismatch("stop", "", "", (), "a result", str(error))
 
 
-def simulation(target: str) -> Callable[[Program], Device]:
+def simulation(target: str) -> OpenProgram:
     """Opens programs on a C simulation of their array."""
     integers = TARGETS[target]
 
@@ -117,31 +121,43 @@ def verify(
     cases: int,
     seed: int = 0,
     progress: Callable[[VerifyReport], None] | None = None,
-    device_for: Callable[[str], Callable[[Program], Device]] = simulation,
+    device_for: Callable[[str], OpenProgram] | None = None,
 ) -> VerifyReport:
     """``cases`` random networks spread over the arrays, each on the emulator and on every target.
 
-    A case is repeated by its array and its seed ``(seed, number)``. ConfigurationError for an unknown target.
+    device_for: opens programs on a target, if not `simulation` or a virtual board. A case is repeated by its array and
+    its seed ``(seed, number)``. ConfigurationError for an unknown target; DeviceError if a target has no way to run.
     """
     unknown = [target for target in targets if target not in TARGETS]
     if unknown:
         raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {', '.join(TARGETS)}")
     report = VerifyReport(targets=list(targets))
     start = perf_counter()
-    for number, config in _built(configs, targets):
-        report.accelerators = number + 1
-        for case in range(number, cases, len(configs)):
-            for target in targets:
-                rng = np.random.default_rng([seed, case])
-                traced = case // len(configs) % TRACED == 0
-                found = verify_case(rng, config, device_for(target), report, traced)
-                report.seconds = perf_counter() - start
-                if found:
-                    report.seed, report.target, report.mismatch = (seed, case), target, found
-                    return report
-            if progress:
-                progress(report)
+    with ExitStack() as opened:
+        openers = {target: device_for(target) if device_for else _opener(target, opened) for target in targets}
+        for number, config in _built(configs, targets):
+            report.accelerators = number + 1
+            for case in range(number, cases, len(configs)):
+                for target, open_program in openers.items():
+                    rng = np.random.default_rng([seed, case])
+                    traced = case // len(configs) % TRACED == 0
+                    found = verify_case(rng, config, open_program, report, traced)
+                    report.seconds = perf_counter() - start
+                    if found:
+                        report.seed, report.target, report.mismatch = (seed, case), target, found
+                        return report
+                if progress:
+                    progress(report)
     return report
+
+
+def _opener(target: str, opened: ExitStack) -> OpenProgram:
+    """Opens programs on a target; boards are released with ``opened``."""
+    if target != "virtual":
+        return simulation(target)
+    boards = VirtualBoards()
+    opened.callback(boards.close)
+    return boards.open
 
 
 def _built(configs: Sequence[SystolicConfig], targets: Sequence[str]) -> Iterator[tuple[int, SystolicConfig]]:

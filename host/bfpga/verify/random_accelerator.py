@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
+from bfpga.engines.shift_words import with_zero
+from bfpga.formats.shift_format import ShiftFormat
 
 Generator = np.random.Generator
 
 
-def random_format(rng: Generator, packed: bool) -> BlockFormat:
+def random_format(rng: Generator, packed: bool, widest: int) -> BlockFormat:
     """A block format that validates; packed multipliers take mantissas of 8 bits at most."""
     return BlockFormat(
-        mantissa_bits=int(rng.integers(4, 9 if packed else 19)),
+        mantissa_bits=int(rng.integers(4, 9 if packed else widest + 1)),
         exponent_bits=int(rng.integers(5, 13)),
         rounding=str(rng.choice(["trunc", "tozero", "half_up", "half_away", "rne", "rne", "rne"])),  # type: ignore[arg-type]
         saturation=str(rng.choice(["sym", "sym", "full", "wrap"])),  # type: ignore[arg-type]
@@ -20,10 +22,28 @@ def random_format(rng: Generator, packed: bool) -> BlockFormat:
     )
 
 
+def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
+    """Words of shift units that validate."""
+    exp_width = int(rng.choice([1, 2, 3, 3, 3, 4]))
+    return with_zero(
+        ShiftFormat(
+            x_width=mantissa_bits,
+            exp_width=exp_width,
+            d=int(rng.choice([0, 0, 1, 2, 4])),
+            base_log2=1 if exp_width == 4 else int(rng.choice([1, 1, 2])),
+            zero_code=str(rng.choice(["neg_min", "exp_max", "flag"])),  # type: ignore[arg-type]
+            sign_mode=str(rng.choice(["relative", "absolute"])),  # type: ignore[arg-type]
+        )
+    )
+
+
 def random_config(rng: Generator) -> SystolicConfig:
     """A small array of any legal shape, with memories small enough that layers are tiled and spilled."""
-    packed = bool(rng.random() < 0.4)
-    block_format = random_format(rng, packed)
+    kind = str(rng.choice(["dsp", "dsp_packed", "shift", "mixed"], p=[0.3, 0.3, 0.2, 0.2]))
+    packed = kind == "dsp_packed" or (kind == "mixed" and rng.random() < 0.7)
+    block_format = random_format(rng, packed, 16 if kind in ("shift", "mixed") else 18)
+    shift = random_shift(rng, block_format.mantissa_bits) if kind in ("shift", "mixed") else None
+    beside = int(rng.integers(1, 6)) if kind == "mixed" else 0
     lanes = int(rng.choice([1, 2, 2, 2, 4]))
     rows = int(rng.choice([4, 8, 16]))
     accumulator = 2 * block_format.mantissa_bits + int(rng.integers(10, 18))
@@ -31,10 +51,10 @@ def random_config(rng: Generator) -> SystolicConfig:
     stream_bits = int(rng.choice([width for width in (32, 64, 128) if width >= lanes * container]))
     return SystolicConfig(
         format=block_format,
-        columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])),
+        columns=int(rng.choice([1, 2, 3, 5, 6, 7, 12])) + beside,
         rows=rows,
         lanes=lanes,
-        multiplier="dsp_packed" if packed else "dsp",
+        multiplier="shift" if kind == "shift" else "dsp_packed" if packed else "dsp",
         dsp="DSP48E1" if rng.random() < 0.5 else "DSP48E2",
         accumulator_bits=min(56, max(24, accumulator)),
         bias_bits=int(rng.integers(8, 24)),
@@ -44,4 +64,6 @@ def random_config(rng: Generator) -> SystolicConfig:
         stream_bits=stream_bits,
         weight_stream_bits=int(rng.choice([64, 128])),
         skew=bool(rng.random() < 0.7),
+        shift_columns=beside,
+        shift=shift,
     )

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Function, Policy
 from bfpga.errors import ModelError
-from bfpga.network.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.network.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
 from bfpga.network.schedule import Scheduler
+from bfpga.network.shift_weights import representable_integers
 from bfpga.network.weight_plan import plan_weights, setup_launch
 
 Generator = np.random.Generator
@@ -95,31 +96,43 @@ class NetworkBuilder:
     def divisor(self, number: int) -> int:
         return int(self.rng.choice([candidate for candidate in range(1, number + 1) if number % candidate == 0]))
 
+    def weight_format(self) -> WeightFormat:
+        """Any format of weights that the array takes."""
+        formats = self.config.weight_formats
+        return formats[int(self.rng.integers(len(formats)))]
+
+    def weights(self, shape: tuple[int, ...], weight_format: WeightFormat) -> IntArray:
+        """Random weights of a format, now and then extreme ones, whose sums the accumulators hold exactly."""
+        rng, form = self.rng, self.config.format
+        values = representable_integers(self.config, weight_format)
+        limit = ((1 << (self.config.accumulator_bits - 1)) - 1) // max(form.mantissa_max, -form.mantissa_min)
+        while True:
+            extreme = rng.random() < 0.2
+            weights = rng.choice(values[[0, -1]] if extreme else values, shape).astype(np.int32)
+            if np.abs(weights.reshape(len(weights), -1).astype(np.int64)).sum(axis=1).max() <= limit:
+                return weights
+            values = values[np.abs(values) <= max(1, int(values[-1]) // 2)]
+
     def product(
         self, source: str, output: str, window: Window, groups: int, channels: int, offset: int, policy: PolicySpec
     ) -> None:
         """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly."""
         rng, inner = self.rng, self.tensors[source].channels // groups
-        top = self.config.format.mantissa_max
-        weights = rng.integers(-top, top + 1, (channels, window.kernel_height, window.kernel_width, inner))
-        if rng.random() < 0.2:
-            weights = np.where(rng.random(weights.shape) < 0.5, top, -top)
-        terms = window.kernel_height * window.kernel_width * inner
-        macs = channels * terms * window.output_height * window.output_width
-        while terms > self.config.terms_limit():
-            weights, terms = weights // 4, terms // 4
+        weight_format = self.weight_format()
+        weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
+        macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1
         has_bias = rng.random() < 0.7
         function, argument, exponent = self.function()
         self.nodes.append(
             ArrayNode(
                 f"layer{len(self.nodes)}", "gemm", (source,), output, channels, window, offset, groups,
-                weights.astype(np.int32),
+                weights,
                 rng.integers(-9, 0, channels).astype(np.int32),
                 rng.integers(-limit, limit + 1, channels).astype(np.int32) if has_bias else None,
                 int(rng.integers(-24, 0)),
                 function, argument, exponent, bool(rng.random() < 0.2),
-                policy=policy, macs=macs,
+                policy=policy, macs=macs, weight_format=weight_format,
             )
         )  # fmt: skip
 
@@ -129,13 +142,12 @@ class NetworkBuilder:
         window = self.window(spec, 4)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         shape = (spec.channels, window.kernel_height, window.kernel_width, 1)
-        weight = int(self.rng.integers(1, self.config.format.mantissa_max + 1))
-        if np.prod(shape[1:]) > self.config.terms_limit():
-            weight = 1
+        weight_format = self.weight_format()
+        weight = int(self.weights((1, *shape[1:]), weight_format).flat[0])
         self.nodes.append(
             ArrayNode(
                 f"layer{len(self.nodes)}", "gemm", (source,), output, spec.channels, window, groups=spec.channels,
-                weights=np.full(shape, weight, np.int32),
+                weights=np.full(shape, weight, np.int32), weight_format=weight_format,
                 weight_exponents=np.full(spec.channels, int(self.rng.integers(-9, 0)), np.int32),
                 policy=self.policy(), uniform_weights=True,
             )

@@ -4,6 +4,7 @@
 // r of the weight word; all columns share the weight word, all rows of a column share its operands.
 #pragma once
 #include "bfpga/activation_memory.hpp"
+#include "bfpga/column_weights.hpp"
 #include "bfpga/numeric.hpp"
 #include "bfpga/weight_memory.hpp"
 
@@ -21,20 +22,21 @@ class DotTiles {
     }
 
     // acc += w * x in every tile; with `first` the accumulators start at zero (BFP R63).
-    void multiply(bool first, const WeightWord<Config>& weights, const Word<Config> (&operand)[Config::columns]) {
+    void multiply(bool first, WeightMode mode, const WeightWord<Config>& weights,
+                  const Word<Config> (&operand)[Config::columns]) {
 #pragma HLS INLINE
-        const typename Config::Multiplier::template Weights<Config> ready(weights.row);
+        const ColumnWeights<Config> ready(weights.row, mode);
     Columns_Multiply:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
             if (first) {
             Rows_Start:
-                for (int r = 0; r < Config::rows; ++r) {
+                for (int r = 0; r < Config::accumulator_rows; ++r) {
 #pragma HLS UNROLL
                     accumulator_[i].set(r, static_cast<accumulator_t>(0));
                 }
             }
-            ready.accumulate(accumulator_[i], operand[i].lane);
+            ready.accumulate(i, accumulator_[i], operand[i].lane);
         }
     }
 
@@ -100,7 +102,7 @@ class DotTiles {
     }
 
    private:
-    using Column = typename RegisterSets::template Set<accumulator_t, Config::rows>;
+    using Column = typename RegisterSets::template Set<accumulator_t, Config::accumulator_rows>;
 
     Column accumulator_[Config::columns];
     Column finished_[Config::columns];

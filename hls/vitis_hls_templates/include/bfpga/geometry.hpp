@@ -1,5 +1,6 @@
 // Types and widths that follow from a configuration, and the checks that make it a legal one.
 #pragma once
+#include "bfpga/descriptor.hpp"
 #include "bfpga/types.hpp"
 
 namespace bfpga {
@@ -28,10 +29,12 @@ struct Geometry {
                       Config::words_per_beat % Config::transfer_pixels == 0,
                   "the pixels of a transfer's group lie in different banks and a beat holds whole groups");
     static_assert(Config::weight_stream_bits >= 64, "a beat of the weight stream holds a bias and a row exponent");
-    static_assert(Config::weight_stream_bits % Config::container_bits == 0, "a beat holds whole weights");
+    static_assert(Config::weight_stream_bits % Config::weight_container_bits == 0, "a beat holds whole weights");
     static_assert(Config::beats_per_weight_word * Config::weight_stream_bits >=
-                      Config::rows * Config::lanes * Config::container_bits,
+                      Config::rows * Config::lanes * Config::weight_container_bits,
                   "a weight word fits its beats");
+    static_assert(Config::accumulator_rows == Config::rows || Config::accumulator_rows == 2 * Config::rows,
+                  "a tile has one accumulator, or two for power-of-two weights");
 
     // An activation address is right modulo 2**word_bits; words of taps outside the image are never read.
     static constexpr int word_bits = bit_length(Config::activation_words) + 1;
@@ -48,6 +51,23 @@ struct Geometry {
     using weight_address_t = int_t<weight_address_bits>;
     using parameter_address_t = int_t<parameter_address_bits>;
     using mantissa_t = int_t<Config::mantissa_bits>;
+    // A weight as it lies in memory: a mantissa, or the bits of a word of a shift unit.
+    using weight_t = int_t<Config::weight_bits>;
 };
+
+// Output channels of one pass: one a row, or two where a unit multiplies with two powers of two at once.
+template <class Config>
+inline int block_rows(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo) ? 2 * Config::rows : Config::rows;
+}
+
+// Columns that work: shift columns need weights that they can shift by.
+template <class Config>
+inline int active_columns(const Descriptor& d) {
+#pragma HLS INLINE
+    const bool linear = static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::TwoHot);
+    return Config::shift_columns > 0 && linear ? Config::columns - Config::shift_columns : Config::columns;
+}
 
 }  // namespace bfpga

@@ -91,7 +91,7 @@ struct Dsp {
         using mantissa_t = int_t<Config::mantissa_bits>;
 
        public:
-        explicit Weights(const mantissa_t (&w)[Config::rows][Config::lanes]) : w_(w) {}
+        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) : w_(w) {}
 
         template <class Column>
         void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
@@ -117,7 +117,7 @@ struct DspPacked {
         using Tile = PackedProducts<Config::mantissa_bits, Config::packing_shift, Config::lanes>;
 
        public:
-        explicit Weights(const mantissa_t (&w)[Config::rows][Config::lanes]) {
+        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) {
 #pragma HLS INLINE
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
         Pairs_Pack:

@@ -34,6 +34,7 @@ class OperandWalk {
             ++clocks;
         }
         remaining_ = d.output_pixels;
+        group_ = static_cast<coordinate_t>(active_columns<Config>(d));
         block_ = 0;
         block_word_ = 0;
         block_weight_ = d.weight_base;
@@ -48,7 +49,7 @@ class OperandWalk {
     bool first_step() const { return first_step_; }               // the accumulators start
     int channel_word() const { return static_cast<int>(word_); }  // j
     bool second_operand() const { return kx_ != 0; }              // SUM
-    bool covers(int column) const { return column < remaining_; }
+    bool covers(int column) const { return column < remaining_ && column < group_; }
     weight_address_t weight_address() const { return weight_; }
 
     // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
@@ -165,7 +166,7 @@ class OperandWalk {
 
     void next_group() {
 #pragma HLS INLINE
-        remaining_ -= Config::columns;
+        remaining_ -= group_;
     Columns_Group:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
@@ -176,6 +177,7 @@ class OperandWalk {
     PixelWalk<Config> walk_;
     Pixel<Config> pixel_[Config::columns];
     coordinate_t remaining_;  // output pixels from this group on
+    coordinate_t group_;      // columns that work
     // Limits of the counters
     coordinate_t slots_, blocks_, words_, kernel_width_, kernel_height_, dilation_x_, dilation_y_, height_, width_;
     bool runs_;

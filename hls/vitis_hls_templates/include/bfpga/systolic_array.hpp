@@ -76,6 +76,8 @@ class SystolicArray {
         operation_ = static_cast<Operation>(d.operation);
         streams_ = operation_ == Operation::Gemm && d.has(Flag::StreamWeights);
         negate_ = d.has(Flag::NegateSecond);
+        mode_.two_hot = d.has(Flag::TwoHot);
+        mode_.power_of_two = d.has(Flag::PowerOfTwo);
         first_shift_ = exponents.accumulator - exponents.first;
         second_shift_ = exponents.accumulator - exponents.second;
         slots_ = d.read_slots;
@@ -100,7 +102,7 @@ class SystolicArray {
             if (operation_ == Operation::Gemm) {
                 const WeightWord<Config> weights =
                     streams_ ? beats_.word() : memories.weights.read(walk_.weight_address());
-                tiles_.multiply(walk_.first_step(), weights, operand_);
+                tiles_.multiply(walk_.first_step(), mode_, weights, operand_);
             } else if (operation_ == Operation::Max) {
                 tiles_.maximum(walk_.first_step(), walk_.channel_word(), operand_, present_);
             } else {
@@ -161,6 +163,7 @@ class SystolicArray {
     bool present_[Config::columns];
     Operation operation_;
     bool streams_, negate_;
+    WeightMode mode_;
     int32_t slots_, first_shift_, second_shift_;
 };
 

@@ -1,6 +1,6 @@
 // Weights and the parameters of the output rows, resident on chip.
 //
-// A weight word holds rows x lanes mantissas and is shared by all columns (BFP R59, R60). It arrives in beats: from the
+// A weight word holds rows x lanes weights and is shared by all columns (BFP R59, R60). It arrives in beats: from the
 // stream into the memory, or beat by beat straight to the tiles.
 #pragma once
 #include "bfpga/checks.hpp"
@@ -10,7 +10,7 @@ namespace bfpga {
 
 template <class Config>
 struct WeightWord {
-    typename Geometry<Config>::mantissa_t row[Config::rows][Config::lanes];
+    typename Geometry<Config>::weight_t row[Config::rows][Config::lanes];
 };
 
 // The beats of one weight word while they arrive.
@@ -30,7 +30,7 @@ class WeightBeats {
 
     WeightWord<Config> word() const {
 #pragma HLS INLINE
-        constexpr int per_beat = Config::weight_stream_bits / Config::container_bits;
+        constexpr int per_beat = Config::weight_stream_bits / Config::weight_container_bits;
         WeightWord<Config> word;
     Rows_Unpack:
         for (int r = 0; r < Config::rows; ++r) {
@@ -39,8 +39,8 @@ class WeightBeats {
             for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
                 const int element = r * Config::lanes + l;
-                word.row[r][l] = get_signed<Config::mantissa_bits>(beat_[element / per_beat],
-                                                                   element % per_beat * Config::container_bits);
+                word.row[r][l] = get_signed<Config::weight_bits>(beat_[element / per_beat],
+                                                                 element % per_beat * Config::weight_container_bits);
             }
         }
         return word;
@@ -95,7 +95,7 @@ class WeightMemory {
     }
 
    private:
-    typename Geometry<Config>::mantissa_t cell_[Config::weight_words][Config::rows][Config::lanes];
+    typename Geometry<Config>::weight_t cell_[Config::weight_words][Config::rows][Config::lanes];
 };
 
 // Bias and weight exponent of one output row; one transfer reaches all columns (BFP R70).

@@ -36,9 +36,12 @@ class WriteBack {
             pixel = pixel.after(walk_.step, walk_);
         }
         remaining_ = d.output_pixels;
+        group_ = static_cast<coordinate_t>(active_columns<Config>(d));
         blocks_ = d.blocks;
         output_rows_ = d.output_rows;
         rows_ = d.output_rows;
+        block_rows_ = static_cast<coordinate_t>(block_rows<Config>(d));
+        block_words_ = static_cast<coordinate_t>(block_rows<Config>(d) / Config::lanes);
         parameter_base_ = d.parameter_base;
         parameter_ = d.parameter_base;
         write_slots_ = d.write_slots;
@@ -55,10 +58,10 @@ class WriteBack {
 
     bool draining() const { return draining_; }
     // A row leaves the forwarder in this clock.
-    bool row_leaves() const { return draining_ && word_ < Config::words_per_block && clock_ < Config::lanes; }
+    bool row_leaves() const { return draining_ && word_ < block_words_ && clock_ < Config::lanes; }
     int row() const { return static_cast<int>(word_) * Config::lanes + static_cast<int>(clock_); }
     bool row_exists() const { return row() < rows_; }
-    bool covers(int column) const { return column < remaining_; }
+    bool covers(int column) const { return column < remaining_ && column < group_; }
     parameter_address_t parameter() const { return parameter_ + row(); }
 
     // Takes the mantissa that column i made of the row that leaves now.
@@ -104,7 +107,7 @@ class WriteBack {
             clock_ = 0;
             send_word();
             ++word_;
-            draining_ = word_ < (last_ ? Config::words_per_block + 1 : Config::words_per_block);
+            draining_ = last_ ? word_ <= block_words_ : word_ < block_words_;
         }
     }
 
@@ -127,15 +130,15 @@ class WriteBack {
     void next_pass() {
 #pragma HLS INLINE
         ++block_;
-        block_word_ += Config::words_per_block;
-        rows_ -= Config::rows;
-        parameter_ += Config::rows;
+        block_word_ += block_words_;
+        rows_ -= block_rows_;
+        parameter_ += block_rows_;
         if (block_ == blocks_) {
             block_ = 0;
             block_word_ = 0;
             rows_ = output_rows_;
             parameter_ = parameter_base_;
-            remaining_ -= Config::columns;
+            remaining_ -= group_;
         Columns_Group:
             for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
@@ -147,7 +150,7 @@ class WriteBack {
     // Words without an output row are not written: they belong to the next pixel.
     void send_word() {
 #pragma HLS INLINE
-        if (!writes_ || word_ >= Config::words_per_block || static_cast<int>(word_) * Config::lanes >= rows_) {
+        if (!writes_ || word_ >= block_words_ || static_cast<int>(word_) * Config::lanes >= rows_) {
             return;
         }
         waiting_ = true;
@@ -166,8 +169,10 @@ class WriteBack {
 
     PixelWalk<Config> walk_;
     Pixel<Config> pixel_[Config::columns];
-    coordinate_t remaining_, blocks_, output_rows_, write_slots_, window_;
+    coordinate_t remaining_, group_, blocks_, output_rows_, write_slots_, window_;
     bool runs_, writes_;
+    // Output channels and words of one pass
+    coordinate_t block_rows_, block_words_;
     parameter_address_t parameter_base_;
     // The pass that drains
     bool started_, draining_, last_;

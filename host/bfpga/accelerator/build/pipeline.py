@@ -103,7 +103,8 @@ def run_build(build: Build, reporter: Reporter, until: str = PACKAGE.name, redo_
 
 def _remove_temporaries(directory: Path) -> None:
     """What a build that was killed left under temporary names."""
-    for path in [*directory.glob(".*"), *(directory / "stages").glob(".*")]:
+    folders = directory, directory / "stages", directory / "scripts"
+    for path in [path for folder in folders for path in folder.glob(".*")]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 

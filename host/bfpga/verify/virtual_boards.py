@@ -1,0 +1,65 @@
+"""Arrays on virtual boards: each gets an overlay of its own, which is loaded once for all programs of the array."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bfpga.devices.base import Device
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.network.program import Program
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.loader import Accelerator
+    from bfpga.devices.board_overlay import BoardOverlay
+
+
+class VirtualBoards:
+    """Opens programs on the virtual board; the board stays until a program of another array comes.
+
+    DeviceError at once where PYNQ is missing.
+    """
+
+    def __init__(self) -> None:
+        from bfpga.devices.virtual.pynq_internals import import_pynq
+
+        import_pynq()
+        self._config: SystolicConfig | None = None
+        self._overlay: BoardOverlay | None = None
+        self._opened = ExitStack()
+
+    def open(self, program: Program) -> Device:
+        """The program on a board with its array; closing the device leaves the board as it is."""
+        if self._overlay is None or program.config != self._config:
+            self.close()
+            self._overlay, self._config = self._load(program), program.config
+        return self._overlay.open(program)
+
+    def _load(self, program: Program) -> BoardOverlay:
+        from bfpga.accelerator.overlay_files import write_overlay
+        from bfpga.devices.board_overlay import open_overlay
+        from bfpga.devices.overlays import load_overlay
+
+        directory = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="bfpga_verify_")))
+        write_overlay(accelerator_of(program), directory)
+        return self._opened.enter_context(open_overlay(load_overlay(directory), "virtual"))
+
+    def close(self) -> None:
+        """Release the board. Another program may be opened afterwards."""
+        self._overlay = None
+        self._opened.close()
+
+
+def accelerator_of(program: Program) -> Accelerator:
+    """An accelerator with a program's array, on the first board with DSP blocks of its kind, whether it fits or not:
+
+    a virtual board has room for any array.
+    """
+    from bfpga.accelerator.boards import load_boards
+    from bfpga.accelerator.loader import Accelerator
+
+    config = program.config
+    board = next((board for board in load_boards() if board.dsp_kind == config.dsp), load_boards()[0])
+    return Accelerator(program.accelerator, "", board, program.clock_mhz, config, program.digest, Path())
