@@ -179,7 +179,7 @@ def test_clocks_of_the_loops_show_the_speed_up() -> None:
 
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_loops_overlap_load_decompression_and_lanes(fmt: KernelFormat) -> None:
-    """ZS R21, ZS R34, ZS R41, ZS R45: an image costs the longest of the three, the first one nothing but its load"""
+    """ZS R21, ZS R23, ZS R34, ZS R41, ZS R45: an image costs the longest of the three, the first one its load"""
     numbers, number = np.random.default_rng(5), find("native", lanes=32)
     coefficients = numbers.integers(-128, 128, (6, 16, 3, 3))
     coefficients[numbers.random(coefficients.shape) < np.linspace(0, 1, 6)[:, None, None, None]] = 0

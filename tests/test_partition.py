@@ -41,7 +41,7 @@ def balanced(mask: np.ndarray, **values: object) -> BalancedPartition:
 
 @pytest.mark.parametrize("name", ["sc20_balance", "sc25_balance_columns", "sc26_balance_reached"])
 def test_the_exchange_follows_the_trace(name: str) -> None:
-    """SC R22-R25, SC R28: the same moves, loads and spreads as the specification's vectors."""
+    """SC R22-R25, SC R28, SC R36: on the host, the same moves, loads and spreads as the specification's vectors."""
     vector = load_vector(name)
     expected = vector["expected"]
     result = balanced(mask_of(vector), grid=tuple(vector["config"]["grid"]), tau=vector["config"]["tau_pp"])
@@ -55,8 +55,9 @@ def test_the_exchange_follows_the_trace(name: str) -> None:
 
 
 def test_published_columns_change_sides() -> None:
-    """SC R28: two cells of 32 x 32 become 32 x 35 and 32 x 29."""
+    """SC R24, SC R28: two cells of 32 x 32 become 32 x 35 and 32 x 29; the threshold is three points."""
     result = balanced(mask_of(load_vector("sc25_balance_columns")), grid=(1, 2))
+    assert result.spread <= 3 < result.history[-2]
     assert [(piece.rows, piece.columns) for piece in result.partition.rectangles()] == [(32, 35), (32, 29)]
 
 
@@ -300,13 +301,15 @@ def test_folds_of_padding_alone_have_an_area() -> None:
 
 
 def test_metrics_count_values_zeros_or_rounds() -> None:
-    """SC R27, SC R38: channels are summed."""
+    """SC R27, SC R38: channels are summed; a map of one's own is balanced as it is."""
     maps_ = np.array([[[0, 2], [3, 0]], [[1, 1], [0, 0]]])
     assert work_map(maps_, "nnz").tolist() == [[1, 2], [1, 0]]
     assert work_map(maps_, "zeros").tolist() == [[1, 0], [1, 2]]
     assert work_map(maps_, "rounds", np.ones((2, 2), int)).tolist() == [[1, 1], [1, 1]]
     with pytest.raises(ConfigurationError, match="needs predicted rounds"):
         work_map(maps_, "rounds")
+    own = np.array([[8, 1, 1, 1, 1, 1, 1, 2]])
+    assert balance(own, overlap_add_geometry(1, 8), PartitionSettings((1, 2), metric="nnz", tau=0)).loads == (8, 8)
 
 
 @pytest.mark.parametrize(

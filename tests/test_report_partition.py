@@ -52,6 +52,7 @@ def test_the_report_says_what_each_unit_gets(maps: Path, capsys: pytest.CaptureF
     assert content["imbalance"]["balanced"] < 1.2 < content["imbalance"]["equal"]
     assert content["row_limits"][-1] == 24
     printed = capsys.readouterr().out
+    assert f"{content['moves']} moves, spread" in printed
     assert "threshold met" in printed
     assert "largest / mean work" in printed
 

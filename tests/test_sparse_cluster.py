@@ -40,7 +40,7 @@ def random_grid(generator: np.random.Generator, shape: tuple[int, ...], density:
 @settings(max_examples=150)
 @given(st.sampled_from(VARIANTS), st.integers(0, 1 << 20), st.data())
 def test_counters_are_those_of_the_slow_unit(variant: dict[str, Any], seed: int, data: st.DataObject) -> None:
-    """SC R69-R72, SC R78-R80, SC R85, SC R96, SC R97-R104, SC R108-R111, SC R113-R115: product by product."""
+    """SC R69-R72, SC R78-R80, SC R85, SC R96, SC R97-R104, SC R106, SC R108-R111, SC R113-R115: product by product."""
     generator = np.random.default_rng(seed)
     kernel = random_grid(generator, (data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))), generator.random())
     x = random_grid(generator, (data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))), generator.random())
@@ -184,7 +184,7 @@ def layer_and_image(channels: int = 4, outputs: int = 6, side: int = 16, density
 
 
 def test_clocks_follow_the_equations() -> None:
-    """SC R49, SC R50, SC R114: E8, E11-E15 written out for one unit and one group after the other."""
+    """SC R49, SC R50, SC R60, SC R114: E8, E11-E15 written out for one unit and one group after the other."""
     layer, image = layer_and_image()
     config = SparseClusterConfig(units=2, partition=PartitionSettings((1, 2)), kernels_in_flight=4)
     cluster = SparseCluster(layer, config)

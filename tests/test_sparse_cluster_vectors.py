@@ -57,7 +57,7 @@ def image_of(vector: dict[str, Any]) -> np.ndarray:
 def test_results_and_counters_are_those_of_the_vector(name: str, schedule: str) -> None:
     """Functions SC R19, SC R35, SC R69-R72, SC R74, SC R80, SC R91, SC R92, SC R105, SC R112, SC R113, SC R146.
 
-    Counters SC R78, SC R83-R85, SC R97-R102, SC R104, SC R108-R111, SC R114, SC R153.
+    Counters SC R61, SC R78, SC R83, SC R85, SC R97-R102, SC R104, SC R108-R111, SC R114, SC R153.
     """
     vector = load_vector(name)
     cluster, image = cluster_of(vector, **SCHEDULES[schedule]), image_of(vector)
@@ -162,7 +162,7 @@ def test_pooling() -> None:
 
 
 def test_folds_run_one_after_another() -> None:
-    """SC R55, SC R148: four folds by size on one unit, joined by overlap-add."""
+    """SC R32, SC R55, SC R148: four folds by size on one unit, joined by overlap-add."""
     vector = load_vector("sc23_time_fold")
     cluster, image, expected = cluster_of(vector, variant="B"), image_of(vector), vector["expected"]
     nonzero = (image != 0).transpose(2, 0, 1)

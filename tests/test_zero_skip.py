@@ -71,7 +71,7 @@ def test_vectors_without_skipping(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(cases())
 def test_result_and_counters_are_those_of_the_steps(case: Case) -> None:
-    """ZS R1-R11, ZS R14, ZS R15, ZS R21, ZS R26-R28, ZS R36, ZS R39, ZS R40, ZS R51: any layer, build and order"""
+    """ZS R1-R11, ZS R14, ZS R15, ZS R26-R28, ZS R36, ZS R39, ZS R40, ZS R51: any layer, build and order"""
     run = step_by_step(case)
     assert sums(case) == run.sums
     counted = counters(case)
@@ -91,7 +91,7 @@ def test_bits_do_not_depend_on_the_schedule(case: Case) -> None:
 
 
 def test_sequence_of_a_layer() -> None:
-    """ZS R17-R20, ZS R23-R25: position, image, load, its entries in order; sums leave after the last image"""
+    """The reference keeps to section 4.1: position, image, load, its entries in order; sums leave after the last"""
     case, _ = vector_case("zs02_volume.json", "interleaved")
     trace = step_by_step(case).trace
     positions = [(0, 0), (0, 4), (3, 0), (3, 4)]
@@ -218,7 +218,7 @@ def test_load_clocks(rows: int, columns: int, banks: int, clocks: int) -> None:
 
 
 def test_clocks_of_a_layer_hold_what_nothing_hides() -> None:
-    """ZS R34, ZS R42, ZS R53: first load, pipeline of each image and output are part of the prediction"""
+    """ZS R34, ZS R53: first load, pipeline of each image and output are part of the prediction"""
     case, _ = vector_case("zs02_volume.json")
     counted = count_layer(case.config, case.shape, case.coefficients)
     parts = counted.total_cycles + counted.out_cycles + counted.first_load_cycles + IMAGE_DEPTH * counted.tile_loads
