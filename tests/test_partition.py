@@ -55,10 +55,20 @@ def test_the_exchange_follows_the_trace(name: str) -> None:
 
 
 def test_published_columns_change_sides() -> None:
-    """SC R24, SC R28: two cells of 32 x 32 become 32 x 35 and 32 x 29; the threshold is three points."""
+    """SC R28: two cells of 32 x 32 become 32 x 35 and 32 x 29."""
     result = balanced(mask_of(load_vector("sc25_balance_columns")), grid=(1, 2))
-    assert result.spread <= 3 < result.history[-2]
     assert [(piece.rows, piece.columns) for piece in result.partition.rectangles()] == [(32, 35), (32, 29)]
+
+
+@pytest.mark.parametrize(("columns", "spread", "reached"), [(80, 2.5, True), (64, 3.125, False)])
+def test_the_threshold_is_three_points_unless_another_is_set(columns: int, spread: float, reached: bool) -> None:
+    """SC R24: an odd number of values on two pieces always leaves a difference of one, in points of half the map."""
+    mask = np.zeros((1, columns), bool)
+    mask[0, :3] = True
+    result = balanced(mask, grid=(1, 2))
+    assert (result.spread, result.reached) == (spread, reached)
+    assert balanced(mask, grid=(1, 2), tau=spread).reached
+    assert not balanced(mask, grid=(1, 2), tau=spread - 0.1).reached
 
 
 def test_moves_are_bounded() -> None:
