@@ -63,7 +63,7 @@ class Slave(ABC):
         """Level of an interrupt output."""
         return False
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - some have nothing to reset
         """The reset input: back to the state after configuration."""
 
 

@@ -130,7 +130,7 @@ class Channel(ABC):
     def _advance(self) -> bool:
         """Go on with the transfers; raises TransferError."""
 
-    def _started(self) -> None:
+    def _started(self) -> None:  # noqa: B027 - simple transfers begin with LENGTH
         """RS was set while halted."""
 
     def _acknowledge(self, flags: Status) -> None:
