@@ -170,7 +170,7 @@ MUTATIONS = [
     Mutation("misspelt command", BLOCK, "save_bd_design", "save_bd_desing", "unknown-command", "save_bd_desing"),
     Mutation("command of the other tool", SYNTHESIS, "open_run synth_1\n", "open_run synth_1\ncsynth_design\n",
              "unknown-command", "csynth_design"),
-    Mutation("process started", BLOCK, "save_bd_design", "exec rm -rf /tmp/x\nsave_bd_design", "unknown-command",
+    Mutation("process started", BLOCK, "save_bd_design", "exec rm -rf build\nsave_bd_design", "unknown-command",
              "exec rm"),
     Mutation("misspelt option", IMPLEMENTATION, "-to_step write_bitstream", "-to-step write_bitstream",
              "command-option", "launch_runs"),

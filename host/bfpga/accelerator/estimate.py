@@ -21,13 +21,15 @@ from bfpga.network.program import HostNode, Program
 class LayerEstimate:
     """One layer of a program, one sample.
 
-    ``cycles``: clocks of its computing operations; ``transfer_cycles``: clocks of its loads, stores, weight transfers
-    and descriptors; ``bytes``: what it moves over the streams; ``limit``: what most of its clocks are spent on.
+    ``tile_clocks``: clocks of single lanes that its products take; ``cycles``: clocks of its computing operations;
+    ``transfer_cycles``: clocks of its loads, stores, weight transfers and descriptors; ``bytes``: what it moves over
+    the streams; ``limit``: what most of its clocks are spent on.
     """
 
     name: str
     engine: str
     macs: int = 0
+    tile_clocks: int = 0
     cycles: int = 0
     transfer_cycles: int = 0
     bytes: int = 0
@@ -69,6 +71,7 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     for name, count in cycles.layers.items():
         layers[name].cycles = count.compute
         layers[name].transfer_cycles = count.total - count.compute
+        layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
     return ProgramEstimate(list(layers.values()), cycles, sum(layer.seconds for layer in layers.values()))
 
@@ -88,7 +91,7 @@ def add_operation(accelerator: Accelerator, layer: LayerEstimate, descriptor: De
 def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
     """Part the clocks of the products into those the network needs and those of columns, rows or lanes without work."""
     if layer.macs and "array" in layer.limits:
-        needed = min(-(-layer.macs // peak), layer.limits["array"])
+        needed = min(-(-layer.tile_clocks // peak), layer.limits["array"])
         layer.limits["idle tiles"] = layer.limits["array"] - needed
         layer.limits["array"] = needed
 

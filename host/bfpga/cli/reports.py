@@ -14,7 +14,7 @@ from bfpga.cli.work import Job, accuracy
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.network.cycles import CycleCount, program_cycles
+from bfpga.network.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
@@ -81,7 +81,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     estimate = estimate_program(accelerator, program)
     cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
     rows = [
-        (layer.name, layer.engine, layer.macs, layer.cycles, percent(layer.macs, layer.cycles * peak),
+        (layer.name, layer.engine, layer.macs, layer.cycles, percent(layer.tile_clocks, layer.cycles * peak),
          layer.transfer_cycles, layer.limit)
         for layer in estimate.layers
     ]  # fmt: skip
@@ -139,8 +139,8 @@ def weight_formats(program: Program) -> list[dict[str, Any]]:
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
     """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
     layers = [layer for layer in estimate.layers if layer.macs and layer.engine != "host"]
-    macs, cycles = sum(layer.macs for layer in layers), sum(layer.cycles for layer in layers)
-    return f"{percent(macs, cycles * peak)} over layers with products"
+    busy, cycles = sum(layer.tile_clocks for layer in layers), sum(layer.cycles for layer in layers)
+    return f"{percent(busy, cycles * peak)} over layers with products"
 
 
 def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
@@ -248,11 +248,15 @@ def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> lis
 
 def print_layers(job: Job, content: dict[str, Any]) -> None:
     """The table of ``layer_rows`` with the cycles and the time of one sample."""
-    rows, peak = content["layers"], job.accelerator.systolic.macs_per_clock
+    rows, peak, busy = content["layers"], job.accelerator.systolic.macs_per_clock, tile_clocks(job.program)
     measured = any("sqnr_db" in row for row in rows)
     headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["SQNR"] * measured
+
+    def share(row: dict[str, Any]) -> str:
+        return percent(busy.get(row["name"], 0), row["cycles"] * peak)
+
     cells = [
-        [row["name"], row["engine"], row["macs"], row["cycles"], percent(row["macs"], row["cycles"] * peak)]
+        [row["name"], row["engine"], row["macs"], row["cycles"], share(row)]
         + [f"{row['sqnr_db']:.1f} dB" if "sqnr_db" in row else ""] * measured
         for row in rows
     ]

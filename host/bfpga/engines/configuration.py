@@ -194,6 +194,10 @@ class SystolicConfig:
     def macs_per_clock(self) -> int:
         return self.columns * self.rows * self.lanes
 
+    def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
+        """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
+        return -(-macs * self.rows // self.block_rows(weight_format))
+
     def terms_limit(self) -> int:
         """Largest number of products one accumulator holds exactly, one bit kept for the bias (BFP 7)."""
         return ((1 << (self.accumulator_bits - 2)) - 1) // self.largest_product

@@ -126,9 +126,8 @@ def dot_tiles(config: SystolicConfig, columns: int) -> Resources:
         row, registers = packed_row_lut(bits), 2 * bits + 18
     else:
         row, registers = dsp_row_lut(config.format.mantissa_bits, config.lanes, bits), 2 * bits + 16
-    dsp = array_dsp(config)
-    lut = round(cells * (row + way_out_lut(bits, config.rows)))
-    return Resources(dsp, 0, lut, cells * registers + FF_PER_DSP * dsp // 2)
+    dsp, lut = array_dsp(config), row + way_out_lut(bits, config.rows)
+    return Resources(dsp, 0, round(cells * lut), cells * registers + FF_PER_DSP * dsp // 2)
 
 
 def shift_tiles(config: SystolicConfig, columns: int) -> Resources:

@@ -9,6 +9,7 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.cycles import COMPUTE, fetch_cycles, operation_cycles
 from bfpga.engines.descriptor import Operation
 from bfpga.network.program import (
+    ArrayNode,
     HostNode,
     HostStep,
     KernelOperation,
@@ -64,6 +65,8 @@ class ProgramCycles:
     config: SystolicConfig
     clock_mhz: float
     macs: int
+    #: Clocks of single lanes by layer name: its multiply-accumulates, two at once where a lane does two.
+    tile_clocks: dict[str, int]
     layers: dict[str, CycleCount] = field(default_factory=dict)
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
@@ -88,8 +91,9 @@ class ProgramCycles:
 
     @property
     def utilization(self) -> float:
-        """Multiply-accumulates the network needs over those the array could do in the compute-bound clocks."""
-        return self.macs / (self.compute_bound * self.config.macs_per_clock) if self.compute_bound else 0.0
+        """Clocks that the lanes of the tiles need over those they have in the compute-bound clocks."""
+        busy = sum(self.tile_clocks.values())
+        return busy / (self.compute_bound * self.config.macs_per_clock) if self.compute_bound else 0.0
 
     def latency_s(self, cycles: int | None = None) -> float:
         """Seconds of one sample, or of ``cycles``, at the program's clock."""
@@ -108,10 +112,20 @@ def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperat
         assert isinstance(step, HostStep)
 
 
+def tile_clocks(program: Program) -> dict[str, int]:
+    """Clocks of single lanes that each layer of the array needs."""
+    config = program.config
+    return {
+        node.name: config.tile_clocks(node.macs, node.weight_format) if isinstance(node, ArrayNode) else node.macs
+        for node in program.nodes
+        if not isinstance(node, HostNode)
+    }
+
+
 def program_cycles(program: Program) -> ProgramCycles:
     """Clocks of every layer of ``program``. BFP 6."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
-    result = ProgramCycles(program.config, program.clock_mhz, macs)
+    result = ProgramCycles(program.config, program.clock_mhz, macs, tile_clocks(program))
     for step in program.steps:
         for operation, times in step_operations(program, step):
             layers = result.first_sample if operation.first_only else result.layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -27,7 +28,7 @@ class Poll(Enum):
     NOT_BEGUN = auto()
 
 
-class Slave:
+class Slave(ABC):
     """A block of registers: every access is one 32-bit word at an offset that is a multiple of 4.
 
     ``byte_strobes``: whether it honours WSTRB; many Xilinx cores take whole words only.
@@ -38,13 +39,13 @@ class Slave:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @abstractmethod
     def read(self, offset: int) -> int:
         """A word; reading may change the slave."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, offset: int, value: int, mask: int = WORD) -> None:
         """Write the bits of ``mask``."""
-        raise NotImplementedError
 
     def poll(self, offset: int) -> Poll:
         """What a reader of this register may be waiting for."""
@@ -62,7 +63,7 @@ class Slave:
         """Level of an interrupt output."""
         return False
 
-    def reset(self) -> None:
+    def reset(self) -> None:  # noqa: B027 - some have nothing to reset
         """The reset input: back to the state after configuration."""
 
 

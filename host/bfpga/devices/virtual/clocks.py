@@ -5,6 +5,7 @@ Sources: UG585 (Zynq-7000 SLCR), UG1085 and UG1087 (Zynq UltraScale+ CRL_APB, CR
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,7 +28,7 @@ class Pll:
     highest: int
 
 
-class ProcessingSystem:
+class ProcessingSystem(ABC):
     """Registers of one family. ``windows``: base, size and registers for the address map.
 
     The clocks of the logic are PLL / divisor0 / divisor1.
@@ -52,9 +53,9 @@ class ProcessingSystem:
         self.windows: list[tuple[int, int, SystemRegisters]] = []
 
     @property
+    @abstractmethod
     def reset_asserted(self) -> bool:
         """Whether the programmable logic is held in reset by the processor."""
-        raise NotImplementedError
 
     def configure(self, clocks: Sequence[PlClock]) -> None:
         """Set the clocks that a design declares, as a boot image made from the same settings would.

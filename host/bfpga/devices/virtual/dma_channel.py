@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -59,7 +60,7 @@ class DmaConfiguration:
         )
 
 
-class Channel:
+class Channel(ABC):
     """Control, status, errors and interrupts of one channel; subclasses say where transfers come from."""
 
     def __init__(self, dma: str, mover: Mover, configuration: DmaConfiguration) -> None:
@@ -125,11 +126,11 @@ class Channel:
             self._fail(error)
             return True
 
+    @abstractmethod
     def _advance(self) -> bool:
         """Go on with the transfers; raises TransferError."""
-        raise NotImplementedError
 
-    def _started(self) -> None:
+    def _started(self) -> None:  # noqa: B027 - simple transfers begin with LENGTH
         """RS was set while halted."""
 
     def _acknowledge(self, flags: Status) -> None:
