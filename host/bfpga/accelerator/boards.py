@@ -46,6 +46,10 @@ class Board:
     pynq_images: tuple[str, ...]
 
 
+#: What the files of a folder are called, where the folder's name is another word.
+WORDS = {"networks": "recipes"}
+
+
 def config_folder(kind: str) -> Path:
     """Folder of the shipped files of one kind (`boards`, `accelerators`)."""
     return Path(str(files("bfpga.configs"))) / kind
@@ -69,9 +73,8 @@ def resolve(name_or_path: str | Path, kind: str, folder: Path | None = None) -> 
         return path
     near = difflib.get_close_matches(text, names(kind), 1, 0.5)
     hint = f"did you mean `{near[0]}`? " if near else ""
-    raise ConfigurationError(
-        f"{text!r} is neither a file nor a known name; {hint}known {kind}: {', '.join(names(kind))}"
-    )
+    known = f"known {WORDS.get(kind, kind)}: {', '.join(names(kind))}"
+    raise ConfigurationError(f"{text!r} is neither a file nor a known name; {hint}{known}")
 
 
 def load_board(name_or_path: str | Path, folder: Path | None = None) -> Board:

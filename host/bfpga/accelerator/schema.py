@@ -182,8 +182,9 @@ def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str
     """Longest part of ``location`` that the schema knows, and its rule (pydantic appends the member of a union)."""
     rule, path = schema, ()  # type: tuple[dict[str, Any], KeyPath]
     for part in location:
-        below = rule.get("items") if isinstance(part, int) else rule.get("properties", {}).get(part)
-        if below is None:
+        others = rule.get("additionalProperties")
+        below = rule.get("items") if isinstance(part, int) else rule.get("properties", {}).get(part, others)
+        if not isinstance(below, dict):
             break
         rule, path = {**resolved(schema, below), **{k: v for k, v in below.items() if k != "$ref"}}, (*path, part)
     return path, rule
@@ -214,7 +215,9 @@ def kind_words(schema: dict[str, Any], rule: dict[str, Any]) -> str:
         return "a list" + list_length(rule) + " of " + kind_words(schema, resolved(schema, rule["items"]))
     if kind == "string" and "pattern" in rule:
         return "a name of lower case letters, digits and underscores that starts with a letter"
-    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text"}
+    words = {
+        "integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text", "null": "nothing",
+    }  # fmt: skip
     return words.get(str(kind), "a section of keys") + number_range(rule)
 
 

@@ -36,16 +36,23 @@ Calibration = Annotated[
     Path | None,
     typer.Option("--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."),
 ]
-PolicyName = Annotated[str, typer.Option("--policy", help="How the exponents of activations are chosen.")]
+Recipe = Annotated[
+    str | None,
+    typer.Option("--recipe", "-r", help="Name of a ready recipe or a YAML file; the options below go before it."),
+]
+PolicyName = Annotated[
+    str | None, typer.Option("--policy", help="How the exponents of activations are chosen; default: auto.")
+]
 Formats = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--formats",
-        help="How weights are held where the array has a choice: auto (error and time), linear, two_hot, power_of_two.",
+        help="How weights are held where the array has a choice: auto (error and time, the default), linear, two_hot, "
+        "power_of_two.",
     ),
 ]
 SideBySide = Annotated[
-    int,
+    int | None,
     typer.Option("--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."),
 ]
 Samples = Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")]
@@ -196,7 +203,7 @@ app.command("report-partition")(report_partition)
 def estimate(
     accelerator: AcceleratorArgument,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
-    formats: Formats = "auto",
+    formats: Formats = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -226,9 +233,10 @@ def compile_command(
     calibration: Annotated[
         Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
     ] = None,
-    policy: PolicyName = "auto",
-    formats: Formats = "auto",
-    side_by_side: SideBySide = 1,
+    recipe: Recipe = None,
+    policy: PolicyName = None,
+    formats: Formats = None,
+    side_by_side: SideBySide = None,
     json: Json = None,
 ) -> None:
     """Compile a network for an accelerator: a program file and its listing.
@@ -245,7 +253,7 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    options = work.compile_options(policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats)
     program = work.compile_for_file(described, model, calibration, options)
     save_program(program, target)
     output.say(listing(program).rstrip())
@@ -261,9 +269,10 @@ def run(
     device: DeviceName = "emulator",
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
     calibration: Calibration = None,
-    policy: PolicyName = "auto",
-    formats: Formats = "auto",
-    side_by_side: SideBySide = 1,
+    recipe: Recipe = None,
+    policy: PolicyName = None,
+    formats: Formats = None,
+    side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
     json: Json = None,
@@ -278,7 +287,7 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
@@ -295,9 +304,10 @@ def evaluate(
     accelerator: AcceleratorOption,
     data: Data,
     calibration: Calibration = None,
-    policy: PolicyName = "auto",
-    formats: Formats = "auto",
-    side_by_side: SideBySide = 1,
+    recipe: Recipe = None,
+    policy: PolicyName = None,
+    formats: Formats = None,
+    side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
     json: Json = None,
@@ -311,7 +321,7 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 

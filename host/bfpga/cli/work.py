@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.recipes import load_recipe
 from bfpga.cli.output import note, progress, waiting
 from bfpga.data import Samples, load_samples
 from bfpga.devices.base import Device, DeviceResult
@@ -20,7 +21,7 @@ from bfpga.devices.comparison import Comparison
 from bfpga.errors import ModelError
 from bfpga.network.compiler import Calibration
 from bfpga.network.importer import import_model
-from bfpga.network.options import CompileOptions, FormatChoice, PolicyName
+from bfpga.network.options import CompileOptions
 from bfpga.network.program import Program
 
 if TYPE_CHECKING:
@@ -66,11 +67,13 @@ def input_shape(model: Path) -> tuple[int, ...]:
     return graph.shapes[graph.inputs[0]]
 
 
-def compile_options(policy: str, side_by_side: int = 1, formats: str = "auto") -> CompileOptions:
-    """Options of the compiler; ConfigurationError lists the policies or formats when there is no such."""
-    return CompileOptions(
-        policy=cast(PolicyName, policy), side_by_side=side_by_side, formats=cast(FormatChoice, formats)
-    )
+def compile_options(
+    recipe: str | None = None, policy: str | None = None, side_by_side: int | None = None, formats: str | None = None
+) -> CompileOptions:
+    """Options of a recipe with those that are given on top; ConfigurationError for what there is not."""
+    given = {"policy": policy, "side_by_side": side_by_side, "formats": formats}
+    options = load_recipe(recipe) if recipe else CompileOptions()
+    return replace(options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
 def compile_program(
@@ -89,7 +92,7 @@ def compile_for_file(
     return compile_program(accelerator, model, sources, options)
 
 
-def compile_for_estimate(accelerator: Accelerator, model: Path, formats: str = "auto") -> Program:
+def compile_for_estimate(accelerator: Accelerator, model: Path, formats: str | None = None) -> Program:
     """Compile with noise as calibration: exponents are arbitrary, but the schedule is that of a calibrated network.
 
     Nothing is known of the layers' sums, so ``auto`` chooses formats by the error of the weights alone.
@@ -97,7 +100,7 @@ def compile_for_estimate(accelerator: Accelerator, model: Path, formats: str = "
     graph = import_model(model)
     random = np.random.default_rng(0)
     noise = {name: random.normal(size=(2, *graph.shapes[name])).astype(np.float32) for name in graph.inputs}
-    options = replace(compile_options("auto", formats=formats), bias_correction=False, compensation=False)
+    options = replace(compile_options(formats=formats), bias_correction=False, compensation=False)
     return compile_program(accelerator, model, noise, options)
 
 
