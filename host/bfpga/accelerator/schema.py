@@ -216,8 +216,12 @@ def kind_words(schema: dict[str, Any], rule: dict[str, Any]) -> str:
     if kind == "string" and "pattern" in rule:
         return "a name of lower case letters, digits and underscores that starts with a letter"
     words = {
-        "integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "text", "null": "nothing",
-    }  # fmt: skip
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "string": "text",
+        "null": "nothing",
+    }
     return words.get(str(kind), "a section of keys") + number_range(rule)
 
 
