@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ProgramError
+from bfpga.network import program_file
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import Program
 from bfpga.network.program_file import HEADER, load_program, save_program
@@ -139,3 +141,14 @@ def test_a_missing_file_or_folder_is_an_error_without_traces(program: Program, t
     with pytest.raises(ProgramError, match="cannot write"):
         save_program(program, folder / "net.program")
     assert [item.name for item in folder.iterdir()] == ["net.program"]
+
+
+def test_array_types_that_are_aliases_are_read_as_arrays() -> None:
+    """numpy 2.5 declares `NDArray` with the `type` statement of Python 3.12."""
+    extensions = pytest.importorskip("typing_extensions")
+    number = TypeVar("number")
+    alias = extensions.TypeAliasType("alias", np.ndarray[Any, np.dtype[Any]], type_params=(number,))
+    stream = io.BytesIO()
+    np.save(stream, np.arange(3))
+    for hint in (alias[np.int64], alias[np.int64] | None):
+        np.testing.assert_array_equal(program_file._value(hint, "0.npy", {"0.npy": stream.getvalue()}), np.arange(3))

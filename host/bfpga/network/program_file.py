@@ -142,7 +142,14 @@ def _object(kind: type, values: dict[str, Any], blobs: dict[str, bytes]) -> Any:
     return kind(**{name: _value(hints[name], values[name], blobs) for name in given})
 
 
+def _unaliased(hint: Any) -> Any:
+    """What a type alias stands for: numpy 2.5 declares its array types as aliases, earlier ones as the types."""
+    alias = get_origin(hint) or hint
+    return _unaliased(alias.__value__) if hasattr(alias, "__value__") else hint
+
+
 def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
+    hint = _unaliased(hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if value is None:
