@@ -415,11 +415,13 @@ def test_self_test_without_a_report(deploy: Deploy, board: StandIn, report: str 
 
 
 def test_self_test_that_hangs_is_stopped(deploy: Deploy, board: StandIn) -> None:
+    pytest.importorskip("pynq")
     board.tool("python3", f'#!/bin/bash\n[ "$1" != -u ] || exec sleep 100\nexec {sys.executable} "$@"\n')
     assert "stopped after 0.5 s" in failure(deploy, test_seconds=0.5)
 
 
 def test_connection_lost_in_the_self_test(deploy: Deploy, board: StandIn) -> None:
+    pytest.importorskip("pynq")
     refuse = f"echo Connection reset by peer >{board.path}/connection"
     board.tool("python3", f'#!/bin/bash\n[ "$1" != -u ] || {{ {refuse}; exit 255; }}\nexec {sys.executable} "$@"\n')
     assert "ssh failed" in failure(deploy) or "connection was lost" in failure(deploy)
