@@ -24,6 +24,7 @@ from bfpga.devices.board_kernel import BoardKernel
 from bfpga.devices.board_target import BoardTarget, default_target, describe_failure, open_target
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
+from bfpga.devices.virtual.pynq_internals import release_clocks
 
 if TYPE_CHECKING:
     from bfpga.devices.streaming_device import StreamingDevice
@@ -240,7 +241,7 @@ class BoardOverlay:
         with _quiet(), _deep_calls():
             self.overlay = pynq.Overlay(str(self._bitfile), download=False, device=device)
             self._differences(check_handoff(self.overlay.ip_dict, self.manifest))
-            _release_clocks(pynq)
+            release_clocks()
             _complete_clocks(self.overlay.clock_dict, self.manifest)
             self.overlay.download()
         clock = self._checked_clock(pynq)
@@ -322,12 +323,6 @@ def _processor_access(pynq: Any, device: Any, registers: ClockRegisters) -> Any:
         page(address).write(address & 0xFFF, int(value))
 
     return read, write
-
-
-def _release_clocks(pynq: Any) -> None:
-    """`pynq.Clocks` keeps the registers of the first device of a process; another one may be in use now."""
-    if "_real_instance" in vars(pynq.Clocks):
-        del pynq.Clocks._real_instance
 
 
 def _complete_clocks(clocks: dict[Any, dict[str, Any]], manifest: Manifest) -> None:

@@ -116,6 +116,23 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
         os.replace(built, library)
 
 
+def load_library(path: Path) -> ctypes.CDLL:
+    """A compiled bridge with the types of what makes, names and frees a kernel."""
+    library = ctypes.CDLL(str(path))
+    library.bfpga_create.restype = ctypes.c_void_p
+    library.bfpga_identification.restype = ctypes.c_uint32
+    library.bfpga_destroy.argtypes = [ctypes.c_void_p]
+    return library
+
+
+def create_kernel(library: ctypes.CDLL) -> int:
+    """A new kernel of the library; DeviceError without memory for it."""
+    kernel = library.bfpga_create()
+    if kernel is None:
+        raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
+    return int(kernel)
+
+
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
@@ -135,16 +152,11 @@ class CSimulation:
     ) -> None:
         self.config = config
         self.integers: Integers = integers
-        self._library = ctypes.CDLL(str(build(config, integers, name, digest, flags)))
-        self._library.bfpga_create.restype = ctypes.c_void_p
-        self._library.bfpga_identification.restype = ctypes.c_uint32
+        self._library = load_library(build(config, integers, name, digest, flags))
         self._library.bfpga_run.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
-        self._library.bfpga_destroy.argtypes = [ctypes.c_void_p]
-        self._kernel: int | None = self._library.bfpga_create()
+        self._kernel: int | None = create_kernel(self._library)
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
-        if self._kernel is None:
-            raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
 
     def close(self) -> None:
         """Free the kernel; it cannot run afterwards."""

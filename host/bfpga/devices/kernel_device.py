@@ -227,9 +227,7 @@ class KernelDevice:
 
     def _launch(self, step: LaunchStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
         operations = self._needed(step.operations)
-        for operation in operations:
-            if operation.transfer is not None:
-                _available(values, operation)
+        make_available(operations, values)
         if trace is None:
             tally.add(operations, self.kernel.run_operations(operations, values.array))
         else:
@@ -299,13 +297,15 @@ def _sample(values: Values, number: int, program: Program) -> Values:
     return Values(program, {name: value[number : number + 1] for name, value in values.host.items()})
 
 
-def _available(values: Values, operation: KernelOperation) -> None:
-    """What a load reads is encoded; what a store fills has a place."""
-    assert operation.transfer is not None
-    if operation.descriptor.operation == Operation.LOAD:
-        values.on_array(operation.transfer.tensor)
-    else:
-        values.allocate(operation.transfer.tensor)
+def make_available(operations: Sequence[KernelOperation], values: Values) -> None:
+    """What loads read is encoded; what stores fill has a place."""
+    for operation in operations:
+        if operation.transfer is None:
+            continue
+        if operation.descriptor.operation == Operation.LOAD:
+            values.on_array(operation.transfer.tensor)
+        else:
+            values.allocate(operation.transfer.tensor)
 
 
 def _empty(program: Program, name: str, rows: int) -> BlockTensor:

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.base import DeviceResult
-from bfpga.devices.kernel_device import KernelDevice, Tally
+from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import fetch_cycles, operation_cycles
-from bfpga.engines.descriptor import Operation
+from bfpga.engines.cycles import started_cycles
 from bfpga.network import streams
 from bfpga.network.packets import SamplePackets
 from bfpga.network.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
@@ -49,7 +48,7 @@ class OperationStarts:
         clear_policies: bool = False,
     ) -> KernelResult:
         """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
-        model = _model_cycles(operations, self.config)
+        model = [started_cycles(self.config, operation.descriptor) for operation in operations]
         self.kernel.begin(
             KernelStart(
                 descriptors=len(operations),
@@ -101,10 +100,6 @@ def shared_cycles(result: KernelResult, model: list[int]) -> list[int]:
     if not model:
         return []
     return [*model[:-1], model[-1] + result.cycles - sum(model)]
-
-
-def _model_cycles(operations: Sequence[KernelOperation], config: SystolicConfig) -> list[int]:
-    return [operation_cycles(config, operation.descriptor) + fetch_cycles(config) for operation in operations]
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,7 @@ class StreamingDevice(KernelDevice):
 
     def _run_groups(self, step: LaunchStep, values: Values, tally: Tally) -> None:
         """Every group is begun while the one before runs; results are taken in order."""
-        self._provide(step.operations, values)
+        make_available(step.operations, values)
         pending: deque[_Group] = deque()
         for group in self._groups(step.operations, values.samples):
             if len(pending) == self.streaming.depth:
@@ -172,14 +167,6 @@ class StreamingDevice(KernelDevice):
             pending.append(group)
         while pending:
             self._finish(pending.popleft(), values, tally)
-
-    @staticmethod
-    def _provide(operations: Sequence[KernelOperation], values: Values) -> None:
-        """What loads read is encoded; what stores fill has a place."""
-        for operation in operations:
-            if operation.transfer is not None:
-                load = operation.descriptor.operation == Operation.LOAD
-                (values.on_array if load else values.allocate)(operation.transfer.tensor)
 
     def _groups(self, operations: Sequence[KernelOperation], samples: int) -> Iterator[_Group]:
         """Measuring passes of policies that have learned nothing yet belong to the first sample alone."""

@@ -70,6 +70,11 @@ def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     return -(-words // config.words_per_beat)
 
 
+def started_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of one operation with the fetch of its descriptor: what a kernel counts for it."""
+    return fetch_cycles(config) + operation_cycles(config, descriptor)
+
+
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation without the fetch of its descriptor. BFP 6, R71."""
     operation = Operation(descriptor.operation)

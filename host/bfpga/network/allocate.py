@@ -35,9 +35,7 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
     words = pixel_words(config, channels)
     pixels = (rows - 1) * pitch + width
     largest = config.accumulator_rows
-    blocks = -(-channels // largest)
-    overshoot = max(blocks * largest, -(-channels // config.rows) * config.rows) // config.lanes - words
-    overshoot = overshoot if channels > config.rows else 0
+    overshoot = -(-channels // largest) * largest // config.lanes - words if channels > config.rows else 0
     return -(-pixels // config.banks) * words + overshoot
 
 

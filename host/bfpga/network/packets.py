@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import fetch_cycles, operation_cycles
+from bfpga.engines.cycles import started_cycles
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import DataError
 from bfpga.network.program import BlockTensor, KernelOperation, Transfer
-from bfpga.network.streams import pack_rows, pad_to, stored_bytes, unpack_rows, weight_stream
+from bfpga.network.streams import pack_rows, pad_to, stored_bytes, transfer_of, unpack_rows, weight_stream
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -43,7 +43,7 @@ class SamplePackets:
         self.config = config
         self.operations = list(operations)
         self.weights = weight_stream(operations)
-        self.cycles = [operation_cycles(config, op.descriptor) + fetch_cycles(config) for op in operations]
+        self.cycles = [started_cycles(config, op.descriptor) for op in operations]
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
         self._template = np.frombuffer(self._packed(True), np.uint8)
@@ -70,7 +70,7 @@ class SamplePackets:
             size += len(parts[-1])
             if descriptor.operation == Operation.LOAD:
                 length = _loaded_bytes(operation, self.config)
-                self._loads.append(_Place(operation, _transfer(operation), size, size + length))
+                self._loads.append(_Place(operation, transfer_of(operation), size, size + length))
                 parts.append(bytes(length))
                 size += length
         return b"".join(parts)
@@ -80,7 +80,7 @@ class SamplePackets:
         for operation in self.operations:
             if operation.descriptor.operation == Operation.STORE:
                 length = stored_bytes(operation, self.config)
-                self._stores.append(_Place(operation, _transfer(operation), size, size + length))
+                self._stores.append(_Place(operation, transfer_of(operation), size, size + length))
                 size += length
 
     def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
@@ -136,11 +136,6 @@ class SamplePackets:
             part = target[start : start + step]
             part[...] = walked.reshape(*part.shape[:2], -1, walked.shape[-1])[..., : part.shape[-1]]
         tensor.exponent[first:last] = np.ascontiguousarray(data[:, :4]).view("<i4").reshape(-1)
-
-
-def _transfer(operation: KernelOperation) -> Transfer:
-    assert operation.transfer is not None
-    return operation.transfer
 
 
 def _elements(config: SystolicConfig, rows: int, width: int, words: int) -> int:

@@ -205,7 +205,7 @@ def input_packet(
         parts.append(pad_to(descriptor.to_words().astype("<i4").tobytes(), config.stream_bits // 8))
         if descriptor.operation != Operation.LOAD:
             continue
-        transfer = _transfer(operation)
+        transfer = transfer_of(operation)
         if transfer.tensor not in tensors:
             raise DataError(f"layer {operation.layer}: tensor {transfer.tensor} has no data to load")
         tensor = tensors[transfer.tensor]
@@ -222,7 +222,8 @@ def input_packet(
     return b"".join(parts)
 
 
-def _transfer(operation: KernelOperation) -> Transfer:
+def transfer_of(operation: KernelOperation) -> Transfer:
+    """The rows that a load or store moves; ProgramError if it names none."""
     if operation.transfer is None:
         raise ProgramError(f"layer {operation.layer}: a load or store names no tensor")
     return operation.transfer
@@ -269,13 +270,13 @@ def decode_output(
     for operation in operations:
         size = stored_bytes(operation, config)
         exponent = int.from_bytes(view[:4], "little", signed=True)
-        result.append(StoredRows(_transfer(operation), exponent, _decode_rows(operation, config, view[beat:size])))
+        result.append(StoredRows(transfer_of(operation), exponent, _decode_rows(operation, config, view[beat:size])))
         view = view[size:]
     return result
 
 
 def _decode_rows(operation: KernelOperation, config: SystolicConfig, data: memoryview) -> IntArray:
-    descriptor, transfer = operation.descriptor, _transfer(operation)
+    descriptor, transfer = operation.descriptor, transfer_of(operation)
     rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
     walked = unpack_rows(data, config, rows, width, descriptor.input_pixel_words)
     return walked.reshape(transfer.y1 - transfer.y0, -1, walked.shape[-1])

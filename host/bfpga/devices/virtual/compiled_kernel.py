@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.devices.csim import RunRecord, build
+from bfpga.devices.csim import RunRecord, build, create_kernel, load_library
 from bfpga.devices.virtual.stream import Stream
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
@@ -58,24 +58,15 @@ class CompiledKernel:
 
     def __init__(self, config: SystolicConfig, name: str, digest: str) -> None:
         self.config = config
-        library = ctypes.CDLL(str(build(config, "native", name, digest)))
-        library.bfpga_create.restype = ctypes.c_void_p
-        library.bfpga_identification.restype = ctypes.c_uint32
-        library.bfpga_destroy.argtypes = [ctypes.c_void_p]
+        library = load_library(build(config, "native", name, digest))
         library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
         library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Piece)]
         library.bfpga_results.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
         self._library = library
-        self._instance: int | None = self._created()
+        self._instance: int | None = create_kernel(library)
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
         self._text = ""
-
-    def _created(self) -> int:
-        instance = self._library.bfpga_create()
-        if instance is None:
-            raise DeviceError("no memory for the simulated kernel; its memories are those of the accelerator")
-        return int(instance)
 
     @property
     def finished(self) -> bool:
@@ -136,7 +127,7 @@ class CompiledKernel:
     def reset(self) -> None:
         """As after programming: no start, empty memories, nothing learned."""
         self.close()
-        self._instance = self._created()
+        self._instance = create_kernel(self._library)
         self._state = StartState.FINISHED
 
     def close(self) -> None:
