@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reference_compressed as reference
@@ -131,6 +131,7 @@ def test_the_smallest_payload_follows_the_density() -> None:
 
 
 @settings(max_examples=100, deadline=None)
+@example((1, 15), 0.5, 2, (1, 1), True, 0)
 @given(SHAPES, DENSITIES, st.sampled_from([1, 2]), TILES, st.booleans(), st.integers(0, 1 << 30))
 def test_no_payload_is_smaller_than_the_smallest(
     shape: tuple[int, int], density: float, value_bytes: int, tile: tuple[int, int], clustered: bool, seed: int

@@ -37,8 +37,8 @@ __all__ = [
     "smallest_format",
 ]  # fmt: skip
 
-#: Leaves that are tried for the smallest TREE. A leaf of one cell takes two bits for what is one bit in a larger one.
-_TRIED_LEAVES = (2, 4, 8)
+#: Leaves that are tried for the smallest TREE. A single cell takes two bits, yet a thin piece wastes less with it.
+_TRIED_LEAVES = (1, 2, 4, 8)
 
 
 def encode_map(values: npt.ArrayLike, fmt: MapFormat) -> WordArray:
@@ -91,7 +91,7 @@ def smallest_format(
 ) -> MapFormat:
     """The format with the fewest bytes for a piece, of ``payloads``; of equal ones the first in the order of `Payload`.
 
-    TREE is tried with leaves of 2, 4 and 8 and all levels.
+    TREE is tried with leaves of 1, 2, 4 and 8 and all levels.
     """
     if not payloads:
         raise ConfigurationError("smallest payload: at least one payload must be allowed")
