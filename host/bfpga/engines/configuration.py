@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from bfpga.engines.sparse_engines import ClusterBuild, EngineName, ZeroSkipBuild
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 Rounding = Literal["trunc", "tozero", "half_up", "half_away", "rne"]
@@ -66,7 +67,7 @@ class BlockFormat:
 
 @dataclass(frozen=True)
 class SystolicConfig:
-    """One array: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6).
+    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6), engines beside them.
 
     Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
     ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
@@ -93,13 +94,26 @@ class SystolicConfig:
     shift_columns: int = 0
     #: Words of the shift units; None for an array without them.
     shift: ShiftFormat | None = None
+    #: Engines beside the array, for layers with many zeros (docs/engines.md).
+    zero_skip: ZeroSkipBuild | None = None
+    sparse_cluster: ClusterBuild | None = None
+
+    @property
+    def engines(self) -> tuple[EngineName, ...]:
+        """The engines of the kernel; the array is always there."""
+        beside: dict[EngineName, object] = {"zero_skip": self.zero_skip, "sparse_cluster": self.sparse_cluster}
+        return ("systolic_array", *(name for name, build in beside.items() if build is not None))
 
     @property
     def banks(self) -> int:
-        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts."""
-        if self.columns == 1:
+        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts.
+
+        Pixels that one clock brings to another engine lie in different ones too.
+        """
+        ports = max([self.columns, *(build.load_pixels for build in (self.zero_skip, self.sparse_cluster) if build)])
+        if ports == 1:
             return 1
-        number = max(self.columns, 5)
+        number = max(ports, 5)
         while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
             number += 1
         return number
@@ -212,4 +226,8 @@ class SystolicConfig:
         values["functions"] = tuple(values["functions"])
         if values.get("shift") is not None:
             values["shift"] = ShiftFormat.from_dict(values["shift"])
+        if values.get("zero_skip") is not None:
+            values["zero_skip"] = ZeroSkipBuild.from_dict(values["zero_skip"])
+        if values.get("sparse_cluster") is not None:
+            values["sparse_cluster"] = ClusterBuild.from_dict(values["sparse_cluster"])
         return SystolicConfig(**values)

@@ -29,6 +29,8 @@ class Operation(IntEnum):
     GEMM = 4  # matrix product or convolution on the dot tiles
     MAX = 5  # maximum over the window, channel by channel
     SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
+    ZERO_SKIP = 7  # convolution of one tile on the zero-skip engine (docs/engines.md)
+    SPARSE = 8  # convolution of one strip on the sparse cluster (docs/engines.md)
 
 
 class Flag(IntFlag):
@@ -160,6 +162,11 @@ class Descriptor:
     output_exponent: int = 0  # static exponent, or the preset of a policy
     policy_window: int = 0  # STATISTICS: log2 of the window; ROLLING_MAX: 1..8 leading positions kept
     policy_factor: int = 12  # STATISTICS: 4 * k; FEEDBACK: overflows that are tolerated
+    # Engines beside the array
+    entry_order: int = 0  # ZERO_SKIP: order of the coefficients: 0 z_major, 1 pos_major, 2 interleaved
+    piece_rows: int = 0  # SPARSE: the most rows of a piece
+    piece_columns: int = 0  # SPARSE: the most columns of a piece
+    count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Descriptor, Function, Policy
+from bfpga.engines.sparse_engines import EngineName
 
 IntArray = npt.NDArray[np.integer[Any]]
 #: Signal to noise that stands for no error at all.
@@ -81,12 +82,17 @@ class Window:
 
 @dataclass
 class Tile:
-    """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1)."""
+    """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
+
+    x0, x1: its output columns, on the zero-skip engine; elsewhere 0, 0 stands for all of them.
+    """
 
     y0: int
     y1: int
     m0: int
     m1: int
+    x0: int = 0
+    x1: int = 0
 
 
 @dataclass
@@ -104,8 +110,20 @@ class FormatFigures:
 
 
 @dataclass
+class EngineFigures:
+    """What an engine would take for a layer of one sample: clocks of its operations with all that they transfer.
+
+    refused: why the engine cannot take the layer; empty if it can. cycles is 0 then.
+    """
+
+    engine: EngineName
+    cycles: int = 0
+    refused: str = ""
+
+
+@dataclass
 class ArrayNode:
-    """One layer on the systolic array.
+    """One layer on the kernel: on the systolic array, or on the engine beside it that ``engine`` names.
 
     kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
     weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
@@ -136,6 +154,13 @@ class ArrayNode:
     #: The formats that the array offered for the weights, and why it is this one (SM R37).
     weight_choices: list[FormatFigures] = field(default_factory=list)
     weight_reason: str = ""
+    #: Which engine computes the layer; results are the same on all of them.
+    engine: EngineName = "systolic_array"
+    #: What each engine of the accelerator would take, and why it is this one (SC R13, ZS R53); empty without a choice.
+    engine_choices: list[EngineFigures] = field(default_factory=list)
+    engine_reason: str = ""
+    #: Sparse cluster: share of the input's elements that are not zero, measured on calibration samples.
+    input_density: float | None = None
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.
