@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bfpga.engines.activation import TABLES
 from bfpga.engines.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, Operation, Policy, Status
 from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.engines.sparse_engines import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
 from bfpga.errors import ConfigurationError
 from bfpga.formats.shift_format import ShiftFormat
 
@@ -28,6 +30,8 @@ from bfpga.formats.shift_format import ShiftFormat
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
 
 _MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked", "shift": "ShiftUnits"}
+#: Multipliers of the engines beside the array.
+_LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
 
 
 def library_directory() -> Path:
@@ -123,6 +127,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             "Clocks an operation spends beyond the iterations of its loop",
             transfer_depth=TRANSFER_DEPTH,
             operation_depth=config.operation_depth,
+            engine_depth=ENGINE_DEPTH,
         ),
         _group(
             "Functions that are built in",
@@ -132,7 +137,47 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
                 if function != Function.NONE
             },
         ),
+        _group(
+            "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
+            has_zero_skip=config.zero_skip is not None,
+            has_sparse_cluster=config.sparse_cluster is not None,
+            dependence_latency=DEPENDENCE_LATENCY,
+        ),
+        *_zero_skip_groups(config.zero_skip),
+        *_cluster_groups(config.sparse_cluster),
     ]
+
+
+def _zero_skip_groups(build: ZeroSkipBuild | None) -> list[dict[str, Any]]:
+    """Numbers of the zero-skip engine; nothing for an accelerator without one."""
+    if build is None:
+        return []
+    derived = {"row_banks": build.row_banks, "plane_words": build.plane_words}
+    comment = "Zero-skip engine: one coefficient on a row of a tile, `lanes` x `rows_parallel` products a clock"
+    return [_group(comment, **_prefixed("zero_skip", build), **_named("zero_skip", derived))]
+
+
+def _cluster_groups(build: ClusterBuild | None) -> list[dict[str, Any]]:
+    """Numbers of the sparse cluster; nothing for an accelerator without one."""
+    if build is None:
+        return []
+    comment = "Sparse cluster: units of `kernel` x `kernel` products, one non-zero activation each a clock"
+    return [_group(comment, **_prefixed("cluster", build), cluster_units=build.units)]
+
+
+def _prefixed(prefix: str, build: ZeroSkipBuild | ClusterBuild) -> dict[str, int]:
+    """Every number of an engine's build by its name in C++; its multiplier is a type there."""
+    return _named(prefix, {name: value for name, value in asdict(build).items() if name != "multiplier"})
+
+
+def _named(prefix: str, numbers: dict[str, int]) -> dict[str, int]:
+    return {f"{prefix}_{name}": value for name, value in numbers.items()}
+
+
+def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
+    """What multiplies in the engines beside the array: name in the header -> type of the library."""
+    builds = {"ZeroSkipMultiplier": config.zero_skip, "ClusterMultiplier": config.sparse_cluster}
+    return {name: _LANE_MULTIPLIERS[build.multiplier] for name, build in builds.items() if build is not None}
 
 
 def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
@@ -177,6 +222,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "registers": _registers(),
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier],
+        "lane_multipliers": _lane_multipliers(config),
         "enumerations": [_enumeration(item) for item in (Operation, Function, Policy)],
         "bits": [_enumeration(item) for item in (Flag, Status)],
         "fields": FIELDS,
