@@ -11,7 +11,7 @@ from bfpga.accelerator.boards import names, resolve
 from bfpga.accelerator.schema import Section, validate
 from bfpga.accelerator.yaml_reader import Document, read_document
 from bfpga.errors import ConfigurationError
-from bfpga.network.options import CompileOptions, FormatChoice, PolicyName
+from bfpga.network.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName
 
 LayerName = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -28,6 +28,10 @@ class LayerSection(Section):
     exponent: int | None = Field(None, description="lookup: the exponent")
     formats: FormatChoice = Field("auto", description="how weights are held where the array has a choice")
     weight_snr_db: float = Field(25.0, ge=0, le=100, description="signal to noise that `auto` asks of a faster format")
+    engine: EngineChoice = Field("auto", description="which engine computes, where the accelerator has several")
+    dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by clocks or by zeros")
+    band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")
+    band_sparse: float = Field(80.0, ge=0, le=100, description="band: from this percentage of zeros an input is sparse")
 
 
 class RecipeFile(LayerSection):
@@ -40,6 +44,7 @@ class RecipeFile(LayerSection):
     compensation: bool = Field(True, description="weights of shift units make good each other's errors")
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
+    count_zeros: bool = Field(True, description="zeros of activations are counted on the calibration samples")
     layers: dict[LayerName, LayerSection] = Field({}, description="options of single layers, by layer or output name")
 
 

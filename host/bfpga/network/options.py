@@ -1,4 +1,4 @@
-"""What a recipe may choose about formats and exponents (BFP R36)."""
+"""What a recipe may choose about formats, exponents and engines (BFP R36, SC R10-R13)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from bfpga.engines.sparse_engines import EngineName
 from bfpga.errors import ConfigurationError
 
 #: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
 FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
+#: Engines that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
+EngineChoice = Literal["auto", EngineName]
+#: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
+DispatchRule = Literal["cost", "majority", "band"]
 PolicyName = Literal[
     "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case", "lookup"
 ]
@@ -20,7 +25,7 @@ STATIC_POLICIES = ("auto", "static", "known_range", "lookup")
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """How the output exponent of a layer is chosen.
+    """How the output exponent, the weights' format and the engine of a layer are chosen.
 
     policy: ``auto`` is ``static`` with calibration samples and ``max`` without.
     k: factor of the standard deviation for ``stats``, in quarters; window: values (a power of two) for ``stats``, or
@@ -28,6 +33,8 @@ class LayerOptions:
     ``known_range``; exponent: the entry of ``lookup``.
     formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
     layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
+    engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
+    ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
     """
 
     policy: PolicyName = "auto"
@@ -39,11 +46,16 @@ class LayerOptions:
     exponent: int | None = None
     formats: FormatChoice = "auto"
     weight_snr_db: float = 25.0
+    engine: EngineChoice = "auto"
+    dispatch: DispatchRule = "cost"
+    band_dense: float = 40.0
+    band_sparse: float = 80.0
 
     def __post_init__(self) -> None:
-        if self.formats not in get_args(FormatChoice):
-            known = ", ".join(get_args(FormatChoice))
-            raise ConfigurationError(f"formats {self.formats!r} is unknown; known are {known}")
+        for key, choices in (("formats", FormatChoice), ("engine", EngineChoice), ("dispatch", DispatchRule)):
+            if getattr(self, key) not in get_args(choices):
+                known = ", ".join(get_args(choices))
+                raise ConfigurationError(f"{key} {getattr(self, key)!r} is unknown; known are {known}")
         if not 0 <= self.weight_snr_db <= 100:
             raise ConfigurationError(f"weight_snr_db = {self.weight_snr_db} is not between 0 and 100")
         if self.policy not in get_args(PolicyName):
@@ -58,6 +70,12 @@ class LayerOptions:
             raise ConfigurationError(f"limit = {self.limit} is negative; it is a number of overflows")
         if self.range is not None and not self.range > 0:
             raise ConfigurationError(f"range = {self.range} is not a positive magnitude")
+        if not 0 <= self.band_dense <= 100:
+            raise ConfigurationError(f"band_dense = {self.band_dense} is not a percentage")
+        if not self.band_dense < self.band_sparse <= 100:
+            raise ConfigurationError(
+                f"band_sparse = {self.band_sparse} is not a percentage above band_dense = {self.band_dense}"
+            )
 
 
 @dataclass(frozen=True)
@@ -69,6 +87,8 @@ class CompileOptions(LayerOptions):
     calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
+    count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
+    layers that ask for it.
     """
 
     exponents: Literal["mse", "max"] = "mse"
@@ -77,6 +97,7 @@ class CompileOptions(LayerOptions):
     compensation: bool = True
     equalize: bool = True
     side_by_side: int = 1
+    count_zeros: bool = True
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
