@@ -2,7 +2,8 @@
 
 Addresses are computed from the pixel's place (never by walking), so the group fields of a descriptor are checked by
 comparing with a kernel that uses them. Words of shift units are decoded by the sentences of the specification
-(`reference_weights`), each time they are multiplied with: the memory holds words, not weights.
+(`reference_weights`), each time they are multiplied with: the memory holds words, not weights. Engines beside the array
+are `reference_tiles` and `reference_strips`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from reference import (
     select_exponent,
     shift,
 )
+from reference_engines import pixel_address, read_rectangle
+from reference_strips import sparse
+from reference_tiles import zero_skip
 from reference_weights import weight_beats, weight_container, weight_kind
 
 
@@ -70,6 +74,8 @@ class ReferenceKernel:
             return self._store(operation, tensors, sample)
         if d.operation == Operation.WEIGHTS:
             return self._weights(d, operation.weights)
+        if d.operation in (Operation.ZERO_SKIP, Operation.SPARSE):
+            return self._engine(d, operation.weights)
         return self._compute(d, operation.weights)
 
     # Addresses
@@ -203,39 +209,65 @@ class ReferenceKernel:
         return -aligned if kx and d.flags & Flag.NEGATE_SECOND else aligned
 
     def _drain(self, d: Descriptor, slot: Slot, group: int, block: int, accumulators: dict, e_acc: int) -> None:
-        config, fmt, e4 = self.config, self.config.format, self.exponents.get(d.output_slot, 0)
-        kind = weight_kind(d, config)
+        kind, first = weight_kind(d, self.config), block * weight_kind(d, self.config).rows
         mantissas: dict[int, list[int]] = {i: [] for i in accumulators}
-        for r in range(min(kind.rows, d.output_rows - block * kind.rows)):
-            bias, exponent = self.parameters.get(d.parameter_base + block * kind.rows + r, (0, 0))
+        for r in range(min(kind.rows, d.output_rows - first)):
             for i, acc in accumulators.items():
-                v, e3, status = reference_value(
-                    acc[r], e_acc, config,
-                    row_exponent=exponent if d.flags & Flag.ROW_EXPONENTS else 0,
-                    bias=bias if d.flags & Flag.BIAS else None,
-                    bias_exponent=d.bias_exponent, function=d.function, function_argument=d.function_argument,
-                    function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
-                )  # fmt: skip
-                self.status |= status
-                lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
-                if d.flags & Flag.MEASURE:
-                    slot.measured = _larger(slot.measured, lead)
-                    continue
-                slot.observed = _larger(slot.observed, lead)
-                if i == 0 and d.policy == Policy.STATISTICS:
-                    self._see(d, slot, reference_magnitude(v, e3, e4, fmt), e4)
-                mantissa, overflow, underflow = reference_mantissa(Fraction(v) * Fraction(2) ** e3, e4, fmt)
-                slot.overflows += overflow
-                self.overflow += overflow
-                self.underflow += underflow
-                self.status |= Status.OVERFLOW * overflow | Status.UNDERFLOW * underflow
-                mantissas[i].append(mantissa)
+                mantissas[i] += self._leave(d, slot, first + r, acc[r], e_acc, seen=i == 0)
         for i, values in mantissas.items():
             word, bank = self._address(d, "output", group * kind.columns + i)
-            for j in range(-(-len(values) // config.lanes)):
-                part = values[j * config.lanes : (j + 1) * config.lanes]
-                address = bank, word + block * (kind.rows // config.lanes) + j
-                self.memory[address] = part + [0] * (config.lanes - len(part))
+            self._write(bank, word + block * (kind.rows // self.config.lanes), values)
+
+    def _leave(self, d: Descriptor, slot: Slot, row: int, acc: int, e_acc: int, seen: bool = False) -> list[int]:
+        """One value through the output stage: its mantissa, or nothing while it is measured."""
+        fmt, e4 = self.config.format, self.exponents.get(d.output_slot, 0)
+        bias, exponent = self.parameters.get(d.parameter_base + row, (0, 0))
+        v, e3, status = reference_value(
+            acc, e_acc, self.config,
+            row_exponent=exponent if d.flags & Flag.ROW_EXPONENTS else 0,
+            bias=bias if d.flags & Flag.BIAS else None,
+            bias_exponent=d.bias_exponent, function=d.function, function_argument=d.function_argument,
+            function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
+        )  # fmt: skip
+        self.status |= status
+        lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
+        if d.flags & Flag.MEASURE:
+            slot.measured = _larger(slot.measured, lead)
+            return []
+        slot.observed = _larger(slot.observed, lead)
+        if seen and d.policy == Policy.STATISTICS:
+            self._see(d, slot, reference_magnitude(v, e3, e4, fmt), e4)
+        mantissa, overflow, underflow = reference_mantissa(Fraction(v) * Fraction(2) ** e3, e4, fmt)
+        slot.overflows += overflow
+        self.overflow += overflow
+        self.underflow += underflow
+        self.status |= Status.OVERFLOW * overflow | Status.UNDERFLOW * underflow
+        return [mantissa]
+
+    def _write(self, bank: int, word: int, values: list[int]) -> None:
+        """Values of a pixel as whole words; lanes that nothing fills are zero."""
+        lanes = self.config.lanes
+        for j in range(0, len(values), lanes):
+            part = values[j : j + lanes]
+            self.memory[bank, word + j // lanes] = part + [0] * (lanes - len(part))
+
+    # Engines beside the array
+
+    def _engine(self, d: Descriptor, data: bytes) -> int:
+        slot, e_acc = self.slots.setdefault(d.policy_slot, Slot()), self.exponents[d.input_slot]
+        rectangle = read_rectangle(d, self.memory.__getitem__, self.config.banks)
+        compute = zero_skip if d.operation == Operation.ZERO_SKIP else sparse
+        computed = compute(self.config, d, rectangle, data)
+        self._begin(d, slot, e_acc)
+        for row, column in np.ndindex(d.output_pixels // d.output_width, d.output_width):
+            values = []
+            for z in range(d.output_rows):
+                values += self._leave(d, slot, z, computed.sums[z, row, column], e_acc)
+            self._write(*pixel_address(d, "output", row, column, self.config.banks), values)
+        assert d.policy != Policy.STATISTICS
+        if d.flags & Flag.LAST:
+            self._learn(d, slot)
+        return computed.clocks
 
     # Output exponents
 
