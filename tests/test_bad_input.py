@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, Section, ShiftSection, SystolicSection
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection, ShiftSection, SystolicSection
+from bfpga.accelerator.sections import Section
 from bfpga.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -136,7 +137,7 @@ def range_cases() -> Iterator[Case]:
         "mantissa_bits": ("3", "19"), "exponent_bits": ("3", "17"), "clock_mhz": ("0", "-1", "1001", "24.9", "200.1"),
         "functions": ("[]", "[relux]", "[none, none]", "[relu]", "none", "[none, [relu]]"), "skew": ("yes", "0"),
         "multiplier": ("lut", "DSP"), "rounding": ("nearest",), "saturation": ("clip",), "log": ("round",),
-        "profile": ("bfp4", "BFP8"), "kind": ("systolic", "sparse_cluster"), "name": ("Name", "a b", "../x", "9a", "é"),
+        "profile": ("bfp4", "BFP8"), "kind": ("systolic", "array"), "name": ("Name", "a b", "../x", "9a", "é"),
         "board": ("pynq", "PYNQ-Z2", "./none.yaml", "/nowhere/board.yaml"),
     }  # fmt: skip
     for key, values in bounds.items():
@@ -155,8 +156,8 @@ def structure_cases() -> Iterator[Case]:
     yield case("word", "accelerator\n", "line 1", "holds text")
     yield case("list", "- name: x\n", "line 1", "holds a list")
     yield case("two documents", VALID + "---\n" + VALID, "single document")
-    yield case("two engines", twice, "engines", "a list with one element")
-    yield case("no engine", VALID[: VALID.index("engines")] + "engines: []\n", "engines", "a list with one element")
+    yield case("two arrays", twice, "engines[1].kind: is a second systolic_array", "one is possible")
+    yield case("no engine", VALID[: VALID.index("engines")] + "engines: []\n", "engines", "a list with 1 to 3 elements")
     yield case("engine is a mapping", VALID.replace("  - kind", "    kind"), "engines: is a section of keys")
     yield case("flat engine", VALID.replace("  - kind", "kind").replace("    ", ""), "line ")
     yield case("format is text", VALID[: VALID.index("    format")] + "    format: bfp8\n", "engines[0].format")

@@ -18,9 +18,11 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
     AcceleratorFile,
     BoardFile,
+    ClusterSection,
     FormatSection,
     ShiftSection,
     SystolicSection,
+    ZeroSkipSection,
     json_schema,
 )
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
@@ -191,7 +193,8 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    for model in (AcceleratorFile, SystolicSection, FormatSection, ShiftSection, BoardFile):
+    engines = (SystolicSection, ZeroSkipSection, ClusterSection)
+    for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key
             assert (item.description or "?") in text, key

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from bfpga.accelerator.schema import BoardFile, validate
+from bfpga.accelerator.schema import BoardFile
+from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
 from bfpga.engines.configuration import Dsp
 from bfpga.errors import ConfigurationError

@@ -10,8 +10,11 @@ from typing import get_args
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName, SystolicSection, validate
-from bfpga.accelerator.yaml_reader import Document, read_document
+from bfpga.accelerator.engine_constraints import engine_findings
+from bfpga.accelerator.engine_sections import EngineSections, cluster_build, engine_sections, zero_skip_build
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
+from bfpga.accelerator.sections import validate
+from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.shift_words import with_zero
 from bfpga.errors import ConfigurationError
@@ -29,6 +32,7 @@ FUNCTION_ORDER = get_args(FunctionName)
 class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
+    ``systolic``: the numbers of the kernel, those of the engines beside the array included.
     ``digest`` is the SHA-256 of the numbers (name and description do not enter); ``path`` is the file read.
     """
 
@@ -55,8 +59,9 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
     document = read_document(path, "an accelerator")
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
-    config = systolic_config(document, described.engines[0], board)
-    check(document, described, board, config)
+    engines = engine_sections(document, described)
+    config = systolic_config(document, engines, board)
+    check(document, described, engines, board, config)
     return Accelerator(
         name=described.name,
         description=described.description,
@@ -78,12 +83,12 @@ def find_board(document: Document, described: AcceleratorFile) -> Board:
         raise
 
 
-def block_format(document: Document, section: FormatSection) -> BlockFormat:
-    """The profile's widths with the explicitly given keys on top."""
+def block_format(document: Document, section: FormatSection, path: KeyPath) -> BlockFormat:
+    """The profile's widths with the explicitly given keys on top; ``path``: of the section."""
     given = section.model_fields_set
     mantissa, exponent = PROFILES.get(section.profile, (section.mantissa_bits, section.exponent_bits))
     if section.profile == "custom" and "mantissa_bits" not in given:
-        document.refuse(("engines", 0, "format"), "must give a profile (bfp8, bfp16, bfp16e5) or mantissa_bits")
+        document.refuse(path, "must give a profile (bfp8, bfp16, bfp16e5) or mantissa_bits")
     return BlockFormat(
         mantissa_bits=section.mantissa_bits if "mantissa_bits" in given else mantissa,
         exponent_bits=section.exponent_bits if "exponent_bits" in given else exponent,
@@ -93,15 +98,17 @@ def block_format(document: Document, section: FormatSection) -> BlockFormat:
     )
 
 
-def shift_format(document: Document, section: SystolicSection, mantissa_bits: int) -> ShiftFormat | None:
+def shift_format(document: Document, engines: EngineSections, mantissa_bits: int) -> ShiftFormat | None:
     """Words of the shift units, None for an array without them."""
+    section = engines.array
     if section.multiplier != "shift" and not section.shift_columns:
         if "shift" in section.model_fields_set:
-            document.refuse(("engines", 0, "shift"), "describes shift units; the array has none")
+            document.refuse(engines.path("systolic_array", "shift"), "describes shift units; the array has none")
         return None
     if mantissa_bits > SHIFT_MANTISSA_BITS:
         document.refuse(
-            ("engines", 0, "format"), f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}"
+            engines.path("systolic_array", "format"),
+            f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}",
         )
         document.raise_problems("an accelerator")
     numbers = section.shift.model_dump()
@@ -109,9 +116,10 @@ def shift_format(document: Document, section: SystolicSection, mantissa_bits: in
     return with_zero(ShiftFormat(x_width=mantissa_bits, d=DEFAULT_D if distance == "auto" else distance, **numbers))
 
 
-def systolic_config(document: Document, section: SystolicSection, board: Board) -> SystolicConfig:
-    """The numbers of the array; `auto` is resolved, the kind of DSP block comes from the board."""
-    number_format = block_format(document, section.format)
+def systolic_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
+    """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
+    section = engines.array
+    number_format = block_format(document, section.format, engines.path("systolic_array", "format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
@@ -132,19 +140,25 @@ def systolic_config(document: Document, section: SystolicSection, board: Board) 
         functions=tuple(sorted(section.functions, key=FUNCTION_ORDER.index)),
         skew=section.skew,
         shift_columns=section.shift_columns,
-        shift=shift_format(document, section, number_format.mantissa_bits),
+        shift=shift_format(document, engines, number_format.mantissa_bits),
+        zero_skip=zero_skip_build(engines.zero_skip) if engines.zero_skip else None,
+        sparse_cluster=cluster_build(engines.sparse_cluster) if engines.sparse_cluster else None,
     )
 
 
-def check(document: Document, described: AcceleratorFile, board: Board, config: SystolicConfig) -> None:
+def check(
+    document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
+) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
     clock = described.clock_mhz
     if not board.clock_min <= clock <= board.clock_max:
         wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
         document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
-    findings = config_findings(config) or board_findings(config, board)
-    for key, text in findings:
-        document.refuse(("engines", 0, key), text)
+    own, beside = config_findings(config), engine_findings(config)
+    for key, text in own if own or beside else board_findings(config, board):
+        document.refuse(engines.path("systolic_array", key), text)
+    for engine, key, text in beside:
+        document.refuse(engines.path(engine, key), text)
     document.raise_problems("an accelerator")
 
 

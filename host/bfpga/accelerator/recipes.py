@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from bfpga.accelerator.boards import names, resolve
-from bfpga.accelerator.schema import Section, validate
+from bfpga.accelerator.sections import Section, validate
 from bfpga.accelerator.yaml_reader import Document, read_document
 from bfpga.errors import ConfigurationError
 from bfpga.network.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName

@@ -5,24 +5,22 @@ The models are the documentation's tables, the editor's JSON schema and the vali
 
 from __future__ import annotations
 
-import difflib
-import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from bfpga.accelerator.yaml_reader import Document, KeyPath
+from bfpga.accelerator.sections import Section
 from bfpga.engines.configuration import Dsp, LogMode, Multiplier, Rounding, Saturation
+from bfpga.engines.sparse_engines import LaneMultiplier
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
 FunctionName = Literal["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"]
 LineWidth = Literal[32, 64, 128, 256, 512]
-
-
-class Section(BaseModel):
-    """Every section is strict: no unknown keys, no conversion of types."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+LoadPixels = Literal[2, 4, 8, 16, 32]
+#: Rows and columns, each within the range.
+TileSize = Annotated[list[Annotated[int, Field(ge=1, le=256)]], Field(min_length=2, max_length=2)]
+KernelSize = Annotated[list[Annotated[int, Field(ge=1, le=16)]], Field(min_length=2, max_length=2)]
+GridSize = Annotated[list[Annotated[int, Field(ge=1, le=32)]], Field(min_length=2, max_length=2)]
 
 
 class FormatSection(Section):
@@ -88,6 +86,49 @@ class SystolicSection(Section):
     skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
 
 
+class ZeroSkipSection(Section):
+    """A zero-skip engine: every non-zero weight by itself on a whole tile of outputs."""
+
+    kind: Literal["zero_skip"] = Field(description="which engine this section describes")
+    tile: TileSize = Field([32, 32], description="rows and columns of outputs in the largest tile")
+    lanes: int = Field(32, ge=1, le=256, description="multipliers of a row of the tile")
+    rows_parallel: int = Field(1, ge=1, le=256, description="rows of the tile computed at once")
+    kernels_in_flight: int = Field(
+        16, ge=1, le=255, description="output channels of one pass over the input; a multiple of the array's lanes"
+    )
+    kernel: KernelSize = Field([3, 3], description="rows and columns of the largest kernel it takes")
+    stride: int = Field(2, ge=1, le=16, description="the largest stride it takes")
+    multiplier: LaneMultiplier = Field(
+        "dsp_packed", description="dsp: one product a DSP block; dsp_packed: two; lut: no DSP block"
+    )
+    load_pixels: LoadPixels = Field(8, description="pixels that reach the engine in a clock")
+
+
+class ClusterSection(Section):
+    """A sparse cluster: units that take one non-zero activation each and all weights of a kernel at once."""
+
+    kind: Literal["sparse_cluster"] = Field(description="which engine this section describes")
+    variant: Literal["A", "B", "C", "D", "E"] = Field("E", description="how units work; E is the one that is built")
+    grid: GridSize = Field([2, 4], description="rows and columns of pieces of a map: one unit for each piece")
+    kernel: int = Field(
+        3, ge=1, le=5, description="rows, and columns, of the largest kernel; a unit has kernel x kernel multipliers"
+    )
+    kernels_in_flight: int = Field(
+        8, ge=1, le=64, description="output channels of one pass over the input; a multiple of the array's lanes"
+    )
+    accumulator_words: int = Field(
+        128, ge=16, le=2048, description="sums of one output channel in each of a unit's kernel x kernel memories"
+    )
+    memory_words: int = Field(
+        256, ge=16, le=16384, description="segments of load_pixels pixels in each of a unit's two input memories"
+    )
+    multiplier: Literal["dsp", "lut"] = Field("dsp", description="dsp: one product a DSP block; lut: no DSP block")
+    load_pixels: LoadPixels = Field(8, description="pixels that reach the units in a clock")
+
+
+EngineSection = Annotated[SystolicSection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")]
+
+
 class AcceleratorFile(Section):
     """An accelerator: a board, a clock and its engines."""
 
@@ -95,7 +136,11 @@ class AcceleratorFile(Section):
     description: str = Field("", max_length=400, description="what it is for, in one sentence")
     board: str = Field(min_length=1, description="name of a board (`bfpga boards`) or path of a board file")
     clock_mhz: float = Field(gt=0, le=1000, description="clock of the engines in MHz, within the board's range")
-    engines: list[SystolicSection] = Field(min_length=1, max_length=1, description="exactly one systolic array")
+    engines: list[EngineSection] = Field(
+        min_length=1,
+        max_length=3,
+        description="one systolic array; beside it at most one zero_skip, one sparse_cluster",
+    )
 
 
 class ResourceSection(Section):
@@ -148,127 +193,6 @@ class BoardFile(Section):
     memory: MemorySection = Field(description="the DDR memory")
     clock_mhz: ClockSection = Field(description="clock range")
     pynq_images: list[str] = Field(description="PYNQ image versions known for the board")
-
-
-def validate(document: Document, model: type[Section], what: str) -> Any:
-    """Instance of ``model`` from ``document``; ConfigurationError lists every wrong key with its line."""
-    if not isinstance(document.value, dict):
-        document.refuse((), f"the file holds {kind_of(document.value)}; it must hold keys and values")
-        document.raise_problems(what)
-    instance = None
-    try:
-        instance = model.model_validate(document.value)
-    except ValidationError as error:
-        add_problems(document, model.model_json_schema(), error)
-    document.raise_problems(what)
-    return instance
-
-
-def add_problems(document: Document, schema: dict[str, Any], error: ValidationError) -> None:
-    """Translate pydantic's errors; one problem for every key path."""
-    for item in error.errors(include_url=False):
-        path, rule = locate(schema, item["loc"])
-        if item["type"] == "extra_forbidden":
-            text = unknown_key(str(item["loc"][-1]), list(locate(schema, item["loc"][:-1])[1]["properties"]))
-            path = item["loc"]
-        elif item["type"] == "missing":
-            text = f"missing; must be {expectation(schema, rule)}"
-        else:
-            text = f"is {shown(value_at(document.value, path))}; must be {expectation(schema, rule)}"
-        document.refuse(path, text)
-
-
-def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str, Any]]:
-    """Longest part of ``location`` that the schema knows, and its rule (pydantic appends the member of a union)."""
-    rule, path = schema, ()  # type: tuple[dict[str, Any], KeyPath]
-    for part in location:
-        others = rule.get("additionalProperties")
-        below = rule.get("items") if isinstance(part, int) else rule.get("properties", {}).get(part, others)
-        if not isinstance(below, dict):
-            break
-        rule, path = {**resolved(schema, below), **{k: v for k, v in below.items() if k != "$ref"}}, (*path, part)
-    return path, rule
-
-
-def resolved(schema: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
-    reference = rule.get("$ref", "")
-    return dict(schema["$defs"][reference.rsplit("/", 1)[-1]]) if reference else rule
-
-
-def expectation(schema: dict[str, Any], rule: dict[str, Any]) -> str:
-    """What a value must be, in words, from its rule in the JSON schema."""
-    text = kind_words(schema, resolved(schema, rule))
-    description = rule.get("description")
-    return f"{text} ({description})" if description else text
-
-
-def kind_words(schema: dict[str, Any], rule: dict[str, Any]) -> str:
-    """`a whole number 1..128`, `one of a, b`, `true or false`, ..."""
-    if "anyOf" in rule:
-        return " or ".join(kind_words(schema, option) for option in rule["anyOf"])
-    if "const" in rule:
-        return str(rule["const"])
-    if "enum" in rule:
-        return "one of " + ", ".join(map(str, rule["enum"]))
-    kind = rule.get("type")
-    if kind == "array":
-        return "a list" + list_length(rule) + " of " + kind_words(schema, resolved(schema, rule["items"]))
-    if kind == "string" and "pattern" in rule:
-        return "a name of lower case letters, digits and underscores that starts with a letter"
-    words = {
-        "integer": "a whole number",
-        "number": "a number",
-        "boolean": "true or false",
-        "string": "text",
-        "null": "nothing",
-    }
-    return words.get(str(kind), "a section of keys") + number_range(rule)
-
-
-def list_length(rule: dict[str, Any]) -> str:
-    low, high = rule.get("minItems", 0), rule.get("maxItems")
-    if low == high == 1:
-        return " with one element"
-    return f" with {low} to {high} elements" if high else ""
-
-
-def number_range(rule: dict[str, Any]) -> str:
-    if "maxLength" in rule:
-        return f" of at most {rule['maxLength']} characters"
-    if "minimum" in rule:
-        return f" {rule['minimum']}..{rule['maximum']}"
-    if "exclusiveMinimum" in rule:
-        return f" above {rule['exclusiveMinimum']:g} and up to {rule['maximum']:g}"
-    return ""
-
-
-def unknown_key(key: str, known: list[str]) -> str:
-    """`unknown key; did you mean ...`, or the list of the known keys."""
-    near = difflib.get_close_matches(key, known, 1, 0.6)
-    if near:
-        return f"unknown key; did you mean `{near[0]}`?"
-    return f"unknown key; the keys here are {', '.join(known)}"
-
-
-def value_at(value: Any, path: KeyPath) -> Any:
-    for part in path:
-        value = value[part]
-    return value
-
-
-def shown(value: Any) -> str:
-    """A value as it stands in the file, shortened."""
-    if isinstance(value, (dict, list)) or value is None:
-        return kind_of(value)
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def kind_of(value: Any) -> str:
-    if value is None:
-        return "empty"
-    names = {dict: "a section of keys", list: "a list", str: "text", bool: "true or false"}
-    return names.get(type(value), "a number")
 
 
 def json_schema() -> dict[str, Any]:
