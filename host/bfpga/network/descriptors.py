@@ -120,7 +120,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     """GEMM, MAX or SUM for one tile of a node."""
     node, tile = place.node, place.tile
     operation = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM}[node.kind]
-    result = Descriptor(operation=int(operation), flags=int(_flags(place)), output_slot=place.output.slot)
+    result = Descriptor(operation=int(operation), flags=int(operation_flags(place)), output_slot=place.output.slot)
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step
@@ -134,11 +134,12 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     _steps(config, place, result)
     if node.kind == "gemm":
         _weights(place, result)
-    _output_stage(node, result)
+    output_stage(node, result)
     return result
 
 
-def _flags(place: Placement) -> Flag:
+def operation_flags(place: Placement) -> Flag:
+    """Flags of an operation that computes; FIRST and LAST are the schedule's."""
     node, flags = place.node, place.flags
     if node.bias is not None:
         flags |= Flag.BIAS
@@ -231,7 +232,8 @@ def _weights(place: Placement, result: Descriptor) -> None:
         result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
 
 
-def _output_stage(node: ArrayNode, result: Descriptor) -> None:
+def output_stage(node: ArrayNode, result: Descriptor) -> None:
+    """Fill in what the output stage does with sums: bias, function, exponent."""
     result.bias_exponent = node.bias_exponent
     result.function, result.function_argument = int(node.function), node.function_argument
     result.function_exponent = node.function_exponent

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.allocate import Region
 from bfpga.network.descriptors import blocks_of, reduction
+from bfpga.network.engine_descriptors import engine_write_clocks
 from bfpga.network.pitch import read_slots, write_slots
 from bfpga.network.program import ArrayNode, TensorSpec
 from bfpga.network.streams import block_rows, working_columns
@@ -55,6 +56,8 @@ class PitchChoice:
     def _clocks(self, node: ArrayNode, read_pitch: int | None, write_pitch: int | None) -> int:
         """Clocks a node needs if only one side has the given pitch and the other loses nothing."""
         config, window = self.config, node.window
+        if node.engine != "systolic_array":
+            return engine_write_clocks(node, config, write_pitch)
         columns, banks = working_columns(node, config), config.banks
         pixels = window.output_height * window.output_width
         reads = writes = 1

@@ -214,7 +214,11 @@ class Transfer:
 
 @dataclass
 class KernelOperation:
-    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream."""
+    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream.
+
+    clocks: of an operation of an engine beside the array, without the fetch of its descriptor. Those of the sparse
+    cluster depend on the data: it is then what the node's ``input_density`` lets expect.
+    """
 
     layer: str
     descriptor: Descriptor
@@ -222,6 +226,7 @@ class KernelOperation:
     weights: bytes = b""
     #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
     first_only: bool = False
+    clocks: int = 0
 
 
 @dataclass

@@ -17,6 +17,7 @@ from bfpga.engines.descriptor import Flag, Operation, Policy
 from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
 from bfpga.network.descriptors import Placement, compute_descriptor, load_descriptor, store_descriptor
+from bfpga.network.engine_operations import EngineOperations
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
 from bfpga.network.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
@@ -67,6 +68,7 @@ class Scheduler:
         produced = set(self.producers)
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial: set[str] = set()
+        self.engines: dict[str, EngineOperations] = {}
         self.steps: list[LaunchStep] = []
         self._restart()
 
@@ -283,11 +285,12 @@ class Scheduler:
             for tile in plan.tiles:
                 if plan.mode != "resident" and node.kind == "gemm" and not loaded:
                     self.operations.append(weights_operation(node, plan, tile, self.config))
-                operation = self._compute(node, strip, tile, flags)
-                computed.append(operation)
-                self.operations.append(operation)
-                if not flags & Flag.MEASURE:
-                    node.tiles.append(Tile(strip.y0, strip.y1, tile.m0, tile.m1))
+                for part in self._parts(node, strip, tile):
+                    operation = self._compute(node, strip, tile, part, flags)
+                    computed.append(operation)
+                    self.operations.append(operation)
+                    if not flags & Flag.MEASURE:
+                        node.tiles.append(part)
             if strip.store is not None and not flags & Flag.MEASURE:
                 self._store(node.name, strip.store)
         computed[0].descriptor.flags |= int(Flag.FIRST)
@@ -296,13 +299,25 @@ class Scheduler:
         for operation in self.operations[first:]:
             operation.first_only = first_only
 
-    def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, flags: Flag) -> KernelOperation:
+    def _parts(self, node: ArrayNode, strip: Strip, tile: WeightTile) -> list[Tile]:
+        """What single operations compute of a strip and a tile: the array all of it, other engines what they hold."""
+        whole = Tile(strip.y0, strip.y1, tile.m0, tile.m1)
+        return [whole] if node.engine == "systolic_array" else self._engine(node).tiles(whole)
+
+    def _engine(self, node: ArrayNode) -> EngineOperations:
+        if node.name not in self.engines:
+            self.engines[node.name] = EngineOperations(self.config, node, self.tensors[node.inputs[0]])
+        return self.engines[node.name]
+
+    def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
         plan = self.plans[node.name]
         stream = plan.mode == "stream"
         place = Placement(
-            node, self.tensors[node.inputs[0]], strip.inputs, strip.output, Tile(strip.y0, strip.y1, tile.m0, tile.m1),
-            tile.weight_base, tile.parameter_base, stream, flags,
+            node, self.tensors[node.inputs[0]], strip.inputs, strip.output, part, tile.weight_base,
+            tile.parameter_base, stream, flags,
         )
+        if node.engine != "systolic_array":
+            return self._engine(node).operation(place)
         descriptor = compute_descriptor(self.config, place)
         data = b""
         if stream:

@@ -56,6 +56,11 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
     return config.block_rows(node.weight_format)
 
 
+def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
+    """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
+    return block_rows(node, config) if node.engine == "systolic_array" else config.lanes
+
+
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
     """Columns that work on a node: all, unless its weights are not for shift columns."""
     return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
@@ -143,8 +148,8 @@ def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArr
 
 
 def pack_parameters(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
-    """Parameter rows of output channels [m0, m1), whole row blocks: one beat of bias and weight exponent each."""
-    size = block_rows(node, config)
+    """Parameter rows of output channels [m0, m1), whole blocks: one beat of bias and weight exponent each."""
+    size = parameter_block(node, config)
     rows = -(-(m1 - m0) // size) * size
     beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
     if node.bias is not None:

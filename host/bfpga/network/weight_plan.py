@@ -1,4 +1,7 @@
-"""Where weights live: resident from the start, loaded before use, or streamed during use."""
+"""Where weights live: resident from the start, loaded before use, or streamed during use.
+
+An engine beside the array reads its kernels with every operation: its layers have rows of bias and exponent only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Literal
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep
-from bfpga.network.streams import block_rows, pack_parameters, pack_weights, working_columns
+from bfpga.network.streams import block_rows, pack_parameters, pack_weights, parameter_block, working_columns
 
 Mode = Literal["resident", "load", "stream"]
 
@@ -72,11 +75,17 @@ def plan_weights(
 def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
     if node.kind != "gemm":
         return [WeightTile(0, node.channels, 0, 0)]
+    if node.engine != "systolic_array":
+        return [WeightTile(0, node.channels, 0, _whole_blocks(node.channels, config.lanes))]
     size = block_rows(node, config)
     return [
         WeightTile(m0, m1, weight_words(node, config, m0, m1), blocks_of(node, config, m1 - m0) * size)
         for m0, m1 in channel_runs(node, config)
     ]
+
+
+def _whole_blocks(channels: int, block: int) -> int:
+    return -(-channels // block) * block
 
 
 def groups_of(node: ArrayNode, config: SystolicConfig) -> int:
@@ -91,7 +100,8 @@ def _choose_residents(
     order = sorted(gemms, key=lambda node: (groups_of(node, config) == 1, plans[node.name].words))
     shared_words = min(max(plans[node.name].words for node in gemms), config.weight_words // 2)
     shared_rows = min(max(plans[node.name].rows for node in gemms), config.parameter_rows // 2)
-    shared_words, shared_rows = max(shared_words, reserved[0]), max(shared_rows, reserved[1])
+    blocks = [parameter_block(node, config) for node in gemms]
+    shared_words, shared_rows = max(shared_words, reserved[0]), max(shared_rows, reserved[1], *blocks)
     words, rows = config.weight_words - shared_words, config.parameter_rows - shared_rows
     for node in order:
         plan = plans[node.name]
@@ -99,12 +109,20 @@ def _choose_residents(
             words, rows = words - plan.words, rows - plan.rows
             continue
         once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
-        plan.mode = "stream" if once and not node.uniform_weights else "load"
+        array = node.engine == "systolic_array"
+        plan.mode = "stream" if array and once and not node.uniform_weights else "load"
 
 
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
     words, rows = config.weight_words - word, config.parameter_rows - row
+    if node.engine != "systolic_array":
+        most = _engine_channels(node, config, rows)
+        plan.tiles = [
+            WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes), word, row)
+            for m0, m1 in _pieces(plan.tiles, most)
+        ]
+        return
     size = block_rows(node, config)
     most = rows // size
     if plan.mode == "load":
@@ -126,6 +144,14 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, 
     ]
 
 
+def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:
+    """Output channels of one operation of an engine beside the array: whole passes over the input if ``rows`` do."""
+    build = config.zero_skip if node.engine == "zero_skip" else config.sparse_cluster
+    assert build is not None
+    step = build.kernels_in_flight if build.kernels_in_flight <= rows else config.lanes
+    return rows // step * step
+
+
 def _pieces(tiles: list[WeightTile], size: int) -> list[tuple[int, int]]:
     """The tiles' output channels in runs of at most ``size``."""
     return [(m0, min(m0 + size, tile.m1)) for tile in tiles for m0 in range(tile.m0, tile.m1, size)]
@@ -138,7 +164,7 @@ def _largest(node: ArrayNode, config: SystolicConfig, pieces: list[tuple[int, in
 def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:
     """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
     data = pack_parameters(node, config, tile.m0, tile.m1)
-    if plan.mode != "stream":
+    if plan.mode != "stream" and node.engine == "systolic_array":
         data += packed_weights(node, plan, tile, config)
     return KernelOperation(
         node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data
