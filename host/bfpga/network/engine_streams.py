@@ -20,8 +20,6 @@ from bfpga.network.streams import pack_elements
 #: Bits of a header: the last part of a group; a group without a weight, which has this part alone.
 LAST, EMPTY = 1 << 24, 1 << 25
 COUNT_SHIFT = 16
-#: Bytes of the mask of active kernels.
-MASK_BYTES = 8
 
 Bytes = npt.NDArray[np.uint8]
 Groups = Iterator[IntArray]
@@ -76,11 +74,11 @@ def _cluster_group(weights: IntArray, config: SystolicConfig) -> bytes:
     active = (words != 0).any(axis=(2, 3, 4))
     used = np.flatnonzero(active.any(axis=1))
     if not used.size:
-        return _header(LAST | EMPTY, beat) + bytes(_whole_beats(MASK_BYTES, beat))
+        return _header(LAST | EMPTY, beat) + bytes(beat)
     active = active[used]
     kernels = _kernel_bytes(words[used][active], config)
     counts = active.sum(axis=1)
-    ahead = beat + _whole_beats(MASK_BYTES, beat)
+    ahead = 2 * beat  # header and mask
     ends = np.cumsum(ahead + counts * kernels.shape[1])
     starts = np.concatenate([[0], ends[:-1]])
     result = np.zeros(int(ends[-1]), np.uint8)
@@ -108,8 +106,3 @@ def _kernel_bytes(kernels: IntArray, config: SystolicConfig) -> Bytes:
 
 def _header(bits: int, beat: int) -> bytes:
     return bits.to_bytes(4, "little") + bytes(beat - 4)
-
-
-def _whole_beats(size: int, beat: int) -> int:
-    """``size`` bytes rounded up to whole beats."""
-    return -(-size // beat) * beat
