@@ -4,6 +4,7 @@
 // exponents and what the policies have learned stay from start to start (BFP R56, R68, R80).
 #pragma once
 #include "bfpga/checksum.hpp"
+#include "bfpga/kernel_engines.hpp"
 #include "bfpga/systolic_array.hpp"
 #include "bfpga/transfers.hpp"
 
@@ -36,7 +37,8 @@ class Kernel {
 #pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
     }
 
-    // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned.
+    // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned, and the engines the
+    // sums of a start that was given up.
     template <class Source, class WeightSource, class Sink, class Trace>
     KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
                      Trace& trace) {
@@ -46,6 +48,8 @@ class Kernel {
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         if (clear) {
             clear_policies();
+            zero_skip_.clear();
+            sparse_.clear();
         }
     Descriptors:
         for (int n = 0; n < descriptors; ++n) {
@@ -116,21 +120,26 @@ class Kernel {
             case Operation::Gemm:
             case Operation::Max:
             case Operation::Sum:
-                return compute(d, weight_stream, status);
+                return compute(array_, d, weight_stream, status);
+            case Operation::ZeroSkip:
+                return compute(zero_skip_, d, weight_stream, status);
+            case Operation::Sparse:
+                return compute(sparse_, d, weight_stream, status);
             default:
                 simulation_check(d.operation == 0, "a descriptor", "has no such operation:", d.operation);
                 return 0;
         }
     }
 
-    template <class WeightSource>
-    uint32_t compute(const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
+    // A layer on the array or on an engine beside it: exponents, policies and depth are the same for all.
+    template <class Engine, class WeightSource>
+    uint32_t compute(Engine& engine, const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
         weight_stream.expect(1, "streamed weights for slot", d.output_slot);
         const int index = policy_index(d.policy_slot);
         PolicySlot<Config> policy = policy_[index];
         const LayerExponents exponents = layer_exponents(d, policy, status);
-        typename Array::Memories memories = {activations_, weights_, parameters_};
-        const uint32_t clocks = array_.run(d, exponents, memories, policy, weight_stream, status);
+        KernelMemories<Config, Storage> memories = {activations_, weights_, parameters_};
+        const uint32_t clocks = engine.run(d, exponents, memories, policy, weight_stream, status);
         if (d.has(Flag::Last)) {
             policy.learn(d, exponents.output, status.bits);
         }
@@ -171,12 +180,12 @@ class Kernel {
         return index;
     }
 
-    using Array = SystolicArray<Config, Storage>;
-
     ActivationMemory<Config, typename Storage::Ports> activations_;
     WeightMemory<Config> weights_;
     ParameterMemory<Config> parameters_;
-    Array array_;
+    SystolicArray<Config, Storage> array_;
+    typename ZeroSkipPart<Config, Storage>::type zero_skip_;
+    typename SparsePart<Config, Storage>::type sparse_;
     int_t<32> exponent_[Config::tensor_slots];
     PolicySlot<Config> policy_[Config::policy_slots];
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include "bfpga/activation_memory.hpp"
 #include "bfpga/registers.hpp"
+#include "bfpga/zero_skip_types.hpp"
 
 namespace bfpga {
 
@@ -9,18 +10,21 @@ namespace bfpga {
 struct VitisStorage {
     using Ports = Crossbar;
     using RegisterSets = ArrayRegisters;
+    using RowShifter = StagedColumns;
 };
 
 // Compilers that ignore ARRAY_PARTITION: registers as scalars.
 struct ScalarStorage {
     using Ports = Crossbar;
     using RegisterSets = ScalarRegisters;
+    using RowShifter = StagedColumns;
 };
 
-// Simulation: the columns index the banks directly. Same values and clocks.
+// Simulation: the columns index the banks directly, rows are shifted in one move. Same values and clocks.
 struct SimulationStorage {
     using Ports = Direct;
     using RegisterSets = ArrayRegisters;
+    using RowShifter = DirectColumns;
 };
 
 }  // namespace bfpga

@@ -6,20 +6,12 @@
 #pragma once
 #include "bfpga/dot_tiles.hpp"
 #include "bfpga/exponent_selector.hpp"
+#include "bfpga/kernel_memories.hpp"
 #include "bfpga/operand_walk.hpp"
 #include "bfpga/output_stage.hpp"
-#include "bfpga/weight_memory.hpp"
 #include "bfpga/write_back.hpp"
 
 namespace bfpga {
-
-// Exponents of a layer: its operands, its accumulators, its result.
-struct LayerExponents {
-    int32_t first;
-    int32_t second;
-    int32_t accumulator;
-    int32_t output;
-};
 
 template <class Config, class Storage>
 class SystolicArray {
@@ -31,11 +23,7 @@ class SystolicArray {
 
     using Activations = ActivationMemory<Config, typename Storage::Ports>;
 
-    struct Memories {
-        Activations& activations;
-        WeightMemory<Config>& weights;
-        ParameterMemory<Config>& parameters;
-    };
+    using Memories = KernelMemories<Config, Storage>;
 
     // One GEMM, MAX or SUM; returns the clocks its loops took.
     template <class WeightSource, class Counters>

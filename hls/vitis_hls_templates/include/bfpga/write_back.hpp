@@ -4,7 +4,7 @@
 // all columns at once (BFP R64). `lanes` rows make a word; a complete word waits in the outgoing registers and is
 // written during the clocks of the next word.
 #pragma once
-#include "bfpga/activation_memory.hpp"
+#include "bfpga/outgoing_words.hpp"
 
 namespace bfpga {
 
@@ -18,10 +18,6 @@ class WriteBack {
    public:
     WriteBack() {
 #pragma HLS ARRAY_PARTITION variable=pixel_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=assembled_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=outgoing_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=outgoing_request_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=outgoing_run_ complete dim=0
     }
 
     // Puts column i on output pixel i. In the same clocks as the operand walk.
@@ -44,7 +40,7 @@ class WriteBack {
         block_words_ = static_cast<coordinate_t>(block_rows<Config>(d) / Config::lanes);
         parameter_base_ = d.parameter_base;
         parameter_ = d.parameter_base;
-        write_slots_ = d.write_slots;
+        words_.start(d.write_slots);
         window_ = d.write_slots > Config::lanes ? static_cast<coordinate_t>(d.write_slots)
                                                 : static_cast<coordinate_t>(Config::lanes);
         runs_ = d.write_runs != 0;
@@ -53,7 +49,6 @@ class WriteBack {
         block_word_ = 0;
         started_ = false;
         draining_ = false;
-        waiting_ = false;
     }
 
     bool draining() const { return draining_; }
@@ -67,33 +62,14 @@ class WriteBack {
     // Takes the mantissa that column i made of the row that leaves now.
     void assemble(int column, typename G::mantissa_t mantissa) {
 #pragma HLS INLINE
-    Lanes_Assemble:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            if (clock_ == l) {
-                assembled_[column].lane[l] = mantissa;
-            }
-        }
+        words_.assemble(column, static_cast<int>(clock_), mantissa);
     }
 
     // One clock of the write port. Before `next`, so a word is written after the clock in which it became complete.
     template <class Memory>
     void write(Memory& memory) {
 #pragma HLS INLINE
-        if (!waiting_) {
-            return;
-        }
-        Request<Config> request[Config::columns];
-#pragma HLS ARRAY_PARTITION variable=request complete dim=0
-    Columns_Enable:
-        for (int i = 0; i < Config::columns; ++i) {
-#pragma HLS UNROLL
-            request[i] = outgoing_request_[i];
-            request[i].active = request[i].active && outgoing_run_[i] == write_slot_;
-        }
-        memory.write(request, outgoing_);
-        ++write_slot_;
-        waiting_ = write_slot_ != write_slots_;
+        words_.write(memory);
     }
 
     // One clock of the drain.
@@ -153,23 +129,24 @@ class WriteBack {
         if (!writes_ || word_ >= block_words_ || static_cast<int>(word_) * Config::lanes >= rows_) {
             return;
         }
-        waiting_ = true;
-        write_slot_ = 0;
+        Request<Config> request[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=request complete dim=0
+        coordinate_t run[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=run complete dim=0
     Columns_Send:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
-            outgoing_[i] = assembled_[i];
-            outgoing_request_[i].active = covers(i);
-            outgoing_request_[i].address = pixel_[i].address;
-            outgoing_request_[i].address.word += block_word_ + word_;
-            outgoing_run_[i] =
-                runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row) : static_cast<coordinate_t>(0);
+            request[i].active = covers(i);
+            request[i].address = pixel_[i].address;
+            request[i].address.word += block_word_ + word_;
+            run[i] = runs_ ? static_cast<coordinate_t>(pixel_[i].row - pixel_[0].row) : static_cast<coordinate_t>(0);
         }
+        words_.send(request, run);
     }
 
     PixelWalk<Config> walk_;
     Pixel<Config> pixel_[Config::columns];
-    coordinate_t remaining_, group_, blocks_, output_rows_, write_slots_, window_;
+    coordinate_t remaining_, group_, blocks_, output_rows_, window_;
     bool runs_, writes_;
     // Output channels and words of one pass
     coordinate_t block_rows_, block_words_;
@@ -179,13 +156,7 @@ class WriteBack {
     coordinate_t block_, rows_, word_, clock_;
     word_t block_word_;
     parameter_address_t parameter_;
-    Word<Config> assembled_[Config::columns];
-    // The word that is written
-    bool waiting_;
-    coordinate_t write_slot_;
-    Word<Config> outgoing_[Config::columns];
-    Request<Config> outgoing_request_[Config::columns];
-    coordinate_t outgoing_run_[Config::columns];
+    OutgoingWords<Config> words_;
 };
 
 }  // namespace bfpga

@@ -105,10 +105,26 @@ class ZeroSkipEngine {
         }
     }
 
-    // One word of sums of a kernel, for another order of the output; a word is taken once for each tile.
+    // One word of sums of a kernel; a word is taken once for each tile.
     SumWord<Config> take(int32_t address, int kernel) {
 #pragma HLS INLINE
         return sums_.take(address, preset_[kernel]);
+    }
+
+    // The sum of one lane of a word; lanes may take from different words in one clock.
+    accumulator_t take_lane(int32_t address, int kernel, int lane) {
+#pragma HLS INLINE
+        return sums_.take_lane(address, preset_[kernel], lane);
+    }
+
+    // What an image or a tile that was given up has left is forgotten.
+    void clear() {
+        queue_.clear();
+        walk_.clear();
+        loader_.stop();
+        decoder_.stop();
+        in_place_ = false;
+        sums_.clear();
     }
 
     // Clocks of one coefficient on a tile (ZS Z6).
@@ -206,6 +222,8 @@ class ZeroSkipEngine {
         buffer_.read(set_, start, static_cast<coordinate_t>(layer_.stride_y), row);
         typename T::product_t product[T::word_lanes];
 #pragma HLS ARRAY_PARTITION variable=product complete dim=0
+        bool inside[T::word_lanes];
+#pragma HLS ARRAY_PARTITION variable=inside complete dim=0
         const int amount = static_cast<int>(shift_) + static_cast<int>(entry.kx);
     Rows_Multiply:
         for (int r = 0; r < Config::rows_parallel; ++r) {
@@ -224,10 +242,11 @@ class ZeroSkipEngine {
             for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
                 product[r * Config::lanes + l] = of_row[l];
-                counters.macs += exists && x_ + l < tile_.tile_width ? 1 : 0;
+                inside[r * Config::lanes + l] = exists && x_ + l < tile_.tile_width;
+                counters.macs += inside[r * Config::lanes + l] ? 1 : 0;
             }
         }
-        sums_.add(base_ + z * T::plane_words + step_, preset_[z], product, clock_);
+        sums_.add(base_ + z * T::plane_words + step_, preset_[z], product, inside, clock_);
     }
 
     // Every cell, every second one, ...: the stride (ZS R10). Lanes beyond the row see zeros.

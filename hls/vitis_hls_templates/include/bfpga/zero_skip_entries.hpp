@@ -51,6 +51,16 @@ class EntryWalk {
         }
     }
 
+    // No entries are left.
+    void clear() {
+#pragma HLS INLINE
+    Kernels_Drop:
+        for (int z = 0; z < kernels; ++z) {
+#pragma HLS UNROLL
+            present_[z] = false;
+        }
+    }
+
     bool finished() const {
 #pragma HLS INLINE
         bool any = false;
@@ -170,6 +180,8 @@ class EntryQueue {
     bool empty() const { return held_ == 0; }
     bool full() const { return held_ == depth; }
     const KernelEntry<Config>& front() const { return slot_[0]; }
+
+    void clear() { held_ = 0; }
 
     void push(const KernelEntry<Config>& entry) {
 #pragma HLS INLINE

@@ -73,6 +73,7 @@ class KernelDecoder {
         }
     }
 
+    void stop() { state_ = State::Idle; }
     bool busy() const { return state_ != State::Idle; }
     const KernelMasks<Config>& masks() const { return masks_; }
 

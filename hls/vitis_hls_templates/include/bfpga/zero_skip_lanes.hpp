@@ -92,8 +92,9 @@ struct SumWord {
     typename ZeroSkipTypes<Config>::accumulator_t lane[ZeroSkipTypes<Config>::word_lanes];
 };
 
-// The accumulators: a memory a lane, a word an address. A word that was not used since it was read out counts as the
-// preset of its kernel, so nothing is cleared and kernels without an entry give their preset (ZS R7, R14, R41).
+// The accumulators: a memory a lane, a word an address. A sum that was not used since it was taken counts as the preset
+// of its kernel, so nothing is cleared and kernels without an entry give their preset (ZS R7, R14, R41). Every lane has
+// a bit of its own for that, because results leave in other groups of pixels than those of a word.
 template <class Config>
 class SumMemory {
     using T = ZeroSkipTypes<Config>;
@@ -108,37 +109,61 @@ class SumMemory {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=Config::dependence_latency true
+#pragma HLS ARRAY_PARTITION variable=used_ complete dim=2
 #pragma HLS BIND_STORAGE variable=used_ type=ram_s2p impl=lutram
 #pragma HLS DEPENDENCE variable=used_ type=inter direction=raw distance=Config::dependence_latency true
     }
 
-    // sums += products, modulo 2**accumulator_bits (ZS R37, R39). clock: when, for the check of a simulation.
-    void add(int address, accumulator_t preset, const typename T::product_t (&product)[T::word_lanes], int64_t clock) {
+    // sums += products, modulo 2**accumulator_bits (ZS R37, R39), in the lanes that lie `inside` the tile: only those
+    // are taken. clock: when, for the check of a simulation.
+    void add(int address, accumulator_t preset, const typename T::product_t (&product)[T::word_lanes],
+             const bool (&inside)[T::word_lanes], int64_t clock) {
 #pragma HLS INLINE
         check(address, clock);
-        const bool used = used_[address];
     Lanes_Add:
         for (int l = 0; l < T::word_lanes; ++l) {
 #pragma HLS UNROLL
-            const accumulator_t before = used ? cell_[address][l] : preset;
+            const accumulator_t before = used_[address][l] ? cell_[address][l] : preset;
             const int_t<wide_bits> sum = static_cast<int_t<wide_bits>>(before) + product[l];
-            cell_[address][l] = low_bits<Config::accumulator_bits>(sum);
+            if (inside[l]) {
+                cell_[address][l] = low_bits<Config::accumulator_bits>(sum);
+                used_[address][l] = true;
+            }
         }
-        used_[address] = true;
     }
 
-    // The sums of a word, which is free then.
+    // The sum of one lane, which is free then. Lanes may take from different words in one clock.
+    accumulator_t take_lane(int address, accumulator_t preset, int lane) {
+#pragma HLS INLINE
+        const accumulator_t sum = used_[address][lane] ? cell_[address][lane] : preset;
+        used_[address][lane] = false;
+        return sum;
+    }
+
+    // The sums of a word.
     SumWord<Config> take(int address, accumulator_t preset) {
 #pragma HLS INLINE
         SumWord<Config> word;
-        const bool used = used_[address];
     Lanes_Take:
         for (int l = 0; l < T::word_lanes; ++l) {
 #pragma HLS UNROLL
-            word.lane[l] = used ? cell_[address][l] : preset;
+            word.lane[l] = take_lane(address, preset, l);
         }
-        used_[address] = false;
         return word;
+    }
+
+    // All sums are free.
+    void clear() {
+    Words_Clear:
+        for (int address = 0; address < Config::accumulator_words; ++address) {
+// II=1: one word a clock.
+#pragma HLS PIPELINE II=1
+        Lanes_Clear:
+            for (int l = 0; l < T::word_lanes; ++l) {
+#pragma HLS UNROLL
+                used_[address][l] = false;
+            }
+        }
     }
 
    private:
@@ -157,7 +182,7 @@ class SumMemory {
     }
 
     accumulator_t cell_[Config::accumulator_words][T::word_lanes] = {};
-    bool used_[Config::accumulator_words] = {};
+    bool used_[Config::accumulator_words][T::word_lanes] = {};
 #ifdef BFPGA_SIMULATION
     int64_t last_use_[Config::accumulator_words] = {};
 #endif

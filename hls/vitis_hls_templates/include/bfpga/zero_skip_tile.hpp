@@ -219,6 +219,7 @@ class TileLoader {
         busy_ = window.rows > 0 && window.columns > 0;
     }
 
+    void stop() { busy_ = false; }
     bool busy() const { return busy_; }
 
     // One clock. `source.read()` gives the next beat.
