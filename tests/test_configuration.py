@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from bfpga.accelerator.boards import load_board, load_boards
 from bfpga.accelerator.constraints import config_findings, largest_columns
+from bfpga.accelerator.engine_constraints import Finding
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
     AcceleratorFile,
@@ -153,9 +154,9 @@ def test_constraint_between_keys_is_explained(tmp_path: Path, old: str, new: str
 def test_odd_rows_and_wide_words_are_refused() -> None:
     """BFP 7: two rows share a DSP block; the terms of one clock must stay within the packing limit."""
     odd = SystolicConfig(rows=3, lanes=1, multiplier="dsp_packed")
-    assert ("rows", "is 3; must be even for dsp_packed: two rows share a DSP block") in config_findings(odd)
+    assert Finding("rows", "is 3; must be even for dsp_packed: two rows share a DSP block") in config_findings(odd)
     narrow = SystolicConfig(format=BlockFormat(16), lanes=4, stream_bits=32, accumulator_bits=48)
-    assert [key for key, _ in config_findings(narrow)] == ["stream_bits"]
+    assert [finding.key for finding in config_findings(narrow)] == ["stream_bits"]
 
 
 def test_unknown_name_suggests_the_nearest() -> None:

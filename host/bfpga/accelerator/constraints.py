@@ -1,4 +1,4 @@
-"""Constraints between the numbers of one array, and the limits of its board."""
+"""Constraints between the numbers of a kernel, and the limits of its board."""
 
 from __future__ import annotations
 
@@ -6,56 +6,61 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bfpga.accelerator.boards import Board
+from bfpga.accelerator.engine_constraints import Finding, engine_findings
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.resources import Resources, array_dsp, estimate_resources
-
-#: A wrong number: the key it belongs to and what would be right.
-Finding = tuple[str, str]
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 
 
 def config_findings(config: SystolicConfig) -> list[Finding]:
-    """Every constraint that ``config`` violates; an empty list for an array that can be built."""
-    return [*shape_findings(config), *width_findings(config), *function_findings(config)]
+    """Every constraint that ``config`` violates; an empty list for a kernel that can be built."""
+    array = [*shape_findings(config), *width_findings(config), *function_findings(config)]
+    return [*array, *engine_findings(config)]
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.rows % config.lanes:
-        yield "rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}"
+        yield Finding("rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}")
     if config.parameter_rows < config.accumulator_rows:
         needed = config.accumulator_rows
-        yield "parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass"
+        yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
     if config.multiplier == "shift" and config.shift_columns:
-        yield "shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are"
+        yield Finding("shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are")
     if config.multiplier != "dsp_packed":
         return
     terms = PACKED_TERMS[config.dsp]
     if config.rows % 2:
-        yield "rows", f"is {config.rows}; must be even for dsp_packed: two rows share a DSP block"
+        yield Finding("rows", f"is {config.rows}; must be even for dsp_packed: two rows share a DSP block")
     if config.lanes > terms:
-        yield "lanes", f"is {config.lanes}; must be at most {terms} for dsp_packed on {config.dsp}"
+        yield Finding("lanes", f"is {config.lanes}; must be at most {terms} for dsp_packed on {config.dsp}")
     if config.format.mantissa_bits > 8:
         bits = config.format.mantissa_bits
-        yield "multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp"
+        yield Finding("multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp")
 
 
 def width_findings(config: SystolicConfig) -> Iterator[Finding]:
     least = 2 * config.format.mantissa_bits + 2
     if config.accumulator_bits < least:
-        yield "accumulator_bits", f"is {config.accumulator_bits}; must be {least}..58 (2 * mantissa_bits + 2 at least)"
+        yield Finding(
+            "accumulator_bits", f"is {config.accumulator_bits}; must be {least}..58 (2 * mantissa_bits + 2 at least)"
+        )
     if config.bias_bits > config.accumulator_bits:
-        yield "bias_bits", f"is {config.bias_bits}; must not exceed accumulator_bits = {config.accumulator_bits}"
+        yield Finding(
+            "bias_bits", f"is {config.bias_bits}; must not exceed accumulator_bits = {config.accumulator_bits}"
+        )
     if config.stream_bits < config.word_bits:
-        yield "stream_bits", f"is {config.stream_bits}; must hold one word of lanes x container = {config.word_bits}"
+        yield Finding(
+            "stream_bits", f"is {config.stream_bits}; must hold one word of lanes x container = {config.word_bits}"
+        )
 
 
 def function_findings(config: SystolicConfig) -> Iterator[Finding]:
     if "none" not in config.functions:
-        yield "functions", "lacks `none`; layers without a function need it"
+        yield Finding("functions", "lacks `none`; layers without a function need it")
     if len(set(config.functions)) < len(config.functions):
-        yield "functions", "names a function twice; each must be given once"
+        yield Finding("functions", "names a function twice; each must be given once")
 
 
 def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
@@ -70,10 +75,18 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
         best = largest_shift_columns(config, board)
         remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
         text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
-        return [("shift_columns", text)]
-    best = largest_columns(alone, board)
-    remedy = f"at most {best} columns fit" if best else "not even one column fits: make the memories or rows smaller"
-    return [("columns", f"is {multiplying}: {excess}; {remedy}")]
+        return [Finding("shift_columns", text)]
+    best, beside = largest_columns(alone, board), "".join(f" beside {name}" for name in config.engines[1:])
+    least = least_columns(config)
+    none = f"not even {'one column fits' if least == 1 else f'{least} columns fit'}{beside}: make "
+    none += f"{'the engines beside it, ' if beside else ''}the memories or rows smaller"
+    remedy = f"at most {best} columns fit{beside}" if best else none
+    return [Finding("columns", f"is {multiplying}: {excess}; {remedy}")]
+
+
+def least_columns(config: SystolicConfig) -> int:
+    """Columns that other engines need as ports of the output stage."""
+    return config.sparse_cluster.lanes if config.sparse_cluster else 1
 
 
 def exceeded(needed: Resources, board: Board) -> list[str]:
@@ -89,7 +102,7 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
 
 def largest_columns(config: SystolicConfig, board: Board) -> int:
     """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
-    for columns in range(config.columns, 0, -1):
+    for columns in range(config.columns, least_columns(config) - 1, -1):
         if not exceeded(estimate_resources(replace(config, columns=columns)).total, board):
             return columns
     return 0

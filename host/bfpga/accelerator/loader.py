@@ -10,7 +10,6 @@ from typing import get_args
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.engine_constraints import engine_findings
 from bfpga.accelerator.engine_sections import EngineSections, cluster_build, engine_sections, zero_skip_build
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
 from bfpga.accelerator.sections import validate
@@ -154,11 +153,8 @@ def check(
     if not board.clock_min <= clock <= board.clock_max:
         wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
         document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
-    own, beside = config_findings(config), engine_findings(config)
-    for key, text in own if own or beside else board_findings(config, board):
-        document.refuse(engines.path("systolic_array", key), text)
-    for engine, key, text in beside:
-        document.refuse(engines.path(engine, key), text)
+    for finding in config_findings(config) or board_findings(config, board):
+        document.refuse(engines.path(finding.engine, finding.key), finding.text)
     document.raise_problems("an accelerator")
 
 
