@@ -26,7 +26,7 @@ from bfpga.network import program as shapes
 from bfpga.network.program import Program
 
 MAGIC = "bfpga program"
-VERSION = 1
+VERSION = 2
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` tells members of a union apart.
 CLASSES = {
@@ -40,7 +40,7 @@ CLASSES = {
 def save_program(program: Program, path: str | Path) -> None:
     """Write a program; the file appears complete or not at all."""
     path = Path(path)
-    blobs: dict[str, bytes] = {}
+    blobs: dict[bytes, str] = {}
     header = {"magic": MAGIC, "version": VERSION, "program": _plain(program, blobs)}
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -57,9 +57,9 @@ def save_program(program: Program, path: str | Path) -> None:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[str, bytes]) -> None:
+def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[bytes, str]) -> None:
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, data in [(HEADER, json.dumps(header).encode()), *blobs.items()]:
+        for data, name in [(json.dumps(header).encode(), HEADER), *blobs.items()]:
             # A fixed date: the same program gives the same file.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED, 1)
 
@@ -101,7 +101,8 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
 # Writing: dataclasses -> plain values, long data -> members of the archive
 
 
-def _plain(value: Any, blobs: dict[str, bytes]) -> Any:
+def _plain(value: Any, blobs: dict[bytes, str]) -> Any:
+    """blobs: name in the archive of all long data; equal data, as the kernels of a layer's tiles, is there once."""
     if isinstance(value, Descriptor):
         return [int(word) for word in value.to_words()[: len(FIELDS)]]
     if isinstance(value, SystolicConfig):
@@ -124,10 +125,8 @@ def _plain(value: Any, blobs: dict[str, bytes]) -> Any:
     return value
 
 
-def _blob(data: bytes, kind: str, blobs: dict[str, bytes]) -> str:
-    name = f"{len(blobs)}.{kind}"
-    blobs[name] = data
-    return name
+def _blob(data: bytes, kind: str, blobs: dict[bytes, str]) -> str:
+    return blobs.setdefault(data, f"{len(blobs)}.{kind}")
 
 
 # Reading
