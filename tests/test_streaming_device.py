@@ -14,7 +14,7 @@ from bfpga.devices import streaming_device
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult, KernelStart
-from bfpga.devices.streaming_device import StreamingDevice, shared_cycles
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import DeviceError
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import LaunchStep, Program
@@ -114,12 +114,6 @@ def test_a_kernel_that_stopped_is_loaded_again(program: Program) -> None:
     expected, got = Emulator(program).run({"x": SAMPLES}), device.run({"x": SAMPLES})
     for name in program.outputs:
         np.testing.assert_array_equal(got.outputs[name], expected.outputs[name])
-
-
-def test_clocks_of_layers_add_up_to_what_the_kernel_counted() -> None:
-    result = KernelResult(b"", 105, None, 0, 0, 0)
-    assert shared_cycles(result, [60, 40]) == [60, 45]
-    assert shared_cycles(result, []) == []
 
 
 def test_a_run_that_is_interrupted_leaves_nothing_for_the_next_one(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
             )
             for name in first.tensors
         },
+        cycles_shared=any(part.cycles_shared for part in parts),
     )
     for part in parts:
         for key, seconds in part.seconds.items():

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.systolic import LayerCounters
-from bfpga.network.program import BlockTensor
+from bfpga.network.program import ArrayNode, BlockTensor, HostNode, Node
 
 HostArray = npt.NDArray[Any]
 
@@ -26,13 +26,21 @@ class LayerResult:
     counters: LayerCounters | None = None
 
 
+def engine_of(node: Node) -> str:
+    """Name of what computes a node, as ``LayerResult`` tells it."""
+    if isinstance(node, ArrayNode):
+        return node.engine
+    return "host" if isinstance(node, HostNode) else "systolic_array"
+
+
 @dataclass
 class DeviceResult:
     """What a run gives.
 
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
-    clock of this machine by part of the work.
+    clock of this machine by part of the work. cycles_shared: only the total was counted, and layers whose clocks depend
+    on data share what the others leave of it in proportion to what was expected.
     """
 
     outputs: dict[str, HostArray]
@@ -41,6 +49,7 @@ class DeviceResult:
     layers: list[LayerResult] = field(default_factory=list)
     tensors: dict[str, BlockTensor] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    cycles_shared: bool = False
 
     @property
     def counters(self) -> LayerCounters:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.devices.base import DeviceResult, HostArray, LayerResult
+from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
+from bfpga.devices.cluster_clocks import ClusterClocks
 from bfpga.devices.graph_route import GraphRoute, available
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
@@ -34,6 +35,7 @@ class Emulator:
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
         self.engines: dict[int, LayerEngine] = {}
+        self.clusters: dict[int, ClusterClocks] = {}
         self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program)
         self._route: GraphRoute | None = None
@@ -53,6 +55,8 @@ class Emulator:
             self.engines[index] = LayerEngine(layer, config, self.registers, products)
         else:
             self.engines[index] = LayerEngine(node, config, self.registers)
+            if node.engine == "sparse_cluster":
+                self.clusters[index] = ClusterClocks(self.program, node)
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
@@ -74,7 +78,7 @@ class Emulator:
                     counters = self._node(index, node, values, result.tensors if trace else None)
                 elif index in route.starts:
                     route.run(index, values)
-            result.layers.append(self._layer_result(node, counters, values.samples, measured))
+            result.layers.append(self._layer_result(index, node, counters, values, measured))
             for name in node.inputs:
                 uses[name] -= 1
                 if not uses[name]:
@@ -153,14 +157,18 @@ class Emulator:
         }
 
     def _layer_result(
-        self, node: Node, counters: LayerCounters | None, samples: int, measured: set[str]
+        self, index: int, node: Node, counters: LayerCounters | None, values: Values, measured: set[str]
     ) -> LayerResult:
         if isinstance(node, HostNode):
             return LayerResult(node.name, "host")
+        samples = values.samples
         cycles = samples * self.cycles.layers.get(node.name, CycleCount()).total
         if node.name in measured and node.name in self.cycles.first_sample:
             cycles += self.cycles.first_sample[node.name].total
-        return LayerResult(node.name, "systolic_array", samples * node.macs, cycles, counters)
+        if index in self.clusters:
+            x = values.on_array(node.inputs[0]).mantissa
+            cycles += self.clusters[index].beyond_expected(x, node.name in measured)
+        return LayerResult(node.name, engine_of(node), samples * node.macs, cycles, counters)
 
     def reset(self) -> None:
         """Forget what policy slots learned."""

@@ -15,15 +15,18 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.devices.base import DeviceResult, LayerResult
+from bfpga.devices.base import DeviceResult, LayerResult, engine_of
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.values import Values, check_inputs
+from bfpga.engines.cycles import COMPUTE, ENGINES
 from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.engines.exponents import LEARNING
 from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
+from bfpga.network.engine_tiles import output_columns
 from bfpga.network.matmul import product_node
+from bfpga.network.pitch import split
 from bfpga.network.program import (
     ArrayNode,
     BlockTensor,
@@ -67,9 +70,11 @@ class Tally:
 
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
+    cycles_shared: bool = False
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
         assert result.operation_cycles is not None
+        self.cycles_shared |= result.cycles_shared
         for operation, cycles in zip(operations, result.operation_cycles, strict=True):
             self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
         for layer in {operation.layer for operation in operations}:
@@ -175,7 +180,7 @@ class KernelDevice:
 
     def _report(self, result: DeviceResult, tally: Tally, trace: bool) -> None:
         result.layers = [self._layer(node, tally, result.samples, trace) for node in self.program.nodes]
-        result.cycles = sum(tally.cycles.values())
+        result.cycles, result.cycles_shared = sum(tally.cycles.values()), tally.cycles_shared
 
     def reset(self) -> None:
         """Forget what policy slots learned."""
@@ -191,13 +196,9 @@ class KernelDevice:
         if isinstance(node, HostNode):
             return LayerResult(node.name, "host")
         counters = tally.counters.get(node.name) if trace else None
-        return LayerResult(
-            node.name, "systolic_array", samples * node.macs, tally.cycles.get(node.name, 0), counters
-        )
+        return LayerResult(node.name, engine_of(node), samples * node.macs, tally.cycles.get(node.name, 0), counters)
 
-    def _run_sample(
-        self, values: Values, tally: Tally, trace: _Trace | None, seconds: dict[str, float]
-    ) -> None:
+    def _run_sample(self, values: Values, tally: Tally, trace: _Trace | None, seconds: dict[str, float]) -> None:
         if trace is not None:
             trace.next_sample()
         for step in self.program.steps:
@@ -234,16 +235,14 @@ class KernelDevice:
             self._traced(operations, values, tally, trace)
         self._learned(operations)
 
-    def _traced(
-        self, operations: Sequence[KernelOperation], values: Values, tally: Tally, trace: _Trace
-    ) -> None:
+    def _traced(self, operations: Sequence[KernelOperation], values: Values, tally: Tally, trace: _Trace) -> None:
         """One start for each operation; what it computed is stored too."""
         nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
         tiles: dict[str, int] = {}
         for operation in operations:
             result = self.kernel.run_operations([_packet(operation)], values.array)
             tally.add([operation], result)
-            if operation.descriptor.operation not in (Operation.GEMM, Operation.MAX, Operation.SUM):
+            if operation.descriptor.operation not in COMPUTE:
                 continue
             tally.count(operation.layer, result)
             if operation.descriptor.flags & Flag.MEASURE:
@@ -252,9 +251,10 @@ class KernelDevice:
             tile = node.tiles[tiles.get(node.name, 0)]
             tiles[node.name] = tiles.get(node.name, 0) + 1
             kept = trace.of_sample(node.output)
-            scratch = {node.output: _empty(self.program, node.output, tile.y1 - tile.y0)}
+            x0, x1 = output_columns(node.window, tile)
+            scratch = {node.output: _empty(self.program, node.output, tile.y1 - tile.y0, x1 - x0)}
             self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
-            _copy(scratch[node.output], kept, node, tile.y0, tile.m0, tile.m1)
+            _copy(scratch[node.output], kept, node, tile)
 
     def _products(self, step: MatMulStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
         node = self.program.nodes[step.node]
@@ -308,16 +308,17 @@ def make_available(operations: Sequence[KernelOperation], values: Values) -> Non
             values.allocate(operation.transfer.tensor)
 
 
-def _empty(program: Program, name: str, rows: int) -> BlockTensor:
+def _empty(program: Program, name: str, rows: int, columns: int | None = None) -> BlockTensor:
     spec = program.tensors[name]
-    return BlockTensor(np.zeros((1, rows, spec.width, spec.channels), np.int32), np.zeros(1, np.int32))
+    width = spec.width if columns is None else columns
+    return BlockTensor(np.zeros((1, rows, width, spec.channels), np.int32), np.zeros(1, np.int32))
 
 
-def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, y0: int, m0: int, m1: int) -> None:
-    """Rows and channels that one operation computed go to the last sample of the traced tensor."""
-    channels = slice(node.channel_offset + m0, node.channel_offset + m1)
-    rows = source.mantissa.shape[1]
-    target.mantissa[-1, y0 : y0 + rows, :, channels] = source.mantissa[0, ..., channels]
+def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile) -> None:
+    """Outputs that one operation computed go to the last sample of the traced tensor."""
+    channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
+    x0, x1 = output_columns(node.window, tile)
+    target.mantissa[-1, tile.y0 : tile.y1, x0:x1, channels] = source.mantissa[0, ..., channels]
     target.exponent[-1] = source.exponent[0]
 
 
@@ -333,6 +334,11 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
     """The STORE that reads back what an operation has written, with the channels beside it."""
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
+    wrap = done.output_wrap_word, done.output_wrap_bank
+    if done.operation in ENGINES:
+        # Their wrap leads from row to row, that of a STORE from behind a row to the next.
+        banks, words = program.config.banks, done.output_pixel_words
+        wrap = split(program.config, wrap[0] // words * banks + wrap[1] - done.output_width, words)
     store = Descriptor(
         operation=Operation.STORE,
         flags=int(Flag.END_PACKET),
@@ -344,8 +350,7 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
         input_bank=done.output_bank,
         input_step_word=done.output_step_word,
         input_step_bank=done.output_step_bank,
-        input_wrap_word=done.output_wrap_word,
-        input_wrap_bank=done.output_wrap_bank,
+        input_wrap_word=wrap[0],
+        input_wrap_bank=wrap[1],
     )
     return KernelOperation(operation.layer, store, Transfer(node.output, 0, tile.y1 - tile.y0))
-

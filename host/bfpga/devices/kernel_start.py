@@ -17,8 +17,8 @@ class KernelStart:
     """The streams and registers of one start.
 
     The weight stream is ``weights``, sent ``weight_repeats`` times; starts that give the same object let a board keep
-    it in its memory. ``output_bytes``: length of the output stream, one packet. ``predicted_cycles``: what the cycle
-    model says, 0 if unknown.
+    it in its memory. ``output_bytes``: length of the output stream, one packet. ``predicted_cycles``: the most
+    that the cycle model says, 0 if unknown.
     """
 
     descriptors: int
@@ -34,7 +34,8 @@ class KernelStart:
 class KernelResult:
     """What one kernel start gave: the output stream, clocks (total and of each operation), counters, status bits.
 
-    ``operation_cycles`` is None where only the total is known, as on a board.
+    ``operation_cycles`` is None where only the total is known, as on a board. ``cycles_shared``: several layers share
+    what the total leaves for them, because their clocks depend on data.
     """
 
     output: bytes
@@ -47,6 +48,7 @@ class KernelResult:
     packets: int = 0
     #: Checksums of the input, weight and output stream, as the kernel saw them.
     checksums: tuple[int, int, int] = (0, 0, 0)
+    cycles_shared: bool = False
 
 
 class StreamingKernel(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -17,10 +17,11 @@ import numpy.typing as npt
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
+from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import started_cycles
 from bfpga.network import streams
+from bfpga.network.cycles import longest_clocks, started_clocks
 from bfpga.network.packets import SamplePackets
 from bfpga.network.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
 
@@ -48,7 +49,6 @@ class OperationStarts:
         clear_policies: bool = False,
     ) -> KernelResult:
         """One start: loads come from ``tensors``, stores go into ``tensors`` (rows of ``sample``)."""
-        model = [started_cycles(self.config, operation.descriptor) for operation in operations]
         self.kernel.begin(
             KernelStart(
                 descriptors=len(operations),
@@ -56,12 +56,12 @@ class OperationStarts:
                 weights=self._weight_stream(operations),
                 output_bytes=streams.output_bytes(operations, self.config),
                 clear_policies=clear_policies,
-                predicted_cycles=sum(model),
+                predicted_cycles=sum(longest_clocks(self.config, operation) for operation in operations),
             )
         )
         result = self.kernel.finish()
         streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
-        return replace(result, operation_cycles=shared_cycles(result, model))
+        return shared_cycles(result, operations, [started_clocks(self.config, operation) for operation in operations])
 
     def close(self) -> None:
         """Release the kernel."""
@@ -87,19 +87,6 @@ class _JoinedWeights:
 
     parts: list[bytes]
     stream: bytes
-
-
-def shared_cycles(result: KernelResult, model: list[int]) -> list[int]:
-    """Clocks of every operation: counted where the kernel tells them, else those of the model.
-
-    A total that differs from the model's stays true: the last operation bears the difference, and a comparison with
-    the emulator shows it.
-    """
-    if result.operation_cycles is not None:
-        return result.operation_cycles
-    if not model:
-        return []
-    return [*model[:-1], model[-1] + result.cycles - sum(model)]
 
 
 @dataclass(frozen=True)
@@ -196,15 +183,15 @@ class StreamingDevice(KernelDevice):
             weights=packets.weights,
             weight_repeats=count,
             output_bytes=count * packets.output_bytes,
-            predicted_cycles=count * sum(packets.cycles),
+            predicted_cycles=count * packets.longest,
         )
 
     def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
         result = self.streaming.finish()
         packets, count = group.packets, group.last - group.first
         packets.unpack(result.output, values.array, group.first, group.last)
-        cycles = shared_cycles(result, packets.cycles * count)
-        tally.add(packets.operations * count, replace(result, operation_cycles=cycles))
+        operations = packets.operations * count
+        tally.add(operations, shared_cycles(result, operations, packets.cycles * count))
 
 
 def _samples_a_start(packets: SamplePackets) -> int:

@@ -6,6 +6,7 @@ counted for many samples at once: pieces are rows and columns of zeros and ones,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from bfpga.engines.sparse_engines import DEPENDENCE_LATENCY, ENGINE_DEPTH, Clust
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
-#: Samples are counted in chunks whose marks of non-zero elements take about this many bytes.
+#: Samples are counted in chunks whose marks of non-zero elements, and whose steps, take about this many bytes.
 CHUNK_BYTES = 2 << 20
 
 
@@ -88,12 +89,8 @@ class ClusterOperation:
 
     def _schedule(self, weights: IntArray) -> tuple[int, _Steps]:
         """Clocks that do not depend on the data, and the steps that do."""
-        config, build, descriptor = self.config, self.build, self.descriptor
-        strips = -(-output_rows(descriptor) // build.kernel) * -(-descriptor.output_width // build.kernel)
-        kernels = group_sizes(len(weights), build.kernels_in_flight)
-        fixed = fixed_cycles(config, build.load_pixels) + self._partition_cycles()
-        fixed += drain_cycles(config, descriptor, kernels, strips)
-        feed, beats = segment_reads(descriptor, build.load_pixels), kernel_beats(config)
+        fixed = fixed_clocks(self.config, self.descriptor)
+        feed, beats = segment_reads(self.descriptor, self.build.load_pixels), kernel_beats(self.config)
         steps: list[tuple[Int64Array, Int64Array, Int64Array]] = []
         for active in self._active_kernels(weights):
             words = np.flatnonzero(active)
@@ -113,15 +110,6 @@ class ClusterOperation:
         groups = np.arange(0, len(weights), self.build.kernels_in_flight)
         return np.add.reduceat(present, groups, axis=0, dtype=np.int64)
 
-    def _partition_cycles(self) -> int:
-        descriptor, build = self.descriptor, self.build
-        scan = descriptor.input_height + build.grid_rows * descriptor.input_width
-        if not descriptor.count_step:
-            return scan
-        counted = -(-descriptor.channel_words // descriptor.count_step)
-        reads = 2 * segment_reads(descriptor, build.load_pixels) * counted
-        return scan + reads + (1 + build.grid_rows) * ENGINE_DEPTH
-
     def _largest_piece(self) -> Int64Array:
         """Elements of each channel word in the largest piece of equal size: (1, words)."""
         rows, columns = self._equal_limits()
@@ -135,7 +123,7 @@ class ClusterOperation:
         descriptor = self.descriptor
         if x.shape[1:] != (descriptor.input_height, descriptor.input_width, self.channels):
             raise ValueError(f"the strip's rectangle is {x.shape[1:]}, not what its descriptor says")
-        size = max(1, CHUNK_BYTES // (4 * x[0].size)) if len(x) else 1
+        size = max(1, CHUNK_BYTES // max(4 * math.prod(x.shape[1:]), 8 * len(self._steps.word)))
         for start in range(0, max(len(x), 1), size):
             yield self._units((x[start : start + size] != 0).astype(np.float32))
 
@@ -177,6 +165,42 @@ class ClusterOperation:
         word = np.arange(self.channels) // self.config.lanes
         counted: Float32Array = (word % step == 0).astype(np.float32)
         return counted
+
+
+def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """No fewer clocks than a SPARSE operation may take, whatever its weights and its data.
+
+    A piece that is as large as it may be holds no zero, and all kernels have a weight in every channel word.
+    """
+    build = config.sparse_cluster
+    assert build is not None
+    rows, columns = descriptor.input_height, descriptor.input_width
+    elements = min(descriptor.piece_rows, rows) * min(descriptor.piece_columns, columns) * config.lanes
+    compute = elements * max(DEPENDENCE_LATENCY, build.kernels_in_flight)
+    feed, kernels = segment_reads(descriptor, build.load_pixels), build.kernels_in_flight * kernel_beats(config)
+    word = max(compute, feed, kernels) + 2 + ENGINE_DEPTH
+    groups = descriptor.blocks * (descriptor.channel_words + 1) * word
+    return fixed_clocks(config, descriptor) + groups
+
+
+def fixed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of an operation beside the channel words of its groups: partition, drain, what is around them."""
+    build = config.sparse_cluster
+    assert build is not None
+    blocks = -(-output_rows(descriptor) // build.kernel) * -(-descriptor.output_width // build.kernel)
+    kernels = group_sizes(descriptor.output_rows, build.kernels_in_flight)
+    around = fixed_cycles(config, build.load_pixels) + partition_cycles(build, descriptor)
+    return around + drain_cycles(config, descriptor, kernels, blocks)
+
+
+def partition_cycles(build: ClusterBuild, descriptor: Descriptor) -> int:
+    """Clocks in which lines are counted and limits found (docs/engines.md, section 8)."""
+    scan = descriptor.input_height + build.grid_rows * descriptor.input_width
+    if not descriptor.count_step:
+        return scan
+    counted = -(-descriptor.channel_words // descriptor.count_step)
+    reads = 2 * segment_reads(descriptor, build.load_pixels) * counted
+    return scan + reads + (1 + build.grid_rows) * ENGINE_DEPTH
 
 
 def kernel_beats(config: SystolicConfig) -> int:

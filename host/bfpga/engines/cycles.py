@@ -5,8 +5,10 @@ from __future__ import annotations
 from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 
+#: Operations of the engines beside the array; their clocks depend on weights (docs/engines.md, section 8).
+ENGINES = (Operation.ZERO_SKIP, Operation.SPARSE)
 #: Operations that compute; the others only move data.
-COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM)
+COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM, *ENGINES)
 WORD_BITS = 32
 
 
@@ -70,14 +72,14 @@ def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     return -(-words // config.words_per_beat)
 
 
-def started_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one operation with the fetch of its descriptor: what a kernel counts for it."""
-    return fetch_cycles(config) + operation_cycles(config, descriptor)
-
-
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks of one operation without the fetch of its descriptor. BFP 6, R71."""
+    """Clocks of one operation without the fetch of its descriptor. BFP 6, R71.
+
+    ValueError for operations of other engines, which a descriptor alone does not tell.
+    """
     operation = Operation(descriptor.operation)
+    if operation in ENGINES:
+        raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
     if operation in (Operation.LOAD, Operation.STORE):
         return 1 + pixel_groups(config, descriptor) * pixel_words(descriptor) + TRANSFER_DEPTH
     if operation is Operation.WEIGHTS:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bfpga.engines.cluster_operation import most_clocks
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import COMPUTE, fetch_cycles, operation_cycles
+from bfpga.engines.cycles import COMPUTE, ENGINES, fetch_cycles, operation_cycles
 from bfpga.engines.descriptor import Operation
 from bfpga.network.program import (
     ArrayNode,
@@ -21,9 +22,33 @@ from bfpga.network.program import (
 )
 
 
+def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Clocks of one operation without the fetch of its descriptor; those of SPARSE are what its input lets expect."""
+    if Operation(operation.descriptor.operation) in ENGINES:
+        return operation.clocks
+    return operation_cycles(config, operation.descriptor)
+
+
+def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Clocks of one operation with the fetch of its descriptor: what a kernel counts for it."""
+    return fetch_cycles(config) + operation_clocks(config, operation)
+
+
+def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """The most clocks that a kernel may count for an operation, whatever its data."""
+    if depends_on_data(operation):
+        return fetch_cycles(config) + most_clocks(config, operation.descriptor)
+    return started_clocks(config, operation)
+
+
+def depends_on_data(operation: KernelOperation) -> bool:
+    """Whether the clocks of an operation are known only with its input."""
+    return operation.descriptor.operation == Operation.SPARSE
+
+
 @dataclass
 class CycleCount:
-    """Clocks by what they are spent on: array operations, weight transfers, loads and stores, descriptors."""
+    """Clocks by what they are spent on: computing operations, weight transfers, loads and stores, descriptors."""
 
     compute: int = 0
     weights: int = 0
@@ -37,7 +62,7 @@ class CycleCount:
     def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
-        cycles = operation_cycles(config, operation.descriptor)
+        cycles = operation_clocks(config, operation)
         if kind in COMPUTE:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:
@@ -81,7 +106,7 @@ class ProgramCycles:
 
     @property
     def compute_bound(self) -> int:
-        """Clocks of the array's operations alone: what remains when all data is where it is needed."""
+        """Clocks of the computing operations alone: what remains when all data is where it is needed."""
         return self.sample.compute
 
     @property

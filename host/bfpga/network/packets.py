@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import started_cycles
 from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import DataError
+from bfpga.network.cycles import longest_clocks, started_clocks
 from bfpga.network.program import BlockTensor, KernelOperation, Transfer
 from bfpga.network.streams import pack_rows, pad_to, stored_bytes, transfer_of, unpack_rows, weight_stream
 
@@ -36,14 +36,16 @@ class SamplePackets:
     """Input and output streams of a list of operations for any number of samples.
 
     input_bytes, output_bytes: of one sample. The stores of a start make one packet: only the last sample's last store
-    ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model.
+    ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model; longest: of all
+    operations, whatever the data.
     """
 
     def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig) -> None:
         self.config = config
         self.operations = list(operations)
         self.weights = weight_stream(operations)
-        self.cycles = [started_cycles(config, op.descriptor) for op in operations]
+        self.cycles = [started_clocks(config, operation) for operation in operations]
+        self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
         self._template = np.frombuffer(self._packed(True), np.uint8)

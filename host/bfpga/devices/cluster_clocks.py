@@ -1,0 +1,65 @@
+"""Clocks of a layer on the sparse cluster, counted from its input as the kernel's descriptors take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.engines.cluster_operation import ClusterOperation
+from bfpga.engines.expanded_weights import expanded_weights
+from bfpga.network.cycles import depends_on_data, step_operations
+from bfpga.network.engine_tiles import InputRectangle, input_rectangle
+from bfpga.network.program import ArrayNode, IntArray, KernelOperation, Program
+
+
+@dataclass
+class _Strip:
+    """One strip with its part of the input; measuring and computing it take the same clocks.
+
+    always, first: how often every sample, and the first one of an unused policy slot, executes it. expected: clocks
+    that the program's own figures have for one execution.
+    """
+
+    operation: ClusterOperation
+    rectangle: InputRectangle
+    expected: int
+    always: int = 0
+    first: int = 0
+
+
+class ClusterClocks:
+    """A layer's strips. SC R131: what a layer takes follows from the samples at hand."""
+
+    def __init__(self, program: Program, node: ArrayNode) -> None:
+        self._strips: dict[int, _Strip] = {}
+        operations = (item for step in program.steps for item in step_operations(program, step))
+        own = [(item, times) for item, times in operations if item.layer == node.name and depends_on_data(item)]
+        # A node's tiles are computed in their order, and measured in it before.
+        for number, (operation, times) in enumerate(own):
+            tile = number % len(node.tiles)
+            strip = self._strips.setdefault(tile, self._strip(program, node, operation, tile))
+            if operation.first_only:
+                strip.first += 1
+            else:
+                strip.always += times
+
+    @staticmethod
+    def _strip(program: Program, node: ArrayNode, operation: KernelOperation, tile: int) -> _Strip:
+        part = node.tiles[tile]
+        weights = expanded_weights(node, part.m0, part.m1)
+        cluster = ClusterOperation(program.config, operation.descriptor, weights)
+        rectangle = input_rectangle(node.window, program.tensors[node.inputs[0]], part)
+        return _Strip(cluster, rectangle, operation.clocks)
+
+    def beyond_expected(self, x: IntArray, measured: bool) -> int:
+        """Clocks of all samples beyond those that the program's figures expect, less than zero if it took fewer.
+
+        x: (samples, height, width, channels) mantissas of the layer's input. measured: its policy slot was unused, so
+        the first sample is measured before it is computed.
+        """
+        total = 0
+        for strip in self._strips.values():
+            part = strip.rectangle
+            beyond = strip.operation.clocks(x[:, part.y0 : part.y1, part.x0 : part.x1]) - strip.expected
+            total += strip.always * int(beyond.sum())
+            total += strip.first * int(beyond[0]) if measured else 0
+        return total
