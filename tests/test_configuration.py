@@ -27,7 +27,8 @@ from bfpga.accelerator.schema import (
     json_schema,
 )
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
-from bfpga.engines.resources import array_dsp, estimate_resources, memory_blocks
+from bfpga.engines.resource_units import memory_blocks
+from bfpga.engines.resources import array_dsp, estimate_resources
 from bfpga.errors import ConfigurationError
 
 ROOT = Path(__file__).parent.parent

@@ -8,7 +8,8 @@ from dataclasses import replace
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.engine_constraints import Finding, engine_findings
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.resources import Resources, array_dsp, estimate_resources
+from bfpga.engines.resource_units import Resources
+from bfpga.engines.resources import array_dsp, estimate_resources
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.resources import Resources, estimate_resources
+from bfpga.engines.resource_units import Resources
+from bfpga.engines.resources import estimate_resources
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""DSP, block memory, LUT and flip-flop estimate of one systolic array, known before any synthesis.
+"""DSP, block memory, LUT and flip-flop estimate of one kernel, known before any synthesis.
 
 DSP blocks and memories follow from the structure and are exact up to the tool's freedom. LUTs and flip-flops are a
 model, built from the sizes of single units as mapped to 6-input LUTs by an open-source synthesizer:
@@ -16,9 +16,19 @@ Only the standard library is imported.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+from bfpga.engines.cluster_resources import cluster_parts
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.resource_units import (
+    LUTRAM_DEPTH,
+    LUTRAM_LUT_PER_BIT,
+    ArrayResources,
+    Resources,
+    address_bits,
+    bank_access,
+    memory_blocks,
+    scaled,
+)
 from bfpga.engines.shift_resources import (
     decoder_lut,
     dsp_row_lut,
@@ -27,17 +37,14 @@ from bfpga.engines.shift_resources import (
     shift_tile_lut,
     way_out_lut,
 )
+from bfpga.engines.zero_skip_resources import zero_skip_parts
 
-#: Shapes of one block memory of 36 Kbit: (depth, width).
-BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
 #: Largest window of the statistics unit, log2, and bits of a policy's factor (BFP R26).
 STATISTICS_WINDOW_BITS, POLICY_FACTOR_BITS = 13, 8
 #: Unsigned operands of one DSP block (25 x 18 signed on DSP48E1; the wider operand of DSP48E2 saves nothing here).
 DSP_OPERANDS = (24, 17)
-#: Bits of one column of look-up-table memory, and look-up tables of three such columns with a write and a read port.
-LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
 #: Address generators, group and tap counters of one column.
 ADDRESS_LUT = 120
 #: Bank and word of one pixel of a transfer: its distance from the first, and whether that leaves the last bank.
@@ -49,32 +56,8 @@ CONTROL_FF = 6000
 FF_PER_DSP = 35
 
 
-@dataclass(frozen=True)
-class Resources:
-    """An amount of each kind of resource of a device."""
-
-    dsp: int = 0
-    bram36: int = 0
-    lut: int = 0
-    ff: int = 0
-
-    def __add__(self, other: Resources) -> Resources:
-        return Resources(self.dsp + other.dsp, self.bram36 + other.bram36, self.lut + other.lut, self.ff + other.ff)
-
-
-@dataclass(frozen=True)
-class ArrayResources:
-    """The estimate of one array, part by part."""
-
-    parts: dict[str, Resources] = field(default_factory=dict)
-
-    @property
-    def total(self) -> Resources:
-        return sum(self.parts.values(), Resources())
-
-
 def estimate_resources(config: SystolicConfig) -> ArrayResources:
-    """Resources of every part of the array that ``config`` describes."""
+    """Resources of every part of the kernel that ``config`` describes."""
     columns = config.columns
     return ArrayResources(
         {
@@ -87,8 +70,33 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
             "output stages": scaled(output_stage(config), columns),
             "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
             "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
+            **engines_beside(config),
         }
     )
+
+
+def engines_beside(config: SystolicConfig) -> dict[str, Resources]:
+    """Parts of the engines beside the array."""
+    parts: dict[str, Resources] = {}
+    if config.zero_skip is not None:
+        parts |= zero_skip_parts(config, config.zero_skip)
+        parts["zero-skip ports"] = engine_ports(config, config.columns, config.zero_skip.load_pixels)
+    if config.sparse_cluster is not None:
+        parts |= cluster_parts(config, config.sparse_cluster)
+        parts["cluster ports"] = engine_ports(config, config.sparse_cluster.lanes, config.sparse_cluster.load_pixels)
+    return parts
+
+
+def engine_ports(config: SystolicConfig, results: int, pixels: int) -> Resources:
+    """An engine's way from and to the activation memory: ``pixels`` that come and ``results`` that leave in a clock.
+
+    The output stage is one piece of C++, but the loops of an engine are hardware of their own: nothing is shared.
+    """
+    bank_bits = config.lanes * config.format.mantissa_bits + address_bits(config.activation_words)
+    joined = Resources(lut=config.banks * bank_bits)
+    result = output_stage(config) + bank_access(config) + Resources(lut=ADDRESS_LUT, ff=2 * 32)
+    pixel = bank_access(config) + Resources(lut=TRANSFER_ADDRESS_LUT)
+    return scaled(result, results) + scaled(pixel, pixels) + joined
 
 
 def dsp_columns(config: SystolicConfig) -> int:
@@ -149,11 +157,6 @@ def decoder(config: SystolicConfig) -> Resources:
     return Resources(0, 0, round(words * decoder_lut(config.shift, bits)), words * bits)
 
 
-def memory_blocks(depth: int, width: int) -> int:
-    """Fewest block memories of 36 Kbit that hold ``depth`` words of ``width`` bits with one read and one write port."""
-    return min(-(-depth // deep) * -(-width // wide) for deep, wide in BRAM36_SHAPES)
-
-
 def activation_memories(config: SystolicConfig) -> Resources:
     """One memory a bank (mantissas are stored in containers)."""
     return Resources(bram36=config.banks * memory_blocks(config.activation_words, config.word_bits))
@@ -192,10 +195,7 @@ def transfer_port(config: SystolicConfig) -> Resources:
 
 def bank_port(config: SystolicConfig) -> Resources:
     """Data and address of one read and one write, selected among the banks."""
-    address_bits = max(1, (config.activation_words - 1).bit_length())
-    data_bits = config.lanes * config.format.mantissa_bits
-    selected = 2 * (data_bits + address_bits) if config.banks > 1 else 0
-    return Resources(lut=selected * config.banks // 3, ff=2 * selected)
+    return scaled(bank_access(config), 2)
 
 
 def output_stage(config: SystolicConfig) -> Resources:
@@ -225,8 +225,3 @@ def function_lut(config: SystolicConfig, stages: int) -> int:
     if tables:
         lut += bits * stages // 2 + 60 + tables * 2 * 64
     return lut
-
-
-def scaled(resources: Resources, factor: int) -> Resources:
-    """``factor`` copies."""
-    return Resources(resources.dsp * factor, resources.bram36 * factor, resources.lut * factor, resources.ff * factor)
