@@ -131,9 +131,11 @@ class ClusterOperation:
         """marks: 1.0 for every non-zero element (samples, rows, columns, channels)."""
         samples, rows, columns, channels = marks.shape
         lines = marks.reshape(samples, rows, columns * channels)
-        bands = (_members(self._row_limits(lines), rows) @ lines).reshape(samples, -1, columns, channels)
+        bands = _members(self._row_limits(lines), rows) @ lines
+        bands = bands.reshape(samples, self.build.grid_rows, columns, channels)
         pieces = _members(self._column_limits(bands), columns) @ bands
-        return np.add.reduceat(pieces, self._starts, axis=3).reshape(samples, self.build.units, -1).astype(np.int64)
+        words = np.add.reduceat(pieces, self._starts, axis=3)
+        return words.reshape(samples, self.build.units, len(self._starts)).astype(np.int64)
 
     def _row_limits(self, lines: Float32Array) -> Int64Array:
         """lines: (samples, rows, columns * channels) -> (samples or 1, grid_rows + 1)."""
