@@ -14,6 +14,8 @@ from bfpga.errors import ConfigurationError
 from bfpga.network.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.network.bias_correction import correct_biases
 from bfpga.network.calibrate import Histogram, measure, samples_of
+from bfpga.network.dispatch import check_engines, choose_engines, format_options
+from bfpga.network.engine_clocks import measure_strips
 from bfpga.network.equalize import element_scale, equalize
 from bfpga.network.fitting import misfits
 from bfpga.network.host import ARRAY, HOST, Stage, host_node, outside_values, stages
@@ -29,6 +31,7 @@ from bfpga.network.program import (
     ArrayNode,
     HostNode,
     HostStep,
+    IntArray,
     LaunchStep,
     MatMulNode,
     Node,
@@ -37,6 +40,7 @@ from bfpga.network.program import (
     TensorSpec,
 )
 from bfpga.network.quantize import quantize_layer
+from bfpga.network.sampled_inputs import sampled_inputs
 from bfpga.network.schedule import Scheduler
 from bfpga.network.shift_weights import Moments
 from bfpga.network.weight_formats import check_formats, choose_format
@@ -65,6 +69,7 @@ def compile_network(
     say = progress or (lambda text: None)
     options = options or CompileOptions()
     check_formats(config, options)
+    check_engines(config, options)
     say("read the network")
     count = options.side_by_side
     if count > 1 and calibration is None:
@@ -95,8 +100,16 @@ def compile_network(
     builder.add_nodes()
     if options.bias_correction and samples is not None:
         correct_biases(graph, lowered, builder.array_nodes(), config, samples, stored)
+    if len(config.engines) > 1:
+        say("choose the engines")
+    inputs = {}
+    if len(config.engines) > 1 and samples is not None and options.count_zeros:
+        names = [node.inputs[0] for node in builder.array_nodes() if node.kind == "gemm"]
+        inputs = sampled_inputs(graph, lowered, names, samples, stored, builder.exponents, config.format)
+    builder.choose_engines(inputs)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
+    measure_strips(steps, builder.array_nodes(), builder.tensors, config, inputs)
     return Program(
         Path(model_path).stem, accelerator_name, digest, config, clock_mhz, builder.tensors, builder.nodes,
         setup, steps, {name: graph.shapes[name] for name in graph.inputs},
@@ -142,6 +155,8 @@ class _Builder:
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     ranges: list[tuple[Stage, int, int]] = field(default_factory=list)
+    #: Static exponents of tensors.
+    exponents: dict[str, int] = field(default_factory=dict)
 
     def array_nodes(self) -> list[ArrayNode]:
         return [node for node in self.nodes if isinstance(node, ArrayNode)]
@@ -172,6 +187,7 @@ class _Builder:
             else:
                 self.nodes += [self._node(layer, choice) for layer in stage.layers]
             self.ranges.append((stage, first, len(self.nodes)))
+        self.exponents = choice.exponents
 
     def _operands_of_products(self, layers: list[Layer], choice: PolicyChoice) -> None:
         """Operands of activation products that come from the array cross the host and get an exponent there too."""
@@ -191,25 +207,35 @@ class _Builder:
         exponent = policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.moments.get(layer.name)
         options = self.options.layer(layer.name, layer.output)
-        choice = choose_format(layer, self.config, options, method, moments)
+        choice = choose_format(layer, self.config, format_options(options, self.config), method, moments)
         node, note = quantize_layer(layer, self.config, policy, exponent, method, choice.weight_format, moments)
         node.weight_choices, node.weight_reason = choice.figures, choice.reason
         if note:
             self.notes.append(note)
         return node
 
+    def _reserve(self) -> tuple[int, int]:
+        """Weight words and parameter rows that products of activations need."""
+        return matmul_reserve([node for node in self.nodes if isinstance(node, MatMulNode)], self.config)
+
+    def _stage_nodes(self, first: int, last: int) -> list[ArrayNode]:
+        return [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
+
+    def choose_engines(self, inputs: Mapping[str, IntArray]) -> None:
+        """Give every array node its engine. inputs: mantissas of samples by tensor."""
+        stages = [self._stage_nodes(first, last) for _, first, last in self.ranges]
+        choose_engines(stages, self.tensors, self.config, self.options, self._reserve(), inputs)
+
     def schedule(self) -> tuple[LaunchStep, list[Step]]:
         """Setup and steps of the program; fills the tiles of the array nodes."""
         array = self.array_nodes()
-        products = [node for node in self.nodes if isinstance(node, MatMulNode)]
-        reserve = matmul_reserve(products, self.config)
-        plans = plan_weights(array, self.config, reserve)
+        plans = plan_weights(array, self.config, self._reserve())
         steps: list[Step] = []
         for stage, first, last in self.ranges:
             if stage.kind == HOST:
                 steps.append(HostStep(first))
             elif stage.kind == ARRAY:
-                nodes = [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
+                nodes = self._stage_nodes(first, last)
                 leaving = self._leaving(nodes)
                 steps += Scheduler(self.config, self.tensors, nodes, plans, leaving).run()
             else:

@@ -41,7 +41,7 @@ def input_moments(
     names = sorted({layer.inputs[0] for layer in wanted})
     for values in captured_values(graph.model, part, names) if names else ():
         for layer in wanted:
-            x = _stored(values[layer.inputs[0]], lowered, layer.inputs[0], scales)
+            x = stored_values(values[layer.inputs[0]], lowered, layer.inputs[0], scales)
             rows = _windows(x, layer, max(1, WINDOWS // total))
             sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
             counts[layer.name] += rows.shape[1]
@@ -61,7 +61,7 @@ def _terms(layer: Layer) -> int:
     return int(np.prod(layer.weights.shape[1:]))
 
 
-def _stored(
+def stored_values(
     value: npt.NDArray[np.float32], lowered: Lowered, name: str, scales: Mapping[str, npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float32]:
     """Values in memory order (samples, height, width, channels), channels times their powers of two."""

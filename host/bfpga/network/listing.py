@@ -6,6 +6,7 @@ from collections import Counter
 
 from bfpga.engines.descriptor import Function, Operation, Policy
 from bfpga.network.cycles import CycleCount, program_cycles
+from bfpga.network.explanation import ENGINE_WORDS
 from bfpga.network.program import (
     EXACT_DB,
     ArrayNode,
@@ -133,8 +134,8 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
-    place = memory.get(node.name, "")
-    return (node.name, "array", _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
+    engine, place = ENGINE_WORDS[node.engine], memory.get(node.name, "")
+    return (node.name, engine, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
 
 
 def _work(node: ArrayNode) -> str:

@@ -87,6 +87,8 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
     outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
+    if node.groups == 1:
+        return InputWindow(0, 0, -(-inputs // config.lanes))
     starts, ends = [], []
     for m in range(m0, m1, rows):
         last = min(m + rows, m1) - 1

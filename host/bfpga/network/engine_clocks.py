@@ -1,0 +1,129 @@
+"""Predicted clocks of single layers on every engine: what a kernel counts for one sample (ZS R53, SC R13)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bfpga.engines.cluster_operation import ClusterOperation
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Operation
+from bfpga.engines.expanded_weights import expanded_weights
+from bfpga.engines.sparse_engines import EngineName
+from bfpga.network.cycles import CycleCount
+from bfpga.network.engine_tiles import input_rectangle
+from bfpga.network.pitch_choice import PitchChoice
+from bfpga.network.program import ArrayNode, IntArray, KernelOperation, LaunchStep, Step, TensorSpec, Tile
+from bfpga.network.schedule import Scheduler
+from bfpga.network.weight_plan import NodeWeights, plan_weights
+
+
+class EngineClocks:
+    """Clocks of the nodes of a network, one sample, with their descriptors and the weights that are loaded for them.
+
+    A node is scheduled alone in an empty memory. Loads and stores of activations are left out: they are the same on all
+    engines. Weights are resident, loaded or streamed as the plan of the whole network has them.
+    """
+
+    def __init__(
+        self,
+        config: SystolicConfig,
+        tensors: dict[str, TensorSpec],
+        stages: Sequence[Sequence[ArrayNode]],
+        reserved: tuple[int, int],
+        inputs: Mapping[str, IntArray],
+    ) -> None:
+        """stages: nodes that are scheduled together; reserved: as for ``plan_weights``; inputs: mantissas of samples
+        (samples, height, width, channels) by tensor name."""
+        self.config = config
+        self.tensors = tensors
+        self.stages = stages
+        self.reserved = reserved
+        self.inputs = inputs
+        self._counted: dict[tuple[object, ...], int] = {}
+        self._plans: dict[tuple[EngineName, ...], dict[str, NodeWeights]] = {}
+        self.settle()
+
+    def settle(self) -> None:
+        """Take the nodes' engines as those of the network that the next figures are for."""
+        self._pitches = {
+            node.name: pitches
+            for stage in self.stages
+            for pitches in [PitchChoice(self.config, self.tensors, list(stage))]
+            for node in stage
+        }
+
+    def cycles(self, node: ArrayNode, engine: EngineName) -> int:
+        """Clocks of ``node`` on ``engine`` while all other nodes stay on theirs.
+
+        On the sparse cluster: the mean over the samples of its input; without samples as many as with no zero at all.
+        """
+        variant = replace(node, engine=engine, tiles=[])
+        plan = self._plan(node, variant)
+        pitches = self._pitches[node.name]
+        key = (
+            node.name, engine, plan.mode, *((tile.m0, tile.m1) for tile in plan.tiles),
+            *map(pitches.of, (*node.inputs, node.output)),
+        )  # fmt: skip
+        if key not in self._counted:
+            self._counted[key] = self._count(variant, plan, pitches)
+        return self._counted[key]
+
+    def _plan(self, node: ArrayNode, variant: ArrayNode) -> NodeWeights:
+        """The plan of ``variant`` in the network in which it takes the place of ``node``."""
+        nodes = [variant if other is node else other for stage in self.stages for other in stage]
+        engines = tuple(other.engine for other in nodes)
+        if engines not in self._plans:
+            self._plans[engines] = plan_weights(nodes, self.config, self.reserved)
+        return self._plans[engines][node.name]
+
+    def _count(self, node: ArrayNode, plan: NodeWeights, pitches: PitchChoice) -> int:
+        scheduler = Scheduler(self.config, self.tensors, [node], {node.name: plan}, set())
+        scheduler.pitches = pitches
+        steps = scheduler.run()
+        measure_strips(steps, [node], self.tensors, self.config, self.inputs)
+        count = CycleCount()
+        for operation in (operation for step in steps for operation in step.operations):
+            moves = operation.descriptor.operation in (Operation.LOAD, Operation.STORE)
+            if not moves and not operation.first_only:
+                count.add_operation(self.config, operation)
+        return count.total
+
+
+def measure_strips(
+    steps: Sequence[Step],
+    nodes: Sequence[ArrayNode],
+    tensors: Mapping[str, TensorSpec],
+    config: SystolicConfig,
+    inputs: Mapping[str, IntArray],
+) -> None:
+    """Give the strips of the sparse cluster their mean clocks on samples, for nodes whose input is in ``inputs``.
+
+    inputs: mantissas (samples, height, width, channels) by tensor name.
+    """
+    known = {node.name: node for node in nodes if node.inputs[0] in inputs}
+    strips = [
+        operation
+        for step in steps
+        if isinstance(step, LaunchStep)
+        for operation in step.operations
+        if operation.descriptor.operation == Operation.SPARSE and operation.layer in known
+    ]
+    seen: Counter[str] = Counter()
+    for operation in strips:
+        node = known[operation.layer]
+        # A policy that measures first computes all tiles twice.
+        tile = node.tiles[seen[node.name] % len(node.tiles)]
+        seen[node.name] += 1
+        operation.clocks = _mean_clocks(operation, node, tile, tensors[node.inputs[0]], config, inputs[node.inputs[0]])
+
+
+def _mean_clocks(
+    operation: KernelOperation, node: ArrayNode, tile: Tile, spec: TensorSpec, config: SystolicConfig, x: IntArray
+) -> int:
+    part = input_rectangle(node.window, spec, tile)
+    strip = ClusterOperation(config, operation.descriptor, expanded_weights(node, tile.m0, tile.m1))
+    return round(float(np.mean(strip.clocks(x[:, part.y0 : part.y1, part.x0 : part.x1]))))

@@ -1,0 +1,97 @@
+"""What the dispatcher knew of every layer and what it made of it: a table for people, the same for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bfpga.engines.sparse_engines import EngineName
+from bfpga.network.program import ArrayNode, EngineFigures, HostNode, Node, Program
+
+#: Engines in tables.
+ENGINE_WORDS: dict[EngineName, str] = {
+    "systolic_array": "array", "zero_skip": "zero-skip", "sparse_cluster": "sparse cluster",
+}  # fmt: skip
+#: What the columns of ``engine_rows`` hold.
+ENGINES_TITLE = "Engines: zeros of weights and inputs, clocks of one sample on each engine"
+
+
+def node_engine(node: Node) -> str:
+    """Where a node is computed: the name of an engine, or `host`."""
+    if isinstance(node, ArrayNode):
+        return node.engine
+    return "host" if isinstance(node, HostNode) else "systolic_array"
+
+
+def dispatched(program: Program) -> list[ArrayNode]:
+    """Layers that had a choice of engines."""
+    return [node for node in program.nodes if isinstance(node, ArrayNode) and node.engine_choices]
+
+
+def engine_headings(program: Program) -> tuple[str, ...]:
+    """Headings of ``engine_rows``."""
+    clocks = tuple(ENGINE_WORDS[engine] for engine in program.config.engines)
+    return ("layer", "zeros of weights", "zeros of inputs", *clocks, "chosen", "because")
+
+
+def engine_rows(program: Program) -> list[tuple[str, ...]]:
+    """Layers that had a choice of engines: their zeros, clocks on each engine, the choice and its reason."""
+    return [
+        (
+            node.name, _percent(1 - weight_density(node)), _percent(None if node.input_density is None else
+            1 - node.input_density), *map(_clocks, node.engine_choices), ENGINE_WORDS[node.engine], node.engine_reason,
+        )
+        for node in dispatched(program)
+    ]  # fmt: skip
+
+
+def refusals(program: Program) -> list[str]:
+    """One line for each engine and reason, with the layers that it does not take."""
+    layers: dict[tuple[EngineName, str], list[str]] = {}
+    for node in dispatched(program):
+        for item in node.engine_choices:
+            if item.refused:
+                layers.setdefault((item.engine, item.refused), []).append(node.name)
+    return [
+        f"{ENGINE_WORDS[engine]} not for {', '.join(names)}: {reason}" for (engine, reason), names in layers.items()
+    ]
+
+
+def engine_choices(program: Program) -> list[dict[str, Any]]:
+    """The same for machines (SC R10, R13, ZS R53). Numbers of zeros are those of one sample."""
+    return [_choice(program, node) for node in dispatched(program)]
+
+
+def _choice(program: Program, node: ArrayNode) -> dict[str, Any]:
+    assert node.weights is not None
+    spec = program.tensors[node.inputs[0]]
+    elements = spec.height * spec.width * spec.channels
+    known = node.input_density is not None
+    return {
+        "layer": node.name,
+        "chosen": node.engine,
+        "because": node.engine_reason,
+        "weights": int(node.weights.size),
+        "weight_zeros": int(node.weights.size - np.count_nonzero(node.weights)),
+        "inputs": elements,
+        "input_zeros": elements * (1 - (node.input_density or 0.0)) if known else None,
+        "input_density": node.input_density,
+        "engines": [
+            {"engine": item.engine, "cycles": None if item.refused else item.cycles, "refused": item.refused}
+            for item in node.engine_choices
+        ],
+    }
+
+
+def weight_density(node: ArrayNode) -> float:
+    """Share of a layer's weights that are not zero."""
+    return float(np.count_nonzero(node.weights)) / node.weights.size if node.weights is not None else 1.0
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def _clocks(item: EngineFigures) -> str:
+    return "-" if item.refused else f"{item.cycles:,}"
