@@ -2,12 +2,10 @@
 // nothing of it.
 #pragma once
 #include "bfpga/kernel_memories.hpp"
+#include "bfpga/sparse_operation.hpp"
 #include "bfpga/zero_skip_operation.hpp"
 
 namespace bfpga {
-
-template <class Config, class Storage>
-class SparseOperation;
 
 // What stands for an engine that is not built in.
 struct AbsentEngine {

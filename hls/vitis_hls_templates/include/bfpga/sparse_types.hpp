@@ -1,0 +1,115 @@
+// The sparse cluster: its numbers, and what its parts tell each other (docs/engines.md, section 6).
+//
+// Each unit has a piece of the input. It takes the elements of its piece that are not zero one after the other, and
+// each of them meets all kernels in flight: `kernel` x `kernel` products a clock, added in as many banks (SC variant
+// E).
+#pragma once
+#include "bfpga/activation_memory.hpp"
+#include "bfpga/numeric.hpp"
+
+namespace bfpga {
+
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+// Sizes and types that follow from the numbers of a build.
+template <class Config>
+struct ClusterTypes {
+    static constexpr int kernel = Config::cluster_kernel;  // rows and columns of the largest kernel, and of a block
+    static constexpr int banks = kernel * kernel;          // of a unit: one for each of its multipliers
+    static constexpr int units = Config::cluster_units;
+    static constexpr int pixels = Config::cluster_load_pixels;  // of a segment
+    static constexpr int flight = Config::cluster_kernels_in_flight;
+    static constexpr int words = Config::cluster_accumulator_words;  // of one kernel's sums in a bank
+
+    static_assert(Config::cluster_grid_rows >= 1 && Config::cluster_grid_columns >= 1,
+                  "a cluster has at least one unit");
+    static_assert(units == Config::cluster_grid_rows * Config::cluster_grid_columns, "every piece has a unit");
+    static_assert(kernel >= 1 && kernel <= 16, "a unit multiplies with 1 x 1 to 16 x 16 weights");
+    static_assert(Config::columns >= banks, "every sum of a block has a port of the output stage");
+    static_assert(flight >= 1 && flight <= 64, "the mask of a channel word has a bit for each of 64 kernels");
+    static_assert(flight % Config::lanes == 0, "a word of a result is of one group of kernels");
+    static_assert(pixels >= 1 && pixels <= 64 && Config::lanes <= 64, "a selector looks at 64 bits at most");
+    static_assert(pixels <= Config::banks, "the pixels of a segment lie in different banks");
+    static_assert(words >= 1 && Config::cluster_memory_words >= 1, "a unit holds at least one cell");
+    static_assert(Config::mantissa_bits >= 2 && Config::mantissa_bits <= 16, "operands have 2 to 16 bits");
+    static_assert(Config::accumulator_bits >= 16 && Config::accumulator_bits <= 48, "sums have 16 to 48 bits");
+    static_assert(Config::dependence_latency >= 3, "a segment is on its way for three clocks while an element is used");
+
+    // The most lines a unit can hold, and with that a whole strip.
+    static constexpr int rows = Config::cluster_grid_rows * smaller(Config::cluster_memory_words, kernel* words);
+    static constexpr int segments =
+        Config::cluster_grid_columns * smaller(Config::cluster_memory_words, (kernel * words + pixels - 1) / pixels);
+
+    // Coordinates of the full grid and addresses in it: those of a strip are contiguous over its bands.
+    static constexpr int number_bits =
+        larger(Geometry<Config>::coordinate_bits, bit_length(4LL * (Config::cluster_grid_rows + 1) * words) + 1);
+    // Elements of a strip times pieces of an axis.
+    static constexpr int count_bits =
+        bit_length(static_cast<long long>(Config::banks) * Config::activation_words * Config::lanes *
+                   larger(Config::cluster_grid_rows, Config::cluster_grid_columns)) +
+        1;
+    static constexpr int product_bits = 2 * Config::mantissa_bits;
+
+    using mantissa_t = typename Geometry<Config>::mantissa_t;
+    using accumulator_t = int_t<Config::accumulator_bits>;
+    using product_t = int_t<product_bits>;
+    using number_t = int_t<number_bits>;
+    using count_t = int_t<count_bits>;
+    using phase_t = int_t<7>;  // of `kernel` phases, and sums of two of them
+    using taps_t = uint_t<kernel>;
+    using pixels_t = uint_t<pixels>;        // a bit for each pixel of a segment
+    using lanes_t = uint_t<Config::lanes>;  // a bit for each lane of a pixel
+    using kernels_t = uint_t<64>;           // a bit for each kernel of a group
+};
+
+// The lowest bit that is set.
+template <int N>
+inline int lowest_one(uint_t<N> bits) {
+#pragma HLS INLINE
+    const uint_t<N> others = static_cast<uint_t<N>>(bits - 1);
+    return lead_position<N>(static_cast<uint_t<N>>(bits & static_cast<uint_t<N>>(~others)));
+}
+
+// `bits` without the lowest one that is set.
+template <int N>
+inline uint_t<N> without_lowest(uint_t<N> bits) {
+#pragma HLS INLINE
+    return static_cast<uint_t<N>>(bits & static_cast<uint_t<N>>(bits - 1));
+}
+
+// A number in units of a modulus: counted, never divided.
+template <class Config>
+struct Residue {
+    using number_t = typename ClusterTypes<Config>::number_t;
+
+    number_t quotient;
+    number_t remainder;
+
+    // The sum of two numbers; `unit`: what one unit of the quotient counts.
+    Residue plus(const Residue& step, number_t modulus, number_t unit) const {
+#pragma HLS INLINE
+        const number_t sum = static_cast<number_t>(remainder + step.remainder);
+        const bool carry = sum >= modulus;
+        Residue result;
+        result.quotient = static_cast<number_t>(quotient + step.quotient + (carry ? unit : static_cast<number_t>(0)));
+        result.remainder = carry ? static_cast<number_t>(sum - modulus) : sum;
+        return result;
+    }
+
+    static Residue of(number_t quotient, number_t remainder) {
+#pragma HLS INLINE
+        Residue result = {quotient, remainder};
+        return result;
+    }
+
+    static Residue zero() { return of(0, 0); }
+
+    // One, in units of a modulus.
+    static Residue one(number_t modulus, number_t unit) {
+#pragma HLS INLINE
+        return zero().plus(of(0, 1), modulus, unit);
+    }
+};
+
+}  // namespace bfpga
