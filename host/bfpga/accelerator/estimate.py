@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from bfpga.accelerator.engine_limits import engine_limits
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import COMPUTE, fetch_cycles, kernel_steps, operation_cycles, passes, tensor_beats
+from bfpga.engines.cycles import COMPUTE, ENGINES, fetch_cycles, kernel_steps, passes, tensor_beats
 from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
-from bfpga.network.cycles import ProgramCycles, program_cycles, step_operations
-from bfpga.network.program import HostNode, Program
+from bfpga.network.cycles import ProgramCycles, operation_clocks, program_cycles, step_operations
+from bfpga.network.engine_clocks import engine_operations
+from bfpga.network.explanation import node_engine
+from bfpga.network.program import ArrayNode, HostNode, KernelOperation, Program
 
 
 @dataclass
@@ -55,7 +58,7 @@ class ProgramEstimate:
 
     @property
     def compute_seconds(self) -> float:
-        """Time of the array's operations alone."""
+        """Time of the computing operations alone."""
         return self.cycles.latency_s(self.cycles.compute_bound)
 
 
@@ -63,10 +66,11 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
     layers = {layer.name: layer for layer in node_layers(program)}
     operations = [item for step in program.steps for item in step_operations(program, step)]
+    limits = beside_limits(program)
     for operation, times in operations:
         if not operation.first_only:
             layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
-            add_operation(accelerator, layer, operation.descriptor, times)
+            add_operation(accelerator, layer, operation, times, limits.get(id(operation)))
     cycles = program_cycles(program)
     for name, count in cycles.layers.items():
         layers[name].cycles = count.compute
@@ -76,15 +80,37 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     return ProgramEstimate(list(layers.values()), cycles, sum(layer.seconds for layer in layers.values()))
 
 
-def add_operation(accelerator: Accelerator, layer: LayerEstimate, descriptor: Descriptor, times: int) -> None:
-    """Add what an operation moves, how long it lasts (its clocks or its bytes) and what limits it."""
+def beside_limits(program: Program) -> dict[int, dict[str, int]]:
+    """What the operations of the engines beside the array spend their clocks on, by their identity."""
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    return {
+        id(operation): engine_limits(program.config, node, tile, operation)
+        for operation, node, tile in engine_operations(program.steps, nodes)
+    }
+
+
+def add_operation(
+    accelerator: Accelerator,
+    layer: LayerEstimate,
+    operation: KernelOperation,
+    times: int,
+    limits: dict[str, int] | None = None,
+) -> None:
+    """Add what an operation moves, how long it lasts (its clocks or its bytes) and what limits it.
+
+    limits: of an operation of an engine beside the array.
+    """
     config = accelerator.systolic
-    cycles, fetch = operation_cycles(config, descriptor), fetch_cycles(config)
-    moved = stream_bytes(config, descriptor)
+    cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
+    moved = stream_bytes(config, operation.descriptor)
+    if operation.descriptor.operation in ENGINES:
+        moved += len(operation.weights)
+    if limits is None:
+        limits = operation_limits(config, operation.descriptor, cycles)
     seconds = max((cycles + fetch) / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
     layer.bytes += times * moved
     layer.seconds += times * seconds
-    for limit, share in {**operation_limits(config, descriptor, cycles), "descriptors": fetch}.items():
+    for limit, share in {**limits, "descriptors": fetch}.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
 
 
@@ -99,14 +125,11 @@ def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
 def node_layers(program: Program) -> Iterator[LayerEstimate]:
     """One empty estimate per node, in order."""
     for node in program.nodes:
-        if isinstance(node, HostNode):
-            yield LayerEstimate(node.name, "host")
-        else:
-            yield LayerEstimate(node.name, "systolic_array", node.macs)
+        yield LayerEstimate(node.name, node_engine(node), 0 if isinstance(node, HostNode) else node.macs)
 
 
 def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Bytes an operation moves over the streams, its descriptor included."""
+    """Bytes an operation moves over the streams, its descriptor included, without kernels of ZERO_SKIP and SPARSE."""
     operation = Operation(descriptor.operation)
     size = 4 * DESCRIPTOR_WORDS
     if operation in (Operation.LOAD, Operation.STORE):
@@ -121,7 +144,7 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
-    """Clocks of one operation by what they are spent on; the sum is ``cycles``.
+    """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
     `array`: products; `elements`: pooling and addition; `weight stream`, `activation memory`: steps that wait for the
     weight stream or for banks that collide; `output stage`: passes shorter than their drain; `pipeline`: filling and

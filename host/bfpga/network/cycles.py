@@ -83,8 +83,9 @@ class CycleCount:
 class ProgramCycles:
     """Clocks of one sample, resident weights already loaded.
 
-    layers: by layer name; setup: loading the resident weights, once; first_sample: measuring passes that a predicting
-    policy adds to the sample that finds its slot unused, by layer name (BFP R38).
+    layers: by layer name; beside: those that other engines than the array compute; setup: loading the resident weights,
+    once; first_sample: measuring passes that a predicting policy adds to the sample that finds its slot unused, by
+    layer name (BFP R38).
     """
 
     config: SystolicConfig
@@ -95,6 +96,7 @@ class ProgramCycles:
     layers: dict[str, CycleCount] = field(default_factory=dict)
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
 
     @property
     def sample(self) -> CycleCount:
@@ -116,9 +118,10 @@ class ProgramCycles:
 
     @property
     def utilization(self) -> float:
-        """Clocks that the lanes of the tiles need over those they have in the compute-bound clocks."""
+        """Clocks that the lanes of the tiles need over those they have while the array computes."""
         busy = sum(self.tile_clocks.values())
-        return busy / (self.compute_bound * self.config.macs_per_clock) if self.compute_bound else 0.0
+        clocks = sum(count.compute for name, count in self.layers.items() if name not in self.beside)
+        return busy / (clocks * self.config.macs_per_clock) if clocks else 0.0
 
     def latency_s(self, cycles: int | None = None) -> float:
         """Seconds of one sample, or of ``cycles``, at the program's clock."""
@@ -139,18 +142,25 @@ def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperat
 
 def tile_clocks(program: Program) -> dict[str, int]:
     """Clocks of single lanes that each layer of the array needs."""
-    config = program.config
+    config, beside = program.config, beside_layers(program)
     return {
         node.name: config.tile_clocks(node.macs, node.weight_format) if isinstance(node, ArrayNode) else node.macs
         for node in program.nodes
-        if not isinstance(node, HostNode)
+        if not isinstance(node, HostNode) and node.name not in beside
     }
+
+
+def beside_layers(program: Program) -> frozenset[str]:
+    """Layers that other engines than the array compute."""
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    return frozenset(node.name for node in nodes if node.engine != "systolic_array")
 
 
 def program_cycles(program: Program) -> ProgramCycles:
     """Clocks of every layer of ``program``. BFP 6."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
-    result = ProgramCycles(program.config, program.clock_mhz, macs, tile_clocks(program))
+    clocks, beside = tile_clocks(program), beside_layers(program)
+    result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
     for step in program.steps:
         for operation, times in step_operations(program, step):
             layers = result.first_sample if operation.first_only else result.layers

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.cycles import ENGINES
 from bfpga.engines.descriptor import Operation
 from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.sparse_engines import EngineName
@@ -104,21 +105,25 @@ def measure_strips(
 
     inputs: mantissas (samples, height, width, channels) by tensor name.
     """
-    known = {node.name: node for node in nodes if node.inputs[0] in inputs}
-    strips = [
-        operation
-        for step in steps
-        if isinstance(step, LaunchStep)
-        for operation in step.operations
-        if operation.descriptor.operation == Operation.SPARSE and operation.layer in known
-    ]
+    for operation, node, tile in engine_operations(steps, nodes):
+        x = inputs.get(node.inputs[0])
+        if operation.descriptor.operation == Operation.SPARSE and x is not None:
+            operation.clocks = _mean_clocks(operation, node, tile, tensors[node.inputs[0]], config, x)
+
+
+def engine_operations(
+    steps: Sequence[Step], nodes: Sequence[ArrayNode]
+) -> Iterator[tuple[KernelOperation, ArrayNode, Tile]]:
+    """Operations of the engines beside the array, each with its node and what it computes of it."""
+    known = {node.name: node for node in nodes}
     seen: Counter[str] = Counter()
-    for operation in strips:
-        node = known[operation.layer]
-        # A policy that measures first computes all tiles twice.
-        tile = node.tiles[seen[node.name] % len(node.tiles)]
-        seen[node.name] += 1
-        operation.clocks = _mean_clocks(operation, node, tile, tensors[node.inputs[0]], config, inputs[node.inputs[0]])
+    for step in steps:
+        for operation in step.operations if isinstance(step, LaunchStep) else ():
+            if operation.descriptor.operation in ENGINES:
+                node = known[operation.layer]
+                # A policy that measures first computes all tiles twice.
+                yield operation, node, node.tiles[seen[node.name] % len(node.tiles)]
+                seen[node.name] += 1
 
 
 def _mean_clocks(
