@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -18,10 +19,12 @@ from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.sparse_engines import EngineName
 from bfpga.errors import ConfigurationError, DeviceError
-from bfpga.network.program import Program
+from bfpga.network.program import ArrayNode, Program
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
+from bfpga.verify.random_zeros import with_zeros
 from bfpga.verify.virtual_boards import VirtualBoards
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
@@ -42,6 +45,8 @@ class VerifyReport:
     cases: int = 0
     accelerators: int = 0
     layers: int = 0
+    #: Layers on engines beside the array, by the engine's name.
+    engine_layers: Counter[EngineName] = field(default_factory=Counter)
     values: int = 0
     seconds: float = 0.0
     targets: list[str] = field(default_factory=list)
@@ -52,13 +57,13 @@ class VerifyReport:
 
 
 def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.NDArray[np.float32]]:
-    """Samples with outliers, and now and then one of zeros."""
+    """Samples with outliers, and now and then one of zeros; half of them with zeros for engines that skip these."""
     result = {}
     for name, shape in program.inputs.items():
         x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (SAMPLES, *shape))
         x *= np.where(rng.random(x.shape) < 0.02, 16.0, 1.0)
         x[rng.random(SAMPLES) < 0.1] = 0
-        result[name] = x.astype(np.float32)
+        result[name] = (with_zeros(rng, x) if rng.random() < 0.5 else x).astype(np.float32)
     return result
 
 
@@ -75,6 +80,8 @@ def verify_case(
     expected = Emulator(program).run(inputs, trace=True)
     report.cases += 1
     report.layers += len(program.nodes)
+    engines = [node.engine for node in program.nodes if isinstance(node, ArrayNode)]
+    report.engine_layers.update(engine for engine in engines if engine != "systolic_array")
     report.values += sum(tensor.mantissa.size for tensor in expected.tensors.values())
     try:
         found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))

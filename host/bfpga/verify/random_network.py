@@ -1,4 +1,7 @@
-"""Random networks: chains and branches of every kind of layer, with any function and any exponent policy."""
+"""Random networks: chains and branches of every kind of layer, with any function and any exponent policy.
+
+Layers that an engine beside the array can compute are on any of the engines; their weights are pruned.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ import numpy as np
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Function, Policy
+from bfpga.engines.sparse_engines import EngineName
 from bfpga.errors import ModelError
+from bfpga.network.engine_fit import refusal
 from bfpga.network.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
 from bfpga.network.schedule import Scheduler
 from bfpga.network.shift_weights import representable_integers
 from bfpga.network.weight_plan import plan_weights, setup_launch
+from bfpga.verify.random_choices import with_random_choices
+from bfpga.verify.random_windows import engine_window, random_window
+from bfpga.verify.random_zeros import pruned
 
 Generator = np.random.Generator
 #: Networks drawn for one case until one fits the array's memories.
@@ -54,43 +62,33 @@ class NetworkBuilder:
             return kind, int(self.rng.integers(1, 100)), int(self.rng.integers(-12, 3))
         return kind, 0, 0
 
-    def window(self, spec: TensorSpec, largest: int) -> Window:
-        """A window that fits the tensor, with padding smaller than the (dilated) kernel."""
-        rng = self.rng
-        result = Window(
-            kernel_height=int(rng.integers(1, min(largest, spec.height) + 1)),
-            kernel_width=int(rng.integers(1, min(largest, spec.width) + 1)),
-            stride_y=int(rng.integers(1, 4)),
-            stride_x=int(rng.integers(1, 4)),
-        )
-        if (result.kernel_height - 1) * 2 < spec.height and rng.random() < 0.2:
-            result.dilation_y = 2
-        if (result.kernel_width - 1) * 2 < spec.width and rng.random() < 0.2:
-            result.dilation_x = 2
-        reach_y = (result.kernel_height - 1) * result.dilation_y
-        reach_x = (result.kernel_width - 1) * result.dilation_x
-        result.pad_top, result.pad_left = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
-        bottom, right = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
-        result.output_height = (spec.height + result.pad_top + bottom - reach_y - 1) // result.stride_y + 1
-        result.output_width = (spec.width + result.pad_left + right - reach_x - 1) // result.stride_x + 1
-        return result
+    def engine(self) -> EngineName:
+        """The engine that the next layer should suit; rarely the array, which every other kind of layer is on."""
+        names = self.config.engines
+        return names[int(self.rng.integers(1, len(names)))] if len(names) > 1 and self.rng.random() < 0.8 else names[0]
+
+    def window(self, spec: TensorSpec, engine: EngineName) -> Window:
+        if engine == "systolic_array":
+            return random_window(self.rng, spec, 5)
+        return engine_window(self.rng, spec, self.config, engine)
 
     def convolution(self, source: str) -> str:
         """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
         rng, spec = self.rng, self.tensors[source]
-        window = self.window(spec, 5)
+        engine = self.engine()
+        window = self.window(spec, engine)
         groups = self.divisor(spec.channels) if rng.random() < 0.3 else 1
         channels = groups * int(rng.integers(1, max(2, 40 // groups)))
         if rng.random() < 0.8:
             output = self.tensor(window.output_height, window.output_width, channels)
-            self.product(source, output, window, groups, channels, 0, self.policy())
+            self.product(source, output, window, groups, channels, 0, self.policy(), engine)
             return output
         second = int(rng.integers(1, 20))
         start = -(-channels // self.config.lanes) * self.config.lanes  # parts begin at whole words
         output = self.tensor(window.output_height, window.output_width, start + second)
         exponent = PolicySpec(exponent=int(rng.integers(-10, 1)))  # parts share one exponent
-        self.product(source, output, window, 1, start, 0, exponent)
-        self.product(source, output, replace(window), 1, second, start, exponent)
+        self.product(source, output, window, 1, start, 0, exponent, engine)
+        self.product(source, output, replace(window), 1, second, start, exponent, engine)
         return output
 
     def divisor(self, number: int) -> int:
@@ -114,12 +112,18 @@ class NetworkBuilder:
             values = values[np.abs(values) <= max(1, int(values[-1]) // 2)]
 
     def product(
-        self, source: str, output: str, window: Window, groups: int, channels: int, offset: int, policy: PolicySpec
-    ) -> None:
-        """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly."""
+        self, source: str, output: str, window: Window, groups: int, channels: int, offset: int, policy: PolicySpec,
+        engine: EngineName,
+    ) -> None:  # fmt: skip
+        """A layer with random mantissas, now and then extreme ones, that its accumulators hold exactly.
+
+        engine: the one it should suit; it may be on any that takes it.
+        """
         rng, inner = self.rng, self.tensors[source].channels // groups
-        weight_format = self.weight_format()
+        weight_format = self.weight_format() if engine == "systolic_array" else "linear"
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
+        if weight_format == "linear" and len(self.config.engines) > 1:
+            weights = pruned(rng, weights)
         macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1
         has_bias = rng.random() < 0.7
@@ -135,11 +139,20 @@ class NetworkBuilder:
                 policy=policy, macs=macs, weight_format=weight_format,
             )
         )  # fmt: skip
+        self.choose_engine(self.nodes[-1])
+
+    def choose_engine(self, node: ArrayNode) -> None:
+        """Any engine beside the array that takes the layer, or rarely the array."""
+        spec, beside = self.tensors[node.inputs[0]], self.config.engines[1:]
+        taking: list[EngineName] = [engine for engine in beside if not refusal(node, spec, self.config, engine)]
+        if taking and self.rng.random() < 0.95:
+            node.engine = taking[int(self.rng.integers(len(taking)))]
+            node.input_density = float(self.rng.random()) if self.rng.random() < 0.7 else None
 
     def averaging(self, source: str) -> str:
         """Average pooling: every channel by itself, the same weight at every tap."""
         spec = self.tensors[source]
-        window = self.window(spec, 4)
+        window = random_window(self.rng, spec, 4)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         shape = (spec.channels, window.kernel_height, window.kernel_width, 1)
         weight_format = self.weight_format()
@@ -156,7 +169,7 @@ class NetworkBuilder:
 
     def pooling(self, source: str) -> str:
         spec = self.tensors[source]
-        window = self.window(spec, 3)
+        window = random_window(self.rng, spec, 3)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         policy = PolicySpec(inherit=True) if self.rng.random() < 0.6 else self.policy()
         self.nodes.append(
@@ -204,12 +217,13 @@ class NetworkBuilder:
 
 
 def random_program(rng: Generator, config: SystolicConfig) -> Program:
-    """A scheduled program of one to three random layers that fits ``config``."""
+    """A scheduled program of one to three random layers that fits ``config``; half of them with random choices too."""
     for _ in range(ATTEMPTS):
         builder = NetworkBuilder(rng, config)
         last = builder.grow(int(rng.integers(1, 4)))
         try:
-            return schedule(builder, last)
+            program = schedule(builder, last)
+            return with_random_choices(rng, program) if rng.random() < 0.5 else program
         except ModelError:
             continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host
     raise ModelError(f"no random network fits {config.activation_words} words of activation memory")

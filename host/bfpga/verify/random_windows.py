@@ -1,0 +1,63 @@
+"""Random windows of convolution and pooling: of any kind, or such that an engine beside the array can take them."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.sparse_engines import EngineName
+from bfpga.network.program import TensorSpec, Window
+
+Generator = np.random.Generator
+#: Strides of random windows.
+STRIDES = (1, 2, 3)
+
+
+def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
+    """A window that fits the tensor, with padding smaller than the (dilated) kernel."""
+    result = Window(
+        kernel_height=int(rng.integers(1, min(largest, spec.height) + 1)),
+        kernel_width=int(rng.integers(1, min(largest, spec.width) + 1)),
+        stride_y=int(rng.choice(STRIDES)),
+        stride_x=int(rng.choice(STRIDES)),
+    )
+    if (result.kernel_height - 1) * 2 < spec.height and rng.random() < 0.2:
+        result.dilation_y = 2
+    if (result.kernel_width - 1) * 2 < spec.width and rng.random() < 0.2:
+        result.dilation_x = 2
+    return _padded(rng, result, spec)
+
+
+def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: EngineName) -> Window:
+    """A window with a kernel and strides that an engine beside the array takes."""
+    tiles, cluster = config.zero_skip, config.sparse_cluster
+    if engine == "zero_skip":
+        assert tiles is not None
+        strides = [stride for stride in STRIDES if stride <= tiles.stride]
+        height, width = tiles.kernel_height, tiles.kernel_width
+    else:
+        assert cluster is not None
+        strides = [stride for stride in (*STRIDES, 4) if gcd(stride, cluster.kernel) == 1]
+        height = width = cluster.kernel
+    result = Window(
+        kernel_height=int(rng.integers(1, min(height, spec.height) + 1)),
+        kernel_width=int(rng.integers(1, min(width, spec.width) + 1)),
+        stride_y=int(rng.choice(strides)),
+        stride_x=int(rng.choice(strides)),
+    )
+    if rng.random() < 0.5:  # small strides leave more layers behind for the engines
+        result.stride_y = result.stride_x = 1
+    return _padded(rng, result, spec)
+
+
+def _padded(rng: Generator, window: Window, spec: TensorSpec) -> Window:
+    """The window with padding on all four sides, and the outputs that follow."""
+    reach_y = (window.kernel_height - 1) * window.dilation_y
+    reach_x = (window.kernel_width - 1) * window.dilation_x
+    window.pad_top, window.pad_left = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
+    bottom, right = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
+    window.output_height = (spec.height + window.pad_top + bottom - reach_y - 1) // window.stride_y + 1
+    window.output_width = (spec.width + window.pad_left + right - reach_x - 1) // window.stride_x + 1
+    return window
