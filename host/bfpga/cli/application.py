@@ -51,6 +51,14 @@ Formats = Annotated[
         "power_of_two.",
     ),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help="Where layers are computed, on accelerators with several engines: auto (the default), systolic_array, "
+        "zero_skip, sparse_cluster.",
+    ),
+]
 SideBySide = Annotated[
     int | None,
     typer.Option("--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."),
@@ -204,6 +212,7 @@ def estimate(
     accelerator: AcceleratorArgument,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
     formats: Formats = None,
+    engine: Engine = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -218,7 +227,7 @@ def estimate(
 
     output.check_target(json)
     described = load_accelerator(accelerator)
-    program = work.compile_for_estimate(described, model, formats) if model else None
+    program = work.compile_for_estimate(described, model, formats, engine) if model else None
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
@@ -236,27 +245,35 @@ def compile_command(
     recipe: Recipe = None,
     policy: PolicyName = None,
     formats: Formats = None,
+    engine: Engine = None,
     side_by_side: SideBySide = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say of every layer what each engine would take, and why it got its one.")
+    ] = False,
     json: Json = None,
 ) -> None:
     """Compile a network for an accelerator: a program file and its listing.
 
     \b
-    Example:
+    Examples:
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
+      bfpga compile lenet_mnist.onnx -a my.yaml -c mnist_calibration.npz -o lenet.bfpga --explain
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
+    from bfpga.cli.report_engines import print_engines
     from bfpga.network.listing import listing
     from bfpga.network.program_file import save_program
 
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    options = work.compile_options(recipe, policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
     program = work.compile_for_file(described, model, calibration, options)
     save_program(program, target)
     output.say(listing(program).rstrip())
+    if explain:
+        print_engines(program)
     output.say(f"program in {target}")
     output.write_json(json, reports.program_content(described, program))
 
@@ -272,6 +289,7 @@ def run(
     recipe: Recipe = None,
     policy: PolicyName = None,
     formats: Formats = None,
+    engine: Engine = None,
     side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
@@ -287,7 +305,7 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
@@ -307,6 +325,7 @@ def evaluate(
     recipe: Recipe = None,
     policy: PolicyName = None,
     formats: Formats = None,
+    engine: Engine = None,
     side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
@@ -321,7 +340,7 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 
@@ -343,8 +362,8 @@ def verify(
 ) -> None:
     """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
 
-    `random` draws the arrays too: any format, shape, multiplier, rounding and memory size that validates. `virtual` is
-    the virtual board, with an overlay of each array and PYNQ between.
+    `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and engines beside the array
+    that validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
 
     \b
     Examples:

@@ -15,6 +15,7 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.cycles import CycleCount, program_cycles, tile_clocks
+from bfpga.network.explanation import engine_choices, node_engine
 from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
@@ -81,8 +82,8 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     estimate = estimate_program(accelerator, program)
     cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
     rows = [
-        (layer.name, layer.engine, layer.macs, layer.cycles, percent(layer.tile_clocks, layer.cycles * peak),
-         layer.transfer_cycles, layer.limit)
+        (layer.name, layer.engine, layer.macs, layer.cycles,
+         utilization(layer.engine, layer.tile_clocks, layer.cycles * peak), layer.transfer_cycles, layer.limit)
         for layer in estimate.layers
     ]  # fmt: skip
     headers = ["layer", "engine", "MACs", "cycles", "utilization", "transfer cycles", "limit"]
@@ -112,6 +113,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "limits": limits,
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
         "weight_formats": weight_formats(program),
+        "engine_choices": engine_choices(program),
     }
 
 
@@ -138,9 +140,14 @@ def weight_formats(program: Program) -> list[dict[str, Any]]:
 
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
     """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
-    layers = [layer for layer in estimate.layers if layer.macs and layer.engine != "host"]
+    layers = [layer for layer in estimate.layers if layer.macs and layer.engine == "systolic_array"]
     busy, cycles = sum(layer.tile_clocks for layer in layers), sum(layer.cycles for layer in layers)
     return f"{percent(busy, cycles * peak)} over layers with products"
+
+
+def utilization(engine: str, busy: int, clocks: int) -> str:
+    """Share of the array's lanes that a layer keeps busy; of other engines nothing is said, they skip products."""
+    return percent(busy, clocks) if engine == "systolic_array" else "-"
 
 
 def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
@@ -166,6 +173,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "host_share": host_share(program),
         "layers": layer_rows(program),
         "weight_formats": weight_formats(program),
+        "engine_choices": engine_choices(program),
         "notes": program.notes,
     }
 
@@ -226,6 +234,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "latency_s": estimate.seconds,
         "host_share": host_share(job.program),
         "weight_formats": weight_formats(job.program),
+        "engine_choices": engine_choices(job.program),
     }
 
 
@@ -236,10 +245,12 @@ def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> lis
     for node in program.nodes:
         row: dict[str, Any] = {
             "name": node.name,
-            "engine": "host" if isinstance(node, HostNode) else "systolic_array",
+            "engine": node_engine(node),
             "macs": 0 if isinstance(node, HostNode) else node.macs,
             "cycles": cycles.layers.get(node.name, CycleCount()).total,
         }
+        if isinstance(node, ArrayNode) and node.input_density is not None:
+            row["input_density"] = node.input_density
         if sqnr and not isinstance(node, HostNode) and node.output in sqnr:
             row["sqnr_db"] = sqnr[node.output]
         rows.append(row)
@@ -249,14 +260,12 @@ def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> lis
 def print_layers(job: Job, content: dict[str, Any]) -> None:
     """The table of ``layer_rows`` with the cycles and the time of one sample."""
     rows, peak, busy = content["layers"], job.accelerator.systolic.macs_per_clock, tile_clocks(job.program)
-    measured = any("sqnr_db" in row for row in rows)
-    headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["SQNR"] * measured
-
-    def share(row: dict[str, Any]) -> str:
-        return percent(busy.get(row["name"], 0), row["cycles"] * peak)
-
+    measured, counted = any("sqnr_db" in row for row in rows), any("input_density" in row for row in rows)
+    headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["input zeros"] * counted + ["SQNR"] * measured
     cells = [
-        [row["name"], row["engine"], row["macs"], row["cycles"], share(row)]
+        [row["name"], row["engine"], row["macs"], row["cycles"]]
+        + [utilization(row["engine"], busy.get(row["name"], 0), row["cycles"] * peak)]
+        + [percent(1 - row["input_density"], 1) if "input_density" in row else ""] * counted
         + [f"{row['sqnr_db']:.1f} dB" if "sqnr_db" in row else ""] * measured
         for row in rows
     ]
@@ -282,6 +291,8 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
     work = f"{report.cases} random networks, {report.layers} layers, {report.values:,} values"
     arrays = f" on {report.accelerators} random arrays" if name == "random" else ""
     say(f"{name}: {work}{arrays} in {report.seconds:.1f} s")
+    if report.engine_layers:
+        say("of the layers " + ", ".join(f"{n} on {engine}" for engine, n in sorted(report.engine_layers.items())))
     if report.mismatch is None:
         say(f"bit-exact: the emulator and {', '.join(report.targets)} agree in every value, counter and cycle count")
     else:
@@ -292,6 +303,7 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
         "against": report.targets,
         "cases": report.cases,
         "layers": report.layers,
+        "engine_layers": dict(report.engine_layers),
         "values": report.values,
         "seconds": report.seconds,
         "bit_exact": report.mismatch is None,
