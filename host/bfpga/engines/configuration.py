@@ -97,6 +97,10 @@ class SystolicConfig:
     #: Engines beside the array, for layers with many zeros (docs/engines.md).
     zero_skip: ZeroSkipBuild | None = None
     sparse_cluster: ClusterBuild | None = None
+    #: Bins of the collector that finds exponents by other rules than the lead; 0: there is none (FP 2.3).
+    position_bins: int = 0
+    #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
+    wide_words: int = 0
 
     @property
     def engines(self) -> tuple[EngineName, ...]:

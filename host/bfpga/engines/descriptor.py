@@ -50,6 +50,8 @@ class Flag(IntFlag):
     COPY_EXPONENT = 1024  # output exponent = input exponent (MAX and one-operand moves change no scale)
     TWO_HOT = 2048  # GEMM: weights are two-hot words, so shift columns work too
     POWER_OF_TWO = 4096  # GEMM on shift units: a weight word holds two weights, a pass two output channels a row
+    KEEP = 8192  # GEMM with MEASURE: accumulators go to the keep buffer (FP R24)
+    KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
 
 
 class Function(IntEnum):
@@ -71,6 +73,16 @@ class Policy(IntEnum):
     STATISTICS = 2
     ROLLING_MAX = 3
     FEEDBACK = 4
+
+
+class PositionRule(IntEnum):
+    """How measured results become a leading position (FP 2.3, docs/kernel-positions.md)."""
+
+    LEAD = 0  # the largest leading position of the magnitudes (BFP R24)
+    MAX = 1
+    RATE = 2
+    LSB = 3
+    WINDOW = 4
 
 
 class Status(IntFlag):
@@ -162,6 +174,12 @@ class Descriptor:
     output_exponent: int = 0  # static exponent, or the preset of a policy
     policy_window: int = 0  # STATISTICS: log2 of the window; ROLLING_MAX: 1..8 leading positions kept
     policy_factor: int = 12  # STATISTICS: 4 * k; FEEDBACK: overflows that are tolerated
+    # Positions found by the data (docs/kernel-positions.md)
+    position_rule: int = 0  # PositionRule
+    position_rate: int = 12  # RATE: log2 of the values of which one may saturate
+    position_margin: int = 0  # added to the exponent a rule finds
+    position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators
+    wide_word: int = 0  # KEEP, KEPT: first word in the keep buffer
     # Engines beside the array
     entry_order: int = 0  # ZERO_SKIP: order of the coefficients: 0 z_major, 1 pos_major, 2 interleaved
     piece_rows: int = 0  # SPARSE: the most rows of a piece

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import WeightFormat
+from bfpga.engines.flows import Flow
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -55,6 +56,18 @@ class PolicySettings(Protocol):
     def preset(self) -> bool: ...
     @property
     def inherit(self) -> bool: ...
+    @property
+    def rule(self) -> int: ...
+    @property
+    def rate(self) -> int: ...
+    @property
+    def margin(self) -> int: ...
+    @property
+    def flow(self) -> Flow: ...
+    @property
+    def sample_period(self) -> int: ...
+    @property
+    def sample_offset(self) -> int: ...
 
 
 class TileShape(Protocol):

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
-from bfpga.engines.descriptor import Descriptor, Function, Policy
+from bfpga.engines.descriptor import Descriptor, Function, Policy, PositionRule
+from bfpga.engines.flows import Flow
 from bfpga.engines.sparse_engines import EngineName
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -44,6 +45,14 @@ class PolicySpec:
     preset: bool = False
     #: MAX pooling and plain copies keep their input's exponent.
     inherit: bool = False
+    #: How measured results become an exponent (docs/kernel-positions.md).
+    rule: PositionRule = PositionRule.LEAD
+    rate: int = 12
+    margin: int = 0
+    #: How MAX measures: a pass of all or a sample of the results, which may keep them.
+    flow: Flow = "two_pass"
+    sample_period: int = 1
+    sample_offset: int = 0
 
 
 @dataclass
@@ -85,6 +94,7 @@ class Tile:
     """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
 
     x0, x1: its output columns, on the zero-skip engine; elsewhere 0, 0 stands for all of them.
+    step: rows y0, y0 + step, ... alone.
     """
 
     y0: int
@@ -93,6 +103,7 @@ class Tile:
     m1: int
     x0: int = 0
     x1: int = 0
+    step: int = 1
 
 
 @dataclass
