@@ -1,8 +1,45 @@
-"""How the operation that precedes a layer finds its exponent (FP 3.4, docs/kernel-positions.md)."""
+"""How the operation that precedes a layer finds its exponent, and what it looks at (FP 3.4, docs/kernel-positions.md)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 #: Of layers whose exponent is that of their own results; ``static`` and ``delayed`` (a policy) measure nothing.
 Flow = Literal["two_pass", "two_pass_sampled", "keep", "keep_sampled"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Outputs that are measured: rows y with (y - offset) mod step = 0 of the channels of the blocks.
+
+    blocks: ranges [m0, m1) of output channels, ascending. A step of 1 takes all rows.
+    """
+
+    blocks: tuple[tuple[int, int], ...]
+    step: int = 1
+    offset: int = 0
+
+    def rows(self, height: int) -> range:
+        """Measured rows of a result with ``height`` rows."""
+        return range(self.offset % self.step, height, self.step)
+
+
+def everything(channels: int) -> Sample:
+    """All outputs."""
+    return Sample(((0, channels),))
+
+
+def sample_of(height: int, channels: int, block_rows: int, period: int, offset: int) -> Sample:
+    """The sample of a result: every ``period``-th row; with few rows every ``period``-th block of output channels.
+
+    block_rows: output channels of a block; 0 for layers whose channels are not computed block by block (groups).
+    Everything, where neither leaves something out. FP R28-R30.
+    """
+    if period > 1 and height >= 2 * period:
+        return Sample(((0, channels),), period, offset % period)
+    blocks = -(-channels // block_rows) if block_rows else 1
+    if period > 1 and blocks >= 2:
+        starts = range(offset % min(period, blocks) * block_rows, channels, period * block_rows)
+        return Sample(tuple((m, min(m + block_rows, channels)) for m in starts))
+    return everything(channels)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.activation import apply_function
-from bfpga.engines.configuration import BlockFormat, LogMode, SystolicConfig
+from bfpga.engines.configuration import ACTIVATION_EXPONENT, BlockFormat, LogMode, SystolicConfig
 from bfpga.engines.descriptor import Function, Status
 from bfpga.formats.block_float import exponent_from_lead, integer_lead, requantize_values
 from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, shift_saturate
 
-__all__ = ["StageResult", "block_lead", "evaluate", "exponent_from_lead", "requantize"]
+__all__ = ["StageResult", "block_lead", "common_unit", "evaluate", "exponent_from_lead", "requantize", "result_unit"]
 
 #: Lead of a block without a value, before it is looked at (any number below all exponents).
 _NO_LEAD = -(1 << 31)
@@ -29,6 +29,16 @@ class StageResult(NamedTuple):
     v: Int64Array
     e3: Int64Array
     status: Int64Array
+
+
+def common_unit(function: int) -> bool:
+    """Whether all rows of a result leave with one exponent, whatever that of their weights."""
+    return function in (Function.SIGMOID, Function.TANH)
+
+
+def result_unit(e_acc: Int64Array, function: int) -> Int64Array:
+    """Exponent of results without a row exponent: that of the accumulators, or the tables' own."""
+    return np.full_like(e_acc, ACTIVATION_EXPONENT) if common_unit(function) else e_acc
 
 
 def _flag(mask: BoolArray, bit: Status) -> Int64Array:

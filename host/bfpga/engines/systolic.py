@@ -14,12 +14,23 @@ import numpy as np
 
 from bfpga.engines.accumulators import Accumulate, Block, accumulator_function
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Policy, Status
+from bfpga.engines.descriptor import Policy, PositionRule, Status
 from bfpga.engines.exponents import LEARNING, PolicyRegisters, magnitudes
+from bfpga.engines.flows import Sample, everything, sample_of
 from bfpga.engines.layer import ArrayLayer, IntArray
-from bfpga.engines.output_stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.engines.output_stage import (
+    StageResult,
+    block_lead,
+    common_unit,
+    evaluate,
+    exponent_from_lead,
+    requantize,
+    result_unit,
+)
+from bfpga.engines.position_collector import collect, rule_exponent
 from bfpga.engines.products import Int64Array
 from bfpga.formats.block_float import mantissa_dtype
+from bfpga.formats.rounding import BoolArray
 
 #: Samples are computed in chunks whose intermediate values take about this many bytes: they should stay in a cache.
 CHUNK_BYTES = 8 << 20
@@ -113,34 +124,72 @@ class LayerEngine:
         """Mantissas of a chunk into ``mantissa``; returns the exponents (samples,)."""
         policy, fmt = self.layer.policy, self.config.format
         if policy.policy in LEARNING and not policy.inherit:
-            return self._one_by_one(stage, mantissa, counters)
+            return self._one_by_one(stage, e_acc, mantissa, counters)
         status = stage.status
         if policy.inherit:
             e4 = e_acc
         elif policy.policy == Policy.STATIC:
             e4 = np.full(len(stage.v), policy.exponent, np.int64)
         else:
-            e4, bits = exponent_from_lead(*block_lead(stage.v, stage.e3, fmt.log), fmt)
+            e4, bits = exponent_from_lead(*self._lead(stage, e_acc, self._sample()), fmt)
             status = status | bits
         mantissa[...], overflows, underflows = requantize(stage.v, stage.e3, e4, fmt)
         counters.add(overflows, underflows, status)
         return e4
 
-    def _one_by_one(self, stage: StageResult, mantissa: Int64Array, counters: LayerCounters) -> Int64Array:
+    def _lead(self, stage: StageResult, e_acc: Int64Array, sample: Sample) -> tuple[Int64Array, BoolArray]:
+        """Lead of each sample (samples,) by the layer's rule, from the outputs in ``sample``; and whether it has one."""
+        policy, form = self.layer.policy, self.config.format
+        part, channels = self._sampled(stage, sample)
+        if policy.rule == PositionRule.LEAD:
+            return block_lead(part.v, part.e3, form.log)
+        unit = result_unit(e_acc, self.layer.function).reshape(-1, 1)
+        exponents = self.layer.weight_exponents
+        shared = exponents is None or common_unit(self.layer.function)
+        rows = unit if shared else unit + np.asarray(exponents, np.int64)[channels]
+        seen = collect(part.v, part.e3, rows, unit[:, 0] + policy.base, self.config.position_bins)
+        found = rule_exponent(seen, policy.rule, policy.rate, policy.margin, form.mantissa_bits)
+        return found + form.mantissa_bits - 2, np.ones(len(found), np.bool_)
+
+    def _sample(self) -> Sample:
+        """What the measuring pass looks at."""
+        layer, policy = self.layer, self.layer.policy
+        if policy.flow in ("two_pass", "keep"):
+            return everything(layer.channels)
+        rows = self.config.block_rows(layer.weight_format) if layer.kind == "gemm" and layer.groups == 1 else 0
+        height = layer.window.output_height
+        return sample_of(height, layer.channels, rows, policy.sample_period, policy.sample_offset)
+
+    def _sampled(self, stage: StageResult, sample: Sample) -> tuple[StageResult, IntArray]:
+        """The results in a sample, and their channels."""
+        channels = np.concatenate([np.arange(*block) for block in sample.blocks])
+        if sample == everything(self.layer.channels):
+            return stage, channels
+        window = self.layer.window
+        pixels = np.arange(window.output_height * window.output_width).reshape(-1, window.output_width)
+        measured = pixels[sample.rows(window.output_height)].reshape(-1)
+        e3 = np.broadcast_to(stage.e3, (len(stage.v), *stage.e3.shape[1:]))
+        e3 = e3[:, measured] if e3.shape[1] > 1 else e3
+        e3 = e3[:, :, channels] if e3.shape[2] > 1 else e3
+        return StageResult(stage.v[:, measured][:, :, channels], e3, stage.status), channels
+
+    def _one_by_one(
+        self, stage: StageResult, e_acc: Int64Array, mantissa: Int64Array, counters: LayerCounters
+    ) -> Int64Array:
         """The same for policies that predict: each sample's exponent follows from the samples before it."""
         exponents = np.empty(len(stage.v), np.int64)
         e3 = np.broadcast_to(stage.e3, (len(stage.v), *stage.e3.shape[1:]))
         for sample in range(len(stage.v)):
             one = slice(sample, sample + 1)
             part = StageResult(stage.v[one], e3[one], stage.status[one])
-            exponents[sample] = self._predict(part, mantissa[one], counters)
+            exponents[sample] = self._predict(part, e_acc[one], mantissa[one], counters)
         return exponents
 
-    def _predict(self, stage: StageResult, mantissa: Int64Array, counters: LayerCounters) -> int:
+    def _predict(self, stage: StageResult, e_acc: Int64Array, mantissa: Int64Array, counters: LayerCounters) -> int:
         policy, fmt, registers = self.layer.policy, self.config.format, self.registers
         lead: int | None = None
         if policy.policy != Policy.STATISTICS or registers.needs_lead(policy.policy, policy.slot, policy.preset):
-            leads, nonzero = block_lead(stage.v, stage.e3, fmt.log)
+            leads, nonzero = self._lead(stage, e_acc, everything(self.layer.channels))
             lead = int(leads[0]) if nonzero[0] else None
         e4, chosen = registers.choose(policy.policy, policy.slot, policy.exponent, policy.preset, lead)
         mantissa[...], overflows, underflows = requantize(stage.v, stage.e3, [e4], fmt)

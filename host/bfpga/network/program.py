@@ -49,6 +49,8 @@ class PolicySpec:
     rule: PositionRule = PositionRule.LEAD
     rate: int = 12
     margin: int = 0
+    #: Bin 0 of the collector's histogram, from the exponent of the accumulators.
+    base: int = 0
     #: How MAX measures: a pass of all or a sample of the results, which may keep them.
     flow: Flow = "two_pass"
     sample_period: int = 1
