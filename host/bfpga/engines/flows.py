@@ -1,4 +1,4 @@
-"""How the operation that precedes a layer finds its exponent, and what it looks at (FP 3.4, docs/kernel-positions.md)."""
+"""How the operation before a layer finds its exponent, and what it looks at (FP 3.4, docs/kernel-positions.md)."""
 
 from __future__ import annotations
 

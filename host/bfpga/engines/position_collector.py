@@ -1,7 +1,7 @@
-"""Statistics of wide results, and the exponent they choose: what the kernel's collector does (docs/kernel-positions.md).
+"""Statistics of wide results and the exponent they choose: the kernel's collector (docs/kernel-positions.md).
 
-Arrays of results are (samples, pixels, channels); every sample is collected alone. Positions are absolute: nsb or lsb of a
-result plus its exponent.
+Arrays of results are (samples, pixels, channels); every sample is collected alone. Positions are absolute: nsb or lsb
+of a result plus its exponent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Collected(NamedTuple):
     top is below all positions if nothing was counted in a bin; low is above all if every value was zero.
     """
 
-    count: Int64Array
+    values: Int64Array
     bins: Int64Array
     base: Int64Array
     top: Int64Array
@@ -74,7 +74,7 @@ def _histogram(index: Int64Array, counted: BoolArray, bins: int) -> Int64Array:
 def merge(first: Collected, second: Collected) -> Collected:
     """What one collector would have seen that saw the values of both. FP R14."""
     return Collected(
-        first.count + second.count,
+        first.values + second.values,
         first.bins + second.bins,
         first.base,
         np.maximum(first.top, second.top),
@@ -105,5 +105,5 @@ def _rate_reach(seen: Collected, rate: int) -> Int64Array:
     """Smallest position that no more than one of 2**rate values lies above."""
     last = seen.bins.shape[1] - 1
     above = seen.bins[:, ::-1].cumsum(axis=1)[:, ::-1] - seen.bins
-    smallest = np.argmax(above << rate <= seen.count.reshape(-1, 1), axis=1)
+    smallest = np.argmax(above << rate <= seen.values.reshape(-1, 1), axis=1)
     return np.where(smallest == last, seen.top, np.minimum(seen.base + smallest, seen.top))

@@ -138,7 +138,7 @@ class LayerEngine:
         return e4
 
     def _lead(self, stage: StageResult, e_acc: Int64Array, sample: Sample) -> tuple[Int64Array, BoolArray]:
-        """Lead of each sample (samples,) by the layer's rule, from the outputs in ``sample``; and whether it has one."""
+        """Lead of each sample (samples,) by the layer's rule, from the outputs in ``sample``; whether it has one."""
         policy, form = self.layer.policy, self.config.format
         part, channels = self._sampled(stage, sample)
         if policy.rule == PositionRule.LEAD:
