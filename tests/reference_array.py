@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig
-from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation, Policy, Status
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation, Policy, PositionRule, Status
 from bfpga.network.program import BlockTensor, KernelOperation
 from bfpga.network.streams import unpack_elements
 from reference import (
@@ -27,6 +27,7 @@ from reference import (
     shift,
 )
 from reference_engines import pixel_address, read_rectangle
+from reference_positions import ReferenceCollector
 from reference_strips import sparse
 from reference_tiles import zero_skip
 from reference_weights import weight_beats, weight_container, weight_kind
@@ -42,6 +43,7 @@ class Slot:
     observed: int | None = None
     overflows: int = 0
     values: list[int] = field(default_factory=list)
+    collected: ReferenceCollector = field(default_factory=ReferenceCollector)
     predicted: tuple[int, int] | None = None
     ring: list[int | None] = field(default_factory=list)
 
@@ -56,6 +58,7 @@ class ReferenceKernel:
         self.parameters: dict[int, tuple[int, int]] = {}
         self.exponents: dict[int, int] = {}
         self.slots: dict[int, Slot] = {}
+        self.wide: dict[tuple[int, int], int] = {}
         self.cycles: list[int] = []
         self.overflow = self.underflow = self.status = 0
 
@@ -155,13 +158,22 @@ class ReferenceKernel:
         two = d.operation == Operation.SUM and d.kernel_width == 2
         e_acc = max(first, self.exponents[d.second_slot]) if two else first
         self._begin(d, slot, e_acc)
+        wide = d.wide_word
         for group in range(groups):
             for block in range(d.blocks):
                 streamed = [next(words) for _ in range(kernel_steps)] if stream else []
                 accumulators = {}
                 for i in range(min(kind.columns, d.output_pixels - group * kind.columns)):
-                    accumulators[i] = self._accumulate(d, group * kind.columns + i, block, streamed, e_acc)
+                    if flags & Flag.KEPT:
+                        accumulators[i] = [self.wide.get((i, wide + r)) for r in range(kind.rows)]
+                    else:
+                        accumulators[i] = self._accumulate(d, group * kind.columns + i, block, streamed, e_acc)
+                rows = min(kind.rows, d.output_rows - block * kind.rows)
+                if flags & Flag.KEEP:
+                    assert wide + rows <= self.config.wide_words
+                    self.wide |= {(i, wide + r): acc[r] for i, acc in accumulators.items() for r in range(rows)}
                 self._drain(d, slot, group, block, accumulators, e_acc)
+                wide += rows
         if flags & Flag.LAST:
             self._learn(d, slot)
         return self._compute_cycles(d, groups, kernel_steps)
@@ -230,6 +242,8 @@ class ReferenceKernel:
             function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
         )  # fmt: skip
         self.status |= status
+        if d.position_rule:
+            slot.collected.see(d, v, e3, e_acc, exponent if d.flags & Flag.ROW_EXPONENTS else 0)
         lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
         if d.flags & Flag.MEASURE:
             slot.measured = _larger(slot.measured, lead)
@@ -280,7 +294,7 @@ class ReferenceKernel:
         if not d.flags & Flag.FIRST:
             return
         if d.flags & Flag.MEASURE:
-            slot.measured = None
+            slot.measured, slot.collected = None, ReferenceCollector()
             return
         slot.observed, slot.overflows, slot.predicted = None, 0, None
         status = 0
@@ -293,9 +307,16 @@ class ReferenceKernel:
         elif d.policy != Policy.MAX and d.flags & Flag.PRESET:
             e4 = d.output_exponent
         else:
-            e4, status = self._select(slot.measured)
+            e4, status = self._select(self._lead(d, slot, slot.measured))
         self.status |= status
         self.exponents[d.output_slot] = e4
+        slot.collected = ReferenceCollector()
+
+    def _lead(self, d: Descriptor, slot: Slot, lead: int | None) -> int | None:
+        """The lead that a layer's rule makes of what its pass has shown."""
+        if d.position_rule == PositionRule.LEAD:
+            return lead
+        return slot.collected.lead(d, self.config.position_bins, self.config.format.mantissa_bits)
 
     def _see(self, d: Descriptor, slot: Slot, value: int, e4: int) -> None:
         slot.values.append(value)
@@ -312,12 +333,12 @@ class ReferenceKernel:
             slot.exponent, status = slot.predicted or (e4, 0)
             slot.values = slot.values if slot.exponent == e4 else []
         elif d.policy == Policy.ROLLING_MAX:
-            slot.ring = [*slot.ring, slot.observed][-8:]
+            slot.ring = [*slot.ring, self._lead(d, slot, slot.observed)][-8:]
             kept = [lead for lead in slot.ring[-d.policy_window :] if lead is not None]
             slot.exponent, status = self._select(max(kept, default=None))
         else:
             step = 1 if slot.overflows > d.policy_factor else 0
-            lead = slot.observed
+            lead = self._lead(d, slot, slot.observed)
             if not step and lead is not None and lead < e4 + fmt.mantissa_bits - 2:
                 step = -1
             slot.exponent = max(fmt.exponent_min, min(fmt.exponent_max, e4 + step))

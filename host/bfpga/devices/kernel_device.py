@@ -252,7 +252,7 @@ class KernelDevice:
             tiles[node.name] = tiles.get(node.name, 0) + 1
             kept = trace.of_sample(node.output)
             x0, x1 = output_columns(node.window, tile)
-            scratch = {node.output: _empty(self.program, node.output, tile.y1 - tile.y0, x1 - x0)}
+            scratch = {node.output: _empty(self.program, node.output, tile.rows, x1 - x0)}
             self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
             _copy(scratch[node.output], kept, node, tile)
 
@@ -318,7 +318,7 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile)
     """Outputs that one operation computed go to the last sample of the traced tensor."""
     channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
     x0, x1 = output_columns(node.window, tile)
-    target.mantissa[-1, tile.y0 : tile.y1, x0:x1, channels] = source.mantissa[0, ..., channels]
+    target.mantissa[-1, tile.y0 : tile.y1 : tile.step, x0:x1, channels] = source.mantissa[0, ..., channels]
     target.exponent[-1] = source.exponent[0]
 
 
@@ -353,4 +353,4 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
         input_wrap_word=wrap[0],
         input_wrap_bank=wrap[1],
     )
-    return KernelOperation(operation.layer, store, Transfer(node.output, 0, tile.y1 - tile.y0))
+    return KernelOperation(operation.layer, store, Transfer(node.output, 0, tile.rows))

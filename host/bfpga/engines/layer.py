@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import WeightFormat
-from bfpga.engines.flows import Flow
+from bfpga.engines.flows import Sample
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -65,11 +65,7 @@ class PolicySettings(Protocol):
     @property
     def base(self) -> int: ...
     @property
-    def flow(self) -> Flow: ...
-    @property
-    def sample_period(self) -> int: ...
-    @property
-    def sample_offset(self) -> int: ...
+    def sample(self) -> Sample | None: ...
 
 
 class TileShape(Protocol):

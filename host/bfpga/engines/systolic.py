@@ -16,7 +16,7 @@ from bfpga.engines.accumulators import Accumulate, Block, accumulator_function
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Policy, PositionRule, Status
 from bfpga.engines.exponents import LEARNING, PolicyRegisters, magnitudes
-from bfpga.engines.flows import Sample, everything, sample_of
+from bfpga.engines.flows import Sample, everything
 from bfpga.engines.layer import ArrayLayer, IntArray
 from bfpga.engines.output_stage import (
     StageResult,
@@ -131,7 +131,8 @@ class LayerEngine:
         elif policy.policy == Policy.STATIC:
             e4 = np.full(len(stage.v), policy.exponent, np.int64)
         else:
-            e4, bits = exponent_from_lead(*self._lead(stage, e_acc, self._sample()), fmt)
+            measured = policy.sample or everything(self.layer.channels)
+            e4, bits = exponent_from_lead(*self._lead(stage, e_acc, measured), fmt)
             status = status | bits
         mantissa[...], overflows, underflows = requantize(stage.v, stage.e3, e4, fmt)
         counters.add(overflows, underflows, status)
@@ -150,15 +151,6 @@ class LayerEngine:
         seen = collect(part.v, part.e3, rows, unit[:, 0] + policy.base, self.config.position_bins)
         found = rule_exponent(seen, policy.rule, policy.rate, policy.margin, form.mantissa_bits)
         return found + form.mantissa_bits - 2, np.ones(len(found), np.bool_)
-
-    def _sample(self) -> Sample:
-        """What the measuring pass looks at."""
-        layer, policy = self.layer, self.layer.policy
-        if policy.flow in ("two_pass", "keep"):
-            return everything(layer.channels)
-        rows = self.config.block_rows(layer.weight_format) if layer.kind == "gemm" and layer.groups == 1 else 0
-        height = layer.window.output_height
-        return sample_of(height, layer.channels, rows, policy.sample_period, policy.sample_offset)
 
     def _sampled(self, stage: StageResult, sample: Sample) -> tuple[StageResult, IntArray]:
         """The results in a sample, and their channels."""

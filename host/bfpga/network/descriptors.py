@@ -131,6 +131,8 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     _walk(config, place, result)
     _read_side(config, place, result, window.first_word)
     _write_side(config, place, result)
+    if place.flags & Flag.KEPT:
+        result.kernel_height = result.kernel_width = result.channel_words = 1
     _steps(config, place, result)
     if node.kind == "gemm":
         _weights(place, result)
@@ -161,7 +163,7 @@ def operation_flags(place: Placement) -> Flag:
 
 def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     width = place.node.window.output_width
-    result.output_pixels = (place.tile.y1 - place.tile.y0) * width
+    result.output_pixels = place.tile.rows * width
     result.output_width = width
     result.group_rows, result.group_columns = divmod(working_columns(place.node, config), width)
 
@@ -169,19 +171,20 @@ def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
 def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
     window, region = place.node.window, place.inputs[0]
     words, pitch = region.pixel_words, region.pitch
+    stride = window.stride_y * place.tile.step
     top = place.tile.y0 * window.stride_y - window.pad_top
     first_row = max(top, 0)
     result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
-    result.stride_y, result.stride_x = window.stride_y, window.stride_x
+    result.stride_y, result.stride_x = stride, window.stride_x
     result.pad_top, result.pad_left = first_row - top, window.pad_left
     result.input_height, result.input_width = place.spec.height - first_row, place.spec.width
     result.input_pixel_words = words
     word, bank = split(config, (top - region.y0) * pitch - window.pad_left, words)
     result.input_word, result.input_bank = region.base + word + first_word, bank
     result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
-    wrap = window.stride_y * pitch - window.output_width * window.stride_x
+    wrap = stride * pitch - window.output_width * window.stride_x
     result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
-    group = result.group_rows * window.stride_y * pitch + result.group_columns * window.stride_x
+    group = result.group_rows * stride * pitch + result.group_columns * window.stride_x
     result.input_group_word, result.input_group_bank = split(config, group, words)
     if place.node.kind == "sum":
         _operands(config, place, result)
@@ -209,19 +212,22 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     result.output_pixel_words = words
     result.output_word, result.output_bank = region.base + word + channel, bank
     result.output_step_word, result.output_step_bank = split(config, 1, words)
-    result.output_wrap_word, result.output_wrap_bank = split(config, region.pitch - width, words)
-    group = result.group_rows * region.pitch + result.group_columns
+    pitch = region.pitch * place.tile.step
+    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width, words)
+    group = result.group_rows * pitch + result.group_columns
     result.output_group_word, result.output_group_bank = split(config, group, words)
 
 
 def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
     pixels, width = result.output_pixels, result.output_width
-    columns = working_columns(place.node, config)
+    columns, output_pitch = working_columns(place.node, config), place.output.pitch * place.tile.step
     result.read_slots, result.read_runs = read_slots(
         columns, config.banks, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
     )
-    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, place.output.pitch)
+    if place.flags & Flag.KEPT:
+        result.read_slots, result.read_runs = 1, 0
+    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
     result.steps = pass_steps(config, result)
 
 
@@ -240,3 +246,5 @@ def output_stage(node: ArrayNode, result: Descriptor) -> None:
     policy = node.policy
     result.policy, result.policy_slot, result.output_exponent = int(policy.policy), policy.slot, policy.exponent
     result.policy_window, result.policy_factor = policy.window, policy.factor
+    result.position_rule, result.position_rate = int(policy.rule), policy.rate
+    result.position_margin, result.position_base = policy.margin, policy.base

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
 from bfpga.engines.descriptor import Descriptor, Function, Policy, PositionRule
-from bfpga.engines.flows import Flow
+from bfpga.engines.flows import Flow, Sample
 from bfpga.engines.sparse_engines import EngineName
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -55,6 +55,8 @@ class PolicySpec:
     flow: Flow = "two_pass"
     sample_period: int = 1
     sample_offset: int = 0
+    #: What the measuring pass looks at; None: everything. Filled in by the schedule.
+    sample: Sample | None = None
 
 
 @dataclass
@@ -106,6 +108,11 @@ class Tile:
     x0: int = 0
     x1: int = 0
     step: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Output rows of the part."""
+        return len(range(self.y0, self.y1, self.step))
 
 
 @dataclass

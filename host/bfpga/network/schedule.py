@@ -14,10 +14,18 @@ from dataclasses import dataclass, field, replace
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.cycles import active_columns
 from bfpga.engines.descriptor import Flag, Operation, Policy
+from bfpga.engines.flows import Sample, everything
 from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
-from bfpga.network.descriptors import Placement, compute_descriptor, load_descriptor, store_descriptor
+from bfpga.network.descriptors import (
+    Placement,
+    compute_descriptor,
+    load_descriptor,
+    store_descriptor,
+    weight_words,
+)
 from bfpga.network.engine_operations import EngineOperations
+from bfpga.network.measuring import KEEPING, KeepBuffer, keeps, node_sample, other_parts, sampled_parts
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
 from bfpga.network.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
@@ -69,6 +77,7 @@ class Scheduler:
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial: set[str] = set()
         self.engines: dict[str, EngineOperations] = {}
+        self.kept: dict[str, KeepBuffer] = {}
         self.steps: list[LaunchStep] = []
         self._restart()
 
@@ -270,23 +279,31 @@ class Scheduler:
         once = plan.mode != "resident" and len(plan.tiles) == 1
         if once:
             self.operations.append(weights_operation(node, plan, plan.tiles[0], self.config))
+        sample = everything(node.channels)
         if measured and not policy.inherit:
-            self._phase(node, strips, Flag.MEASURE, predicted, once)
-        self._phase(node, strips, Flag.NONE, False, once)
+            if not predicted:
+                sample = policy.sample = node_sample(node, plan.mode == "stream", self.config)
+            self._phase(node, strips, Flag.MEASURE, predicted, once, sample)
+        self._phase(node, strips, Flag.NONE, False, once, sample)
 
-    def _phase(self, node: ArrayNode, strips: list[Strip], flags: Flag, first_only: bool, loaded: bool) -> None:
-        """All tiles of a node, measuring or computing; loaded: its weights are in memory already."""
+    def _phase(
+        self, node: ArrayNode, strips: list[Strip], flags: Flag, first_only: bool, loaded: bool, sample: Sample
+    ) -> None:
+        """All tiles of a node, measuring what is in the sample, or computing; loaded: its weights are in memory."""
         plan, first = self.plans[node.name], len(self.operations)
         computed: list[KernelOperation] = []
         for strip in strips:
+            work = [(tile, self._parts(node, strip, tile, flags, sample)) for tile in plan.tiles]
+            if not any(parts for _, parts in work):
+                continue
             for region in strip.loads:
                 if not (flags & Flag.MEASURE and region.tensor == node.output):
                     self._load(node.name, region, first_only)
-            for tile in plan.tiles:
-                if plan.mode != "resident" and node.kind == "gemm" and not loaded:
+            for tile, parts in work:
+                if parts and plan.mode != "resident" and node.kind == "gemm" and not loaded:
                     self.operations.append(weights_operation(node, plan, tile, self.config))
-                for part in self._parts(node, strip, tile):
-                    operation = self._compute(node, strip, tile, part, flags)
+                for part, kind in parts:
+                    operation = self._compute(node, strip, tile, part, kind)
                     computed.append(operation)
                     self.operations.append(operation)
                     if not flags & Flag.MEASURE:
@@ -299,10 +316,25 @@ class Scheduler:
         for operation in self.operations[first:]:
             operation.first_only = first_only
 
-    def _parts(self, node: ArrayNode, strip: Strip, tile: WeightTile) -> list[Tile]:
-        """What single operations compute of a strip and a tile: the array all of it, other engines what they hold."""
+    def _parts(
+        self, node: ArrayNode, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample
+    ) -> list[tuple[Tile, Flag]]:
+        """What single operations measure or compute of a strip and a tile, with their flags.
+
+        The array computes all of it at once, other engines what they hold; what was kept is not computed again.
+        """
         whole = Tile(strip.y0, strip.y1, tile.m0, tile.m1)
-        return [whole] if node.engine == "systolic_array" else self._engine(node).tiles(whole)
+        if node.engine != "systolic_array":
+            return [(part, flags) for part in self._engine(node).tiles(whole)]
+        kept = node.policy.flow in KEEPING and keeps(node)
+        if flags & Flag.MEASURE:
+            flags |= Flag.KEEP if kept else Flag.NONE
+            return [(part, flags) for part in sampled_parts(sample, whole)]
+        if not kept:
+            return [(whole, flags)]
+        return [(part, flags | Flag.KEPT) for part in sampled_parts(sample, whole)] + [
+            (part, flags) for part in other_parts(sample, whole)
+        ]
 
     def _engine(self, node: ArrayNode) -> EngineOperations:
         if node.name not in self.engines:
@@ -311,15 +343,21 @@ class Scheduler:
 
     def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
         plan = self.plans[node.name]
-        stream = plan.mode == "stream"
+        stream = plan.mode == "stream" and not flags & Flag.KEPT
         place = Placement(
             node, self.tensors[node.inputs[0]], strip.inputs, strip.output, part, tile.weight_base,
             tile.parameter_base, stream, flags,
         )
         if node.engine != "systolic_array":
             return self._engine(node).operation(place)
+        if part.m0 > tile.m0:
+            place.weight_base += weight_words(node, self.config, tile.m0, part.m0)
+            place.parameter_base += part.m0 - tile.m0
         descriptor = compute_descriptor(self.config, place)
         data = b""
+        if flags & (Flag.KEEP | Flag.KEPT):
+            buffer = self.kept.setdefault(node.name, KeepBuffer(self.config, node))
+            descriptor.wide_word = buffer.place(part, descriptor)
         if stream:
             groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
             words = packed_weights(node, plan, tile, self.config)
