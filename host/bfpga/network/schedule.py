@@ -18,6 +18,7 @@ from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
 from bfpga.network.descriptors import Placement, compute_descriptor, load_descriptor, store_descriptor
 from bfpga.network.engine_operations import EngineOperations
+from bfpga.network.engine_tiles import strip_rows
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
 from bfpga.network.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
@@ -215,6 +216,7 @@ class Scheduler:
             if regions is not None:
                 for region in regions.values():
                     self.memory.release(region)
+                rows = strip_rows(node, self.config, rows)
                 return [self._strip(node, output, regions, y, min(y + rows, height)) for y in range(0, height, rows)]
         return None
 
