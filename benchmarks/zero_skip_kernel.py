@@ -4,9 +4,9 @@
 
 The layer of the specification (section 6.2): 56x56, 16 images, 16 kernels of 3x3, tiles of 32x32, 32 lanes, 8 cells a
 clock, exact shares of zeros at random places. First the core alone (tests/cpp/zero_skip.cpp): the clocks of its entries
-with their stalls, and the sum of max(compute, load). Then the operations of a whole kernel that has the engine beside an
-array of N columns, which are the ports of the output: with first loads, pipelines that empty, and the results, 8 bits
-each. Ends with 1 if the core misses a goal, or if a model counts otherwise than the C++.
+with their stalls, and the sum of max(compute, load). Then the operations of a whole kernel that has the engine beside
+an array of N columns, which are the ports of the output: with first loads, pipelines that empty, and the results, 8
+bits each. Ends with 1 if the core misses a goal, or if a model counts otherwise than the C++.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from bfpga.network.compiler import compile_network
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import Program
 
+# The harness of the C++ core belongs to the tests.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from zero_skip_cases import Case  # noqa: E402 - the harness of the C++ core belongs to the tests
-from zero_skip_cpp import find, run_layer  # noqa: E402
+from zero_skip_cases import Case
+from zero_skip_cpp import find, run_layer
 
 #: Speed-up that the core must reach at a share of zeros.
 GOALS = {50: 1.95, 80: 4.8, 90: 9.5, 95: 18.0}
