@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from array_programs import Place, Program
-from bfpga.engines.descriptor import Descriptor, Operation
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Descriptor, Flag, Operation
 from bfpga.formats.compressed_kernels import KernelFormat, encode_kernels, kernel_segments
 from bfpga.network.program import KernelOperation
 
@@ -37,11 +40,62 @@ class Convolution:
         return rows, columns
 
 
+@dataclass(frozen=True)
+class Tile:
+    """Outputs of one descriptor."""
+
+    rows: Range
+    columns: Range
+    channels: Range
+
+
+def cut(target: Place, rows: int, columns: int, channels: int) -> list[Tile]:
+    """Tiles of at most so many rows, columns and channels."""
+    sizes = ((target.channels, channels), (target.height, rows), (target.width, columns))
+    parts = [[(first, min(first + most, size)) for first in range(0, size, most)] for size, most in sizes]
+    return [Tile(r, c, z) for z, r, c in itertools.product(*parts)]
+
+
+def sparse_weights(
+    rng: np.random.Generator, shape: tuple[int, ...], density: float, config: SystolicConfig
+) -> np.ndarray:
+    """Coefficients (outputs, height, width, inputs); a share of about ``density`` is not zero."""
+    limit = config.format.mantissa_max
+    return rng.integers(-limit, limit + 1, shape) * (rng.random(shape) < density)
+
+
+def random_parameters(program: Program, rng: np.random.Generator, channels: int) -> dict[str, int]:
+    """A WEIGHTS operation that brings rows of parameters alone; returns descriptor fields of the layer."""
+    bias, exponents = rng.integers(-500, 500, channels), rng.integers(-3, 3, channels)
+    fields = program.weights(np.zeros((channels, 1, 1, 1), int), bias, exponents)
+    operation = program.operations[-1]
+    operation.descriptor.weight_words = 0
+    operation.weights = operation.weights[: channels * (program.config.weight_stream_bits // 8)]
+    return {name: fields[name] for name in ("parameter_base", "flags")}
+
+
+def engine_layer(
+    program: Program, operation: Operation, layer: Convolution, source: Place, target: Place, tiles: list[Tile],
+    finish: Callable[[Descriptor, np.ndarray], bytes], measure: bool = False, **fields: int,
+) -> None:  # fmt: skip
+    """All descriptors of a layer, after a pass that measures if asked.
+
+    finish: completes a descriptor, given the coefficients of its channels, and returns its part of the weight stream.
+    """
+    for last_pass in [False, True] if measure else [True]:
+        for number, tile in enumerate(tiles):
+            d = engine_tile(program, operation, layer, source, target, tile, **fields)
+            d.flags |= Flag.FIRST if number == 0 else 0
+            d.flags |= Flag.LAST if number == len(tiles) - 1 and last_pass else 0
+            d.flags |= 0 if last_pass else Flag.MEASURE
+            program.operations[-1].weights = finish(d, layer.weights[slice(*tile.channels)])
+
+
 def engine_tile(
-    program: Program, operation: Operation, layer: Convolution, source: Place, target: Place,
-    rows: Range, columns: Range, channels: Range, **fields: int,
-) -> Descriptor:  # fmt: skip
+    program: Program, operation: Operation, layer: Convolution, source: Place, target: Place, tile: Tile, **fields: int
+) -> Descriptor:
     """One tile of outputs of some channels; its weights are to be given to the operation."""
+    rows, columns, channels = tile.rows, tile.columns, tile.channels
     d = Descriptor(operation, input_slot=source.slot, output_slot=target.slot)
     config, build = program.config, getattr(program.config, _BUILDS[operation])
     d.group_rows, d.output_width = rows[1] - rows[0], columns[1] - columns[0]
@@ -101,3 +155,30 @@ def zero_skip_bytes(weights: np.ndarray, flight: int, beat_bytes: int, form: Ker
 
 def _beats(header: int, beat_bytes: int) -> bytes:
     return header.to_bytes(beat_bytes, "little")
+
+
+def cluster_bytes(weights: np.ndarray, config: SystolicConfig) -> bytes:
+    """The kernels of one SPARSE operation, part by part."""
+    build = config.sparse_cluster
+    assert build is not None
+    beat_bytes, bits = config.weight_stream_bits // 8, config.format.container_bits
+    count, height, width, channels = weights.shape
+    words = -(-channels // config.lanes)
+    cells = np.zeros((count, words * config.lanes, build.kernel, build.kernel), int)
+    cells[:, :channels, :height, :width] = weights.transpose(0, 3, 1, 2)
+    result = b""
+    for first in range(0, count, build.kernels_in_flight):
+        group = cells[first : first + build.kernels_in_flight].reshape(-1, words, config.lanes * build.lanes)
+        used = np.flatnonzero(group.any(axis=(0, 2)))
+        for word in used:
+            active = np.flatnonzero(group[:, word].any(axis=1))
+            last = LAST if word == used[-1] else 0
+            result += _beats(int(word) | active.size << 16 | last, beat_bytes)
+            result += _beats(sum(1 << int(z) for z in active), beat_bytes)
+            for kernel in group[active, word]:
+                packed = sum((int(value) & (1 << bits) - 1) << n * bits for n, value in enumerate(kernel))
+                size = -(-kernel.size * bits // (8 * beat_bytes)) * beat_bytes
+                result += packed.to_bytes(size, "little")
+        if not used.size:
+            result += _beats(LAST | EMPTY, beat_bytes) + bytes(beat_bytes)
+    return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,16 @@ from bfpga.engines.sparse_engines import ZeroSkipBuild
 from bfpga.errors import DeviceError
 from bfpga.formats.compressed_kernels import KernelFormat
 from cpp_units import integer_flags
-from engine_programs import Convolution, engine_tile, zero_skip_bytes
+from engine_programs import (
+    Convolution,
+    Tile,
+    cut,
+    engine_layer,
+    engine_tile,
+    random_parameters,
+    sparse_weights,
+    zero_skip_bytes,
+)
 from kernel_pairs import KernelPair, small
 
 BUILD = ZeroSkipBuild(
@@ -28,17 +38,6 @@ SMALL = small(zero_skip=BUILD, activation_words=512)
 @pytest.fixture(scope="module")
 def pair() -> KernelPair:
     return KernelPair(SMALL)
-
-
-def sparse_weights(
-    rng: np.random.Generator, shape: tuple[int, ...], density: float, config: SystolicConfig
-) -> np.ndarray:
-    limit = config.format.mantissa_max
-    return rng.integers(-limit, limit + 1, shape) * (rng.random(shape) < density)
-
-
-def tiles(size: int, most: int) -> list[tuple[int, int]]:
-    return [(first, min(first + most, size)) for first in range(0, size, most)]
 
 
 def run(
@@ -58,28 +57,14 @@ def run(
     layer = Convolution(weights, stride, pad)
     x = program.tensor(*size, weights.shape[3], pitch)
     y = program.tensor(*layer.output_size(*size), len(weights), pitch)
-    bias, exponents = rng.integers(-500, 500, len(weights)), rng.integers(-3, 3, len(weights))
     program.load("x", x)
-    given = parameters(program, bias, exponents)
-    given |= {"output_exponent": 2, "bias_exponent": -5} | fields
-    heights, widths = tile or (build.tile_height, build.tile_width)
+    given = random_parameters(program, rng, len(weights)) | {"output_exponent": 2, "bias_exponent": -5} | fields
     form = form if form is not None else default_format(config)
-    for last_pass in [False, True] if measure else [True]:
-        parts = [
-            (rows, columns, part)
-            for part in tiles(y.channels, block or y.channels)
-            for rows in tiles(y.height, heights)
-            for columns in tiles(y.width, widths)
-        ]
-        for number, (rows, columns, part) in enumerate(parts):
-            d = engine_tile(program, Operation.ZERO_SKIP, layer, x, y, rows, columns, part, **given)
-            d.flags |= Flag.FIRST if number == 0 else 0
-            d.flags |= Flag.LAST if number == len(parts) - 1 and last_pass else 0
-            d.flags |= 0 if last_pass else Flag.MEASURE
-            stream = zero_skip_bytes(
-                weights[slice(*part)], build.kernels_in_flight, config.weight_stream_bits // 8, form, each
-            )
-            program.operations[-1].weights = stream
+    tiles = cut(y, *(tile or (build.tile_height, build.tile_width)), block or y.channels)
+    stream = functools.partial(
+        zero_skip_bytes, flight=build.kernels_in_flight, beat_bytes=config.weight_stream_bits // 8, form=form, each=each
+    )
+    engine_layer(program, Operation.ZERO_SKIP, layer, x, y, tiles, lambda _, kernels: stream(kernels), measure, **given)
     program.store("y", y)
     tensors = {"x": random_tensor(rng, x, config), "y": empty(y)}
     pair.run(program, tensors)
@@ -88,16 +73,6 @@ def run(
 
 def default_format(config: SystolicConfig) -> KernelFormat:
     return KernelFormat.BITMAP if config.format.mantissa_bits <= 8 else KernelFormat.ENTRY32
-
-
-def parameters(program: Program, bias: np.ndarray, exponents: np.ndarray) -> dict[str, int]:
-    """A WEIGHTS operation that brings rows of parameters alone."""
-    fields = program.weights(np.zeros((len(bias), 1, 1, 1), int), bias, exponents)
-    operation = program.operations[-1]
-    operation.descriptor.weight_words = 0
-    beat = program.config.weight_stream_bits // 8
-    operation.weights = operation.weights[: len(bias) * beat]
-    return {name: fields[name] for name in ("parameter_base", "flags")}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +163,7 @@ def test_a_kernel_without_the_engine_says_so() -> None:
     x, y = program.tensor(2, 2, 1), program.tensor(2, 2, 1)
     program.load("x", x)
     layer = Convolution(np.ones((1, 1, 1, 1), int), pad=(0, 0))
-    engine_tile(program, Operation.ZERO_SKIP, layer, x, y, (0, 2), (0, 2), (0, 1), flags=Flag.FIRST | Flag.LAST)
+    engine_tile(program, Operation.ZERO_SKIP, layer, x, y, Tile((0, 2), (0, 2), (0, 1)), flags=Flag.FIRST | Flag.LAST)
     tensors = {"x": random_tensor(np.random.default_rng(0), x, SMALL), "y": empty(y)}
     with pytest.raises(DeviceError, match="needs an engine that this kernel lacks, for operation 7"):
         KernelPair(small()).kernel.run_operations(program.operations, tensors)
@@ -201,7 +176,7 @@ def test_a_cleared_kernel_forgets_the_sums_of_a_start_that_stopped(pair: KernelP
     program.load("x", x)
     layer = Convolution(np.ones((4, 3, 3, 3), int))
     engine_tile(
-        program, Operation.ZERO_SKIP, layer, x, y, (0, 4), (0, 6), (0, 4), flags=Flag.FIRST | Flag.LAST,
+        program, Operation.ZERO_SKIP, layer, x, y, Tile((0, 4), (0, 6), (0, 4)), flags=Flag.FIRST | Flag.LAST,
         output_exponent=4,
     )  # fmt: skip
     stream = zero_skip_bytes(layer.weights, BUILD.kernels_in_flight, SMALL.weight_stream_bits // 8, KernelFormat.BITMAP)

@@ -17,7 +17,14 @@ from bfpga.engines.cycles import operation_cycles
 from bfpga.engines.descriptor import Descriptor, Operation
 from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.sparse_engines import ClusterBuild, ZeroSkipBuild
-from bfpga.engines.zero_skip_operation import ORDERS, best_order, decode_cycles, group_segments, zero_skip_clocks
+from bfpga.engines.zero_skip_operation import (
+    ORDERS,
+    best_order,
+    decode_cycles,
+    entry_steps,
+    group_segments,
+    zero_skip_clocks,
+)
 from bfpga.formats.compressed_kernels import KernelFormat
 from bfpga.network.engine_streams import cluster_stream, zero_skip_stream
 from engine_cases import PLAIN, EngineCase, cluster_cases, descriptor, zero_skip_cases
@@ -66,7 +73,7 @@ def test_images_overlap_with_the_one_before() -> None:
     weights[0, :, :, 0], weights[1, 1, 1, 1] = 7, 7
     tile = descriptor(Operation.ZERO_SKIP, weights, (6, 6), (4, 4), TILES)
     load, first, second = 6 * 2, 9 * 4, 1 * 4
-    assert group_segments(weights)[0].entries.tolist() == [9, 1]
+    assert group_segments(weights, 4)[0].entries.tolist() == [9, 1]
     images = (1 + load + 8) + (1 + max(first, load) + 8) + (second + 8)
     assert zero_skip_clocks(TILES, tile, weights) == 4 + images + (4 * 2 * 2 + 2) + 24
 
@@ -75,18 +82,29 @@ def test_a_group_is_sent_in_its_smallest_format() -> None:
     """ZS R43-R46: two entries as words, many as a mask with coefficients; the decoder's clocks follow."""
     few, many = np.zeros((2, 3, 3, 4), int), np.ones((2, 3, 3, 4), int)
     few[1, 2, 2, 3] = -9
-    segments, form = group_segments(few)
+    segments, form = group_segments(few, 4)
     assert (segments.kz.tolist(), form, decode_cycles(segments, form).tolist()) == ([3], KernelFormat.ENTRY32, [3])
-    segments, form = group_segments(many)
+    segments, form = group_segments(many, 4)
     assert (segments.kz.tolist(), form) == ([0, 1, 2, 3], KernelFormat.BITMAP)
     assert decode_cycles(segments, form).tolist() == [3 + 2 * 3 + 18] * 4
+
+
+def test_masks_that_would_take_longer_than_their_entries_are_sent_as_words() -> None:
+    """ZS R45: 18 entries of one clock each would wait for 27 clocks of a mask; of two clocks each they do not."""
+    many = np.ones((2, 3, 3, 4), int)
+    segments, form = group_segments(many, 1)
+    assert (form, decode_cycles(segments, form).tolist()) == (KernelFormat.ENTRY32, [2 + 18] * 4)
+    assert group_segments(many, 2)[1] is KernelFormat.BITMAP
 
 
 @settings(deadline=None)
 @given(zero_skip_cases())
 def test_tiles_take_the_clocks_of_an_engine_of_plain_integers(case: EngineCase) -> None:
     """ZS R22, R34, R45, R48, R51: entry by entry, read from the weight stream."""
-    found = zero_skip(case.config, case.descriptor, case.rectangle(0), zero_skip_stream(case.weights, case.config))
+    assert case.config.zero_skip is not None
+    steps = entry_steps(case.config.zero_skip, case.descriptor)
+    stream = zero_skip_stream(case.weights, case.config, steps)
+    found = zero_skip(case.config, case.descriptor, case.rectangle(0), stream)
     assert zero_skip_clocks(case.config, case.descriptor, case.weights) == found.clocks
 
 

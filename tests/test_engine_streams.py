@@ -21,6 +21,8 @@ ENGINES = SystolicConfig(
     zero_skip=ZeroSkipBuild(kernels_in_flight=4, kernel_height=5, kernel_width=7),
     sparse_cluster=ClusterBuild(kernels_in_flight=4),
 )
+#: Clocks of one entry on the tile.
+STEPS = 4
 
 
 def sparse_weights(seed: int, shape: tuple[int, ...], density: float, bits: int = 8) -> np.ndarray:
@@ -65,18 +67,18 @@ def cluster_weights(config: SystolicConfig, data: bytes, shape: tuple[int, ...])
 
 
 @pytest.mark.parametrize("density", [0.02, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize("beat", [64, 256])
+@pytest.mark.parametrize(("beat", "steps"), [(64, 1), (64, 4), (256, 4)])
 @pytest.mark.parametrize(
     ("bits", "shape"),
     [(8, (10, 3, 3, 7)), (8, (3, 5, 7, 2)), (16, (9, 3, 2, 5)), (4, (5, 1, 1, 30)), (12, (1, 1, 1, 9))],
 )
 def test_the_zero_skip_engine_reads_the_weights_that_were_written(
-    density: float, beat: int, bits: int, shape: tuple[int, ...]
+    density: float, beat: int, steps: int, bits: int, shape: tuple[int, ...]
 ) -> None:
     """ZS R43, R44, R46: every width of coefficients, kernels of every size, words that straddle beats."""
     config = replace(ENGINES, format=BlockFormat(mantissa_bits=bits), weight_stream_bits=beat)
     weights = sparse_weights(sum(shape), shape, density, bits)
-    found = zero_skip_weights(config, zero_skip_stream(weights, config), shape)
+    found = zero_skip_weights(config, zero_skip_stream(weights, config, steps), shape)
     np.testing.assert_array_equal(found, weights)
 
 
@@ -101,7 +103,7 @@ def test_entries_of_an_image_follow_its_header() -> None:
     weights = np.zeros((4, 1, 1, 3), int)
     weights[1, 0, 0, 2], weights[3, 0, 0, 2] = -5, 300
     config = replace(ENGINES, format=BlockFormat(mantissa_bits=16))
-    words = np.frombuffer(zero_skip_stream(weights, config), "<u4").tolist()
+    words = np.frombuffer(zero_skip_stream(weights, config, STEPS), "<u4").tolist()
     header = [2 | 1 << 16 | 1 << 24, 0]
     assert words == [*header, 0x14B | 2 << 16, 2 | 3 << 24, 1 << 24 | 0xFFFB, 3 << 24 | 300]
 
@@ -119,7 +121,7 @@ def test_a_kernel_of_the_cluster_lies_at_the_low_rows_and_columns() -> None:
 def test_a_group_without_a_weight_is_a_header() -> None:
     """ZS R28, SC R19: nothing is read or computed; SPARSE reads a mask with every header."""
     weights = np.zeros((4, 3, 3, 6), int)
-    assert zero_skip_stream(weights, ENGINES) == (3 << 24).to_bytes(8, "little")
+    assert zero_skip_stream(weights, ENGINES, STEPS) == (3 << 24).to_bytes(8, "little")
     assert cluster_stream(weights, ENGINES) == (3 << 24).to_bytes(16, "little")
 
 
@@ -127,7 +129,7 @@ def test_images_and_words_without_a_weight_are_left_out() -> None:
     """ZS R28, SC R19: of 40 channels one has weights."""
     weights = np.zeros((4, 3, 3, 40), int)
     weights[..., 21] = 1
-    skipped = zero_skip_stream(weights, ENGINES)
-    assert skipped == zero_skip_stream(weights[..., :22], ENGINES)
+    skipped = zero_skip_stream(weights, ENGINES, STEPS)
+    assert skipped == zero_skip_stream(weights[..., :22], ENGINES, STEPS)
     assert len(skipped) == 8 + 4 * (3 + 4 * (1 + 3)) + 4
     assert len(cluster_stream(weights, ENGINES)) == 8 * (2 + 4 * 3)

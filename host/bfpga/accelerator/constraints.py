@@ -77,10 +77,11 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
         remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
         text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
         return [Finding("shift_columns", text)]
-    best, beside = largest_columns(alone, board), "".join(f" beside {name}" for name in config.engines[1:])
-    least = least_columns(config)
-    none = f"not even {'one column fits' if least == 1 else f'{least} columns fit'}{beside}: make "
-    none += f"{'the engines beside it, ' if beside else ''}the memories or rows smaller"
+    best, least = largest_columns(alone, board), least_columns(config)
+    others = " and ".join(config.engines[1:])
+    beside, smaller = (f" beside {others}", f"{others}, ") if others else ("", "")
+    none = "not even one column fits" if least == 1 else f"not even {least} columns fit"
+    none += f"{beside}: make {smaller}the memories or rows smaller"
     remedy = f"at most {best} columns fit{beside}" if best else none
     return [Finding("columns", f"is {multiplying}: {excess}; {remedy}")]
 

@@ -56,7 +56,16 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         help="Where layers are computed, on accelerators with several engines: auto (the default), systolic_array, "
-        "zero_skip, sparse_cluster.",
+        "zero_skip (skips weights that are zero) or sparse_cluster (skips activations that are zero). What the engine "
+        "cannot compute stays on the array.",
+    ),
+]
+Dispatch = Annotated[
+    str | None,
+    typer.Option(
+        "--dispatch",
+        help="How --engine auto chooses for each layer: cost (the fewest clocks, the default), majority (half of the "
+        "input zero or more: sparse_cluster) or band (from 80 % zeros sparse_cluster, up to 40 % not, else by clocks).",
     ),
 ]
 SideBySide = Annotated[
@@ -109,19 +118,22 @@ def accelerators(json: Json = None) -> None:
       bfpga accelerators
     """
     from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    from bfpga.cli import reports
 
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
         (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
-         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock, a.description)
+         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock,
+         reports.engines_beside(a.systolic), a.description)
         for a in ready
     ]  # fmt: skip
-    headers = ["accelerator", "board", "MHz", "bits", "columns x rows x lanes", "multiplier", "MAC/clock", "purpose"]
+    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/clock", "beside it", "purpose"]
     output.table("Ready accelerators", headers, rows)
+    output.say("* columns x rows x lanes; MAC/clock are those of the systolic array: engines beside it skip zeros.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
-         "systolic": a.systolic.to_dict()}
+         "systolic": a.systolic.to_dict(), "engines": reports.engine_operations(a.systolic)}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})
@@ -211,8 +223,13 @@ app.command("report-partition")(report_partition)
 def estimate(
     accelerator: AcceleratorArgument,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option("--calibration", "-c", help="NPZ with samples; without, the zeros between layers are not known."),
+    ] = None,
     formats: Formats = None,
     engine: Engine = None,
+    dispatch: Dispatch = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -221,13 +238,15 @@ def estimate(
     Examples:
       bfpga estimate pynq_z2_dense
       bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
+      bfpga estimate zcu104_hetero examples/models/lenet_mnist.onnx -c examples/models/mnist_calibration.npz
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
 
     output.check_target(json)
     described = load_accelerator(accelerator)
-    program = work.compile_for_estimate(described, model, formats, engine) if model else None
+    options = work.compile_options(formats=formats, engine=engine, dispatch=dispatch)
+    program = work.compile_for_estimate(described, model, calibration, options) if model else None
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
@@ -246,9 +265,11 @@ def compile_command(
     policy: PolicyName = None,
     formats: Formats = None,
     engine: Engine = None,
+    dispatch: Dispatch = None,
     side_by_side: SideBySide = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say of every layer what each engine would take, and why it got its one.")
+        bool,
+        typer.Option("--explain", help="Print the clocks of each layer on each engine, the choice and its reason."),
     ] = False,
     json: Json = None,
 ) -> None:
@@ -257,7 +278,7 @@ def compile_command(
     \b
     Examples:
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
-      bfpga compile lenet_mnist.onnx -a my.yaml -c mnist_calibration.npz -o lenet.bfpga --explain
+      bfpga compile lenet_mnist.onnx -a zcu104_hetero -c mnist_calibration.npz -o lenet.bfpga --explain
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
@@ -268,7 +289,7 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     described = load_accelerator(accelerator)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
     program = work.compile_for_file(described, model, calibration, options)
     save_program(program, target)
     output.say(listing(program).rstrip())
@@ -290,6 +311,7 @@ def run(
     policy: PolicyName = None,
     formats: Formats = None,
     engine: Engine = None,
+    dispatch: Dispatch = None,
     side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
@@ -305,7 +327,7 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
@@ -326,6 +348,7 @@ def evaluate(
     policy: PolicyName = None,
     formats: Formats = None,
     engine: Engine = None,
+    dispatch: Dispatch = None,
     side_by_side: SideBySide = None,
     samples: Samples = None,
     batch: Batch = 64,
@@ -340,7 +363,7 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from bfpga.cli.output import say, table
-from bfpga.network.explanation import ENGINES_TITLE, engine_headings, engine_rows, refusals
+from bfpga.network.explanation import (
+    ENGINES_TITLE,
+    engine_headings,
+    engine_rows,
+    gain,
+    refusals,
+    without_choice,
+    zeros_unknown,
+)
 from bfpga.network.program import Program
 
 
 def print_engines(program: Program) -> None:
-    """Zeros, clocks and the choice of every layer that had one (ZS R53, SC R10, R13)."""
+    """Zeros, clocks and the choice of every layer that had one, and who computes the others (ZS R53, SC R10, R13)."""
     rows = engine_rows(program)
     if not rows:
         only = "the systolic array only" if len(program.config.engines) == 1 else "no layer for another engine"
@@ -16,5 +24,11 @@ def print_engines(program: Program) -> None:
         return
     say()
     table(ENGINES_TITLE, engine_headings(program), rows)
+    say(gain(program))
     for line in refusals(program):
         say(line)
+    for place, names in without_choice(program).items():
+        say(f"only the {place}: {', '.join(names)}")
+    if zeros_unknown(program):
+        say("zeros of inputs are not known: the sparse cluster's clocks are those without any, and it gets only layers")
+        say("that ask for it; calibration samples (-c) tell more")

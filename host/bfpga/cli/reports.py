@@ -15,7 +15,8 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.cycles import CycleCount, program_cycles, tile_clocks
-from bfpga.network.explanation import engine_choices, node_engine
+from bfpga.network.dispatch import SUPPORTED_OPERATIONS
+from bfpga.network.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
 from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
@@ -32,6 +33,16 @@ def columns_text(config: SystolicConfig) -> str:
     if config.shift_columns:
         return f"{config.columns - config.shift_columns} + {config.shift_columns} shift columns"
     return f"{config.columns} columns"
+
+
+def engines_beside(config: SystolicConfig) -> str:
+    """The engines beside an array in words; `-` if it is alone."""
+    return ", ".join(ENGINE_WORDS[engine] for engine in config.engines[1:]) or "-"
+
+
+def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
+    """What each engine of an accelerator computes, by its name (SC R14)."""
+    return {engine: list(SUPPORTED_OPERATIONS[engine]) for engine in config.engines}
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -101,6 +112,8 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
     ):
         say(f"{what}: {count:,} cycles, {1e3 * seconds:.3f} ms, {rate(seconds)} images/s")
+    if dispatched(program):
+        say(f"{gain(program)} (`bfpga compile --explain` prints the figures of every layer)")
     return {
         "model": program.name,
         "macs": cycles.macs,

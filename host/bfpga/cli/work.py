@@ -73,9 +73,12 @@ def compile_options(
     side_by_side: int | None = None,
     formats: str | None = None,
     engine: str | None = None,
+    dispatch: str | None = None,
 ) -> CompileOptions:
     """Options of a recipe with those that are given on top; ConfigurationError for what there is not."""
-    given = {"policy": policy, "side_by_side": side_by_side, "formats": formats, "engine": engine}
+    given = {
+        "policy": policy, "side_by_side": side_by_side, "formats": formats, "engine": engine, "dispatch": dispatch,
+    }  # fmt: skip
     options = load_recipe(recipe) if recipe else CompileOptions()
     return replace(options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
@@ -97,17 +100,19 @@ def compile_for_file(
 
 
 def compile_for_estimate(
-    accelerator: Accelerator, model: Path, formats: str | None = None, engine: str | None = None
+    accelerator: Accelerator, model: Path, calibration: Path | None, options: CompileOptions
 ) -> Program:
-    """Compile with noise as calibration: exponents are arbitrary, but the schedule is that of a calibrated network.
+    """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
-    Nothing is known of the layers' sums, so ``auto`` chooses formats by the error of the weights alone; and nothing of
-    the zeros between layers, so the sparse cluster computes what is asked of it only, at the clocks of dense inputs.
+    Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
+    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the clocks of
+    inputs without a zero.
     """
+    if calibration is not None:
+        return compile_for_file(accelerator, model, calibration, options)
     graph = import_model(model)
     random = np.random.default_rng(0)
     noise = {name: random.normal(size=(2, *graph.shapes[name])).astype(np.float32) for name in graph.inputs}
-    options = compile_options(formats=formats, engine=engine)
     options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
     return compile_program(accelerator, model, noise, options)
 

@@ -28,8 +28,9 @@ from bfpga.engines.zero_skip_order import ordered_entries, stalls
 from bfpga.formats.compressed_kernels import (
     KernelFormat,
     KernelSegments,
+    kernel_bytes,
     kernel_segments,
-    smallest_kernel_format,
+    possible_kernel_formats,
 )
 
 #: Orders of the coefficients by the number that ``entry_order`` of a descriptor holds.
@@ -38,16 +39,23 @@ ORDERS: tuple[KernelOrder, ...] = get_args(KernelOrder)
 _PREFERRED = tuple(ORDERS.index(order) for order in ("pos_major", "interleaved", "z_major"))
 
 
-def group_segments(weights: IntArray) -> tuple[KernelSegments, KernelFormat]:
-    """Segments of the kernels of one group, one for each image that has an entry, ascending; their format (ZS R43).
+def group_segments(weights: IntArray, steps: int) -> tuple[KernelSegments, KernelFormat]:
+    """Segments of the kernels of one group, one for each image that has an entry, ascending; their format.
 
-    weights: (kernels of the group, kernel_height, kernel_width, input channels), not all zero. All segments of a group
-    have one format, that with the fewest bytes.
+    ZS R43, R45. weights: (kernels of the group, kernel_height, kernel_width, input channels), not all zero. steps:
+    clocks of one entry on the tile. All segments of a group have one format: that whose decoding is waited for least,
+    since on a small tile a mask takes longer than its few entries; of equal ones that with the fewest bytes.
     """
     images = np.flatnonzero((weights != 0).any(axis=(0, 1, 2)))
     segments = kernel_segments(weights[..., images].transpose(3, 0, 1, 2))
     segments = replace(segments, kz=images[segments.kz])
-    return segments, smallest_kernel_format(segments)
+    compute = segments.entries * steps
+
+    def cost(fmt: KernelFormat) -> tuple[int, int]:
+        waiting = np.maximum(0, decode_cycles(segments, fmt) - compute)
+        return int(waiting.sum()), kernel_bytes(segments, fmt)
+
+    return segments, min(possible_kernel_formats(segments), key=cost)
 
 
 def decode_cycles(segments: KernelSegments, fmt: KernelFormat) -> Int64Array:
@@ -66,12 +74,12 @@ def zero_skip_clocks(config: SystolicConfig, descriptor: Descriptor, weights: In
     rows = output_rows(descriptor)
     load = segment_reads(descriptor, build.load_pixels)
     total = fixed_cycles(config, build.load_pixels)
-    compute = _compute_cycles(build, descriptor, weights)
+    compute, steps = _compute_cycles(build, descriptor, weights), entry_steps(build, descriptor)
     for group, part in enumerate(_groups(weights, build.kernels_in_flight)):
         if not part.any():
             total += 1
             continue
-        segments, fmt = group_segments(part)
+        segments, fmt = group_segments(part, steps)
         arrival = np.maximum(load, decode_cycles(segments, fmt))
         total += pipelined_cycles(compute[group, segments.kz], arrival, 1, ENGINE_DEPTH)
     kernels = group_sizes(len(weights), build.kernels_in_flight)

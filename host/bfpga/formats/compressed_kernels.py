@@ -148,7 +148,12 @@ def kernel_bytes(segments: KernelSegments, fmt: KernelFormat) -> int:
 
 
 def smallest_kernel_format(segments: KernelSegments) -> KernelFormat:
-    """The format with the fewest bytes of those that can hold the segments; of equal ones the first.
+    """The format with the fewest bytes of those that can hold the segments; of equal ones the first."""
+    return min(possible_kernel_formats(segments), key=lambda fmt: kernel_bytes(segments, fmt))
+
+
+def possible_kernel_formats(segments: KernelSegments) -> list[KernelFormat]:
+    """The formats that can hold the segments.
 
     ENTRY16 holds segments of one kernel; ENTRY16 and BITMAP hold coefficients of 8 bits, BITMAP one entry a place.
     """
@@ -159,7 +164,7 @@ def smallest_kernel_format(segments: KernelSegments) -> KernelFormat:
         kernel, cell, _ = _raster_order(segments)
         if not ((kernel[1:] == kernel[:-1]) & (cell[1:] == cell[:-1])).any():
             allowed.append(KernelFormat.BITMAP)
-    return min(allowed, key=lambda fmt: kernel_bytes(segments, fmt))
+    return allowed
 
 
 def mask_words(kernel_size: tuple[int, int]) -> int:

@@ -45,7 +45,8 @@ def check_engines(config: SystolicConfig, options: CompileOptions) -> None:
     for place, wanted in asked.items():
         if wanted != "auto" and wanted not in config.engines:
             raise ConfigurationError(
-                f"{place}the accelerator has no engine {wanted}; it has {' and '.join(config.engines)}"
+                f"{place}the accelerator has no engine {wanted}; it has {' and '.join(config.engines)} "
+                "(`bfpga accelerators` tells which have others)"
             )
 
 
@@ -69,7 +70,8 @@ def choose_engines(
 
     stages: nodes that are scheduled together; reserved: weight words and parameter rows that products of activations
     need; inputs: mantissas (samples, height, width, channels) of calibration samples by tensor, None without samples.
-    Raises ConfigurationError for a layer that asks for an engine that cannot take it.
+    Raises ConfigurationError for a layer that asks for an engine that cannot take it, and for a network that asks for
+    an engine that can take none of its layers.
     """
     nodes = [node for stage in stages for node in stage]
     _check_layers(nodes, tensors, config, options)
@@ -93,6 +95,7 @@ def choose_engines(
         if [node.engine for node in layers] == before:
             break
         clocks.settle()
+    _check_network(layers, options)
 
 
 def engine_figures(
@@ -171,3 +174,21 @@ def _check_layers(
         refused = refusal(node, tensors[node.inputs[0]], config, engine)
         if refused:
             raise ConfigurationError(f"layer {name}: {engine} cannot compute it: {refused}")
+
+
+def _check_network(layers: Sequence[ArrayNode], options: CompileOptions) -> None:
+    """ConfigurationError if the network asks for an engine and every layer that it leaves to it is refused."""
+    asking = [node for node in layers if options.layer(node.name, node.output).engine == options.engine]
+    if options.engine in ("auto", "systolic_array") or (layers and not asking):
+        return
+    reasons: dict[str, list[str]] = {}
+    for node in asking:
+        refused = next(item.refused for item in node.engine_choices if item.engine == options.engine)
+        if not refused:
+            return
+        reasons.setdefault(refused, []).append(node.name)
+    listed = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    raise ConfigurationError(
+        f"{options.engine} can compute no layer of this network"
+        f" ({listed or 'there is no convolution and no fully connected layer'}); engine auto chooses for each layer"
+    )

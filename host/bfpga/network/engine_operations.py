@@ -9,7 +9,7 @@ from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor
 from bfpga.engines.expanded_weights import expanded_weights
-from bfpga.engines.zero_skip_operation import best_order, zero_skip_clocks
+from bfpga.engines.zero_skip_operation import best_order, entry_steps, zero_skip_clocks
 from bfpga.network.descriptors import Placement
 from bfpga.network.engine_descriptors import engine_descriptor
 from bfpga.network.engine_streams import cluster_stream, zero_skip_stream
@@ -29,7 +29,7 @@ class EngineOperations:
         self.node = node
         self.spec = spec
         self._weights: dict[tuple[int, int], IntArray] = {}
-        self._streams: dict[tuple[int, int], bytes] = {}
+        self._streams: dict[tuple[int, ...], bytes] = {}
         self._clocks: dict[tuple[int, ...], tuple[int, int]] = {}
 
     def tiles(self, part: Tile) -> list[Tile]:
@@ -44,18 +44,23 @@ class EngineOperations:
             descriptor.entry_order, clocks = self._zero_skip(descriptor, channels)
         else:
             clocks = self._cluster(descriptor, channels)
-        return KernelOperation(self.node.name, descriptor, weights=self._stream(channels), clocks=clocks)
+        return KernelOperation(self.node.name, descriptor, weights=self._stream(descriptor, channels), clocks=clocks)
 
     def _expanded(self, channels: tuple[int, int]) -> IntArray:
         if channels not in self._weights:
             self._weights[channels] = expanded_weights(self.node, *channels)
         return self._weights[channels]
 
-    def _stream(self, channels: tuple[int, int]) -> bytes:
-        if channels not in self._streams:
-            pack = zero_skip_stream if self.node.engine == "zero_skip" else cluster_stream
-            self._streams[channels] = pack(self._expanded(channels), self.config)
-        return self._streams[channels]
+    def _stream(self, descriptor: Descriptor, channels: tuple[int, int]) -> bytes:
+        build = self.config.zero_skip if self.node.engine == "zero_skip" else None
+        steps = entry_steps(build, descriptor) if build else 0
+        key = (*channels, steps)
+        if key not in self._streams:
+            weights = self._expanded(channels)
+            self._streams[key] = (
+                zero_skip_stream(weights, self.config, steps) if build else cluster_stream(weights, self.config)
+            )
+        return self._streams[key]
 
     def _zero_skip(self, descriptor: Descriptor, channels: tuple[int, int]) -> tuple[int, int]:
         """(order of the entries, clocks); tiles of the same size cost the same."""

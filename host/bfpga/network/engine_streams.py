@@ -33,17 +33,20 @@ def kernel_groups(weights: IntArray, in_flight: int) -> Groups:
 # Zero-skip engine
 
 
-def zero_skip_stream(weights: IntArray, config: SystolicConfig) -> bytes:
-    """Kernels of one ZERO_SKIP operation: for each group and each image with an entry, a header and its segment."""
+def zero_skip_stream(weights: IntArray, config: SystolicConfig, steps: int) -> bytes:
+    """Kernels of one ZERO_SKIP operation: for each group and each image with an entry, a header and its segment.
+
+    steps: clocks of one entry on the operation's tile.
+    """
     assert config.zero_skip is not None
     groups = kernel_groups(weights, config.zero_skip.kernels_in_flight)
-    return b"".join(_zero_skip_group(group, config.weight_stream_bits // 8) for group in groups)
+    return b"".join(_zero_skip_group(group, config.weight_stream_bits // 8, steps) for group in groups)
 
 
-def _zero_skip_group(weights: IntArray, beat: int) -> bytes:
+def _zero_skip_group(weights: IntArray, beat: int, steps: int) -> bytes:
     if not weights.any():
         return _header(LAST | EMPTY, beat)
-    segments, form = group_segments(weights)
+    segments, form = group_segments(weights, steps)
     words, sizes = encode_kernels(segments, form), segment_words(segments, form)
     per_beat = beat // words.itemsize
     ends = np.cumsum((1 + -(-sizes // per_beat)) * per_beat)

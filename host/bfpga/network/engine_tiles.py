@@ -70,6 +70,19 @@ def engine_tiles(node: ArrayNode, image: ImageSize, config: SystolicConfig, part
     return [Tile(y0, y1, part.m0, part.m1) for y0, y1 in strips]
 
 
+def strip_rows(node: ArrayNode, config: SystolicConfig, most: int) -> int:
+    """Rows of the strips in which a layer passes through memory that holds ``most`` output rows at once.
+
+    A strip of the zero-skip engine is whole steps of its rows if that makes fewer steps of all strips together.
+    """
+    if node.engine != "zero_skip":
+        return most
+    assert config.zero_skip is not None
+    height, step = node.window.output_height, config.zero_skip.rows_parallel
+    whole = max(most - most % step, 1)
+    return min(most, whole, key=lambda rows: -(-height // rows) * -(-rows // step))
+
+
 def _zero_skip_tiles(window: Window, build: ZeroSkipBuild, part: Tile) -> Iterator[Tile]:
     height = _even(part.y1 - part.y0, build.tile_height, build.rows_parallel)
     width = _even(window.output_width, build.tile_width, build.lanes)

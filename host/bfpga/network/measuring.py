@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor
 from bfpga.engines.flows import Sample, everything, sample_of
-from bfpga.errors import ConfigurationError
+from bfpga.errors import ModelError
 from bfpga.network.program import ArrayNode, Tile
 from bfpga.network.streams import block_rows, working_columns
 
@@ -76,14 +76,14 @@ class KeepBuffer:
     def place(self, part: Tile, descriptor: Descriptor) -> int:
         """First word of a part; the same one each time it is asked for.
 
-        Raises ConfigurationError if the buffer is too small.
+        Raises ModelError if the buffer is too small.
         """
         key = (part.y0, part.y1, part.m0, part.m1, part.step)
         if key not in self.places:
             groups = -(-descriptor.output_pixels // working_columns(self.node, self.config))
             self.places[key], self.used = self.used, self.used + groups * descriptor.output_rows
         if self.used > self.config.wide_words:
-            raise ConfigurationError(
+            raise ModelError(
                 f"layer {self.node.name}: flow {self.node.policy.flow} keeps more than the {self.config.wide_words} "
                 "accumulators a column that wide_words holds; take keep_sampled with a longer sample period, "
                 "two_pass_sampled, or more wide_words"

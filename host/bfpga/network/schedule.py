@@ -25,6 +25,7 @@ from bfpga.network.descriptors import (
     weight_words,
 )
 from bfpga.network.engine_operations import EngineOperations
+from bfpga.network.engine_tiles import strip_rows
 from bfpga.network.measuring import KEEPING, KeepBuffer, keeps, node_sample, other_parts, sampled_parts
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
@@ -224,6 +225,7 @@ class Scheduler:
             if regions is not None:
                 for region in regions.values():
                     self.memory.release(region)
+                rows = strip_rows(node, self.config, rows)
                 return [self._strip(node, output, regions, y, min(y + rows, height)) for y in range(0, height, rows)]
         return None
 

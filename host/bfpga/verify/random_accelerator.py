@@ -75,4 +75,6 @@ def random_array(rng: Generator) -> SystolicConfig:
         skew=bool(rng.random() < 0.7),
         shift_columns=beside,
         shift=shift,
+        position_bins=int(rng.choice([0, 8, 11, 32, 64])),
+        wide_words=int(rng.choice([0, 64, 512])),
     )

@@ -19,6 +19,7 @@ from bfpga.network.schedule import Scheduler
 from bfpga.network.shift_weights import representable_integers
 from bfpga.network.weight_plan import plan_weights, setup_launch
 from bfpga.verify.random_choices import with_random_choices
+from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_windows import engine_window, random_window
 from bfpga.verify.random_zeros import pruned
 
@@ -49,10 +50,13 @@ class NetworkBuilder:
         exponent = int(np.clip(exponent, self.config.format.exponent_min, self.config.format.exponent_max))
         if kind is Policy.STATIC:
             return PolicySpec(kind, exponent)
+        rule = random_rule(self.rng, self.config)
+        if kind is Policy.MAX:
+            return replace(PolicySpec(kind, exponent, **rule), **random_flow(self.rng, self.config))
         window = int(self.rng.integers(0, 6)) if kind is Policy.STATISTICS else int(self.rng.integers(1, 9))
         factor = int(self.rng.integers(0, 18))
         slot = len(self.nodes) % self.config.policy_slots
-        return PolicySpec(kind, exponent, slot, window, factor, preset=bool(self.rng.random() < 0.3))
+        return PolicySpec(kind, exponent, slot, window, factor, preset=bool(self.rng.random() < 0.3), **rule)
 
     def function(self) -> tuple[Function, int, int]:
         kind = Function(int(self.rng.choice([0, 1, 1, 2, 3, 4, 5])))

@@ -31,7 +31,7 @@ struct PieceHeader {
 
     static PieceHeader decode(const uint32_t (&word)[words]) {
 #pragma HLS INLINE
-        simulation_check((word[0] & 0xFFF) == 0x151, "a piece", "begins with the word", word[0]);
+        simulation_check((word[0] & 0xCFFF) == 0x151, "a piece", "begins with the word", word[0]);
         PieceHeader header;
         header.payload = static_cast<PiecePayload>(word[0] >> 12 & 3);
         header.last_piece = (word[0] >> 16 & 1) != 0;

@@ -47,7 +47,6 @@ class AxisTaps {
     // Line 0 behind `pad` lines of zeros; a pad is smaller than the kernel.
     Residue<Config> first(int32_t pad) const {
 #pragma HLS INLINE
-        simulation_check(pad >= 0 && pad < T::kernel, "a strip of the sparse cluster", "has a pad of", pad);
         return tap_[pad];
     }
 
@@ -157,6 +156,10 @@ struct StripGrid {
         const char* strip = "a strip of the sparse cluster";
         const int largest = d.kernel_height > d.kernel_width ? d.kernel_height : d.kernel_width;
         simulation_check(largest <= T::kernel, strip, "has larger kernels than the units:", largest);
+        simulation_check(d.pad_top >= 0 && d.pad_top < d.kernel_height, strip,
+                         "has as many rows of zeros above it as its kernels have, or more:", d.pad_top);
+        simulation_check(d.pad_left >= 0 && d.pad_left < d.kernel_width, strip,
+                         "has as many columns of zeros beside it as its kernels have, or more:", d.pad_left);
         const int32_t tall = static_cast<int32_t>(grid_words(d.piece_rows, d.kernel_height));
         const int32_t wide = static_cast<int32_t>(grid_words(d.piece_columns, d.kernel_width));
         simulation_check(tall * wide <= T::words, strip,
