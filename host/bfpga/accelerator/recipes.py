@@ -10,8 +10,9 @@ from pydantic import Field
 from bfpga.accelerator.boards import names, resolve
 from bfpga.accelerator.sections import Section, validate
 from bfpga.accelerator.yaml_reader import Document, read_document
+from bfpga.engines.flows import Flow
 from bfpga.errors import ConfigurationError
-from bfpga.network.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName
+from bfpga.network.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName, RuleName
 
 LayerName = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -28,6 +29,11 @@ class LayerSection(Section):
     exponent: int | None = Field(None, description="lookup: the exponent")
     formats: FormatChoice = Field("auto", description="how weights are held where the array has a choice")
     weight_snr_db: float = Field(25.0, ge=0, le=100, description="signal to noise that `auto` asks of a faster format")
+    flow: Flow = Field("two_pass_sampled", description="dynamic: what precedes a layer, and what of it is kept")
+    sample: int = Field(8, ge=1, le=64, description="dynamic: every how manieth row of a result is measured")
+    rule: RuleName = Field("rate", description="dynamic, delayed: how statistics of results become an exponent")
+    rate: int = Field(12, ge=0, le=16, description="rule rate: one of 2**rate values may saturate")
+    margin: int = Field(0, ge=0, le=15, description="dynamic, delayed: head room, added to the exponent")
     engine: EngineChoice = Field("auto", description="which engine computes, where the accelerator has several")
     dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by clocks or by zeros")
     band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")

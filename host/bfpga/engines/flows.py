@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-#: Of layers whose exponent is that of their own results; ``static`` and ``delayed`` (a policy) measure nothing.
-Flow = Literal["two_pass", "two_pass_sampled", "keep", "keep_sampled"]
+#: Of layers whose exponent is that of their own results; ``static`` and ``delayed`` (policies) measure nothing.
+#: ``auto`` is the flow that takes the fewest clocks.
+Flow = Literal["auto", "two_pass", "two_pass_sampled", "keep", "keep_sampled"]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.layout import together
 from bfpga.network.lower import lower
 from bfpga.network.matmul import matmul_reserve, matmul_step
+from bfpga.network.measuring import histogram_base
 from bfpga.network.options import CompileOptions
 from bfpga.network.policies import PolicyChoice
 from bfpga.network.program import (
@@ -167,7 +168,7 @@ class _Builder:
         layers = [layer for stage in order for layer in stage.layers]
         edges = frozenset((*self.graph.inputs, *self.graph.outputs))
         choice = PolicyChoice(
-            self.config.format, self.options, self.histograms, layers, self.config.policy_slots, edges
+            self.config, self.options, self.histograms, layers, edges
         )
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():
@@ -209,6 +210,7 @@ class _Builder:
         options = self.options.layer(layer.name, layer.output)
         choice = choose_format(layer, self.config, format_options(options, self.config), method, moments)
         node, note = quantize_layer(layer, self.config, policy, exponent, method, choice.weight_format, moments)
+        node.policy.base = histogram_base(node, self.config)
         node.weight_choices, node.weight_reason = choice.figures, choice.reason
         if note:
             self.notes.append(note)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Descriptor
+import numpy as np
+
+from bfpga.engines.configuration import ACTIVATION_EXPONENT, SystolicConfig
+from bfpga.engines.descriptor import Descriptor, Function
 from bfpga.engines.flows import Sample, everything, sample_of
 from bfpga.errors import ModelError
 from bfpga.network.program import ArrayNode, Tile
@@ -19,6 +21,25 @@ KEEPING = ("keep", "keep_sampled")
 def keeps(node: ArrayNode) -> bool:
     """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
     return node.kind == "gemm" and node.engine == "systolic_array" and not node.uniform_weights
+
+
+def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
+    """Bin 0 of the collector for a layer, from the exponent of its accumulators: its largest sum reaches the last bin.
+
+    A bias may add to it, and then counts in the last bin.
+    """
+    largest = mantissa = config.format.mantissa_max + 1
+    row = 0
+    if node.function in (Function.SIGMOID, Function.TANH):
+        return 1 - config.position_bins - ACTIVATION_EXPONENT
+    if node.kind == "sum":
+        largest *= len(node.inputs)
+    elif node.weights is not None:
+        sums = np.abs(node.weights.astype(np.int64)).reshape(len(node.weights), -1).sum(axis=1)
+        bits = [int(total * mantissa).bit_length() for total in sums]
+        rows = [0] * len(bits) if node.weight_exponents is None else node.weight_exponents.tolist()
+        largest, row = 0, max(bit + exponent for bit, exponent in zip(bits, rows, strict=True))
+    return largest.bit_length() + row + 1 - config.position_bins
 
 
 def node_sample(node: ArrayNode, streamed: bool, config: SystolicConfig) -> Sample:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from bfpga.engines.flows import Flow
 from bfpga.engines.sparse_engines import EngineName
 from bfpga.errors import ConfigurationError
 
@@ -16,8 +17,11 @@ EngineChoice = Literal["auto", EngineName]
 #: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
 DispatchRule = Literal["cost", "majority", "band"]
 PolicyName = Literal[
-    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case", "lookup"
-]
+    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
+    "lookup", "dynamic", "delayed",
+]  # fmt: skip
+#: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
+RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 
 #: Policies that fix every exponent before the run.
 STATIC_POLICIES = ("auto", "static", "known_range", "lookup")
@@ -33,6 +37,9 @@ class LayerOptions:
     ``known_range``; exponent: the entry of ``lookup``.
     formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
     layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
+    flow, sample, rule, rate, margin: of ``dynamic``, whose exponent is found by an operation that precedes the layer:
+    what that measures (every ``sample``-th row) and keeps, how its statistics become an exponent, log2 of the values of
+    which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before.
     engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
     ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
     """
@@ -46,13 +53,19 @@ class LayerOptions:
     exponent: int | None = None
     formats: FormatChoice = "auto"
     weight_snr_db: float = 25.0
+    flow: Flow = "two_pass_sampled"
+    sample: int = 8
+    rule: RuleName = "rate"
+    rate: int = 12
+    margin: int = 0
     engine: EngineChoice = "auto"
     dispatch: DispatchRule = "cost"
     band_dense: float = 40.0
     band_sparse: float = 80.0
 
     def __post_init__(self) -> None:
-        for key, choices in (("formats", FormatChoice), ("engine", EngineChoice), ("dispatch", DispatchRule)):
+        named = {"formats": FormatChoice, "engine": EngineChoice, "dispatch": DispatchRule}
+        for key, choices in (named | {"flow": Flow, "rule": RuleName}).items():
             if getattr(self, key) not in get_args(choices):
                 known = ", ".join(get_args(choices))
                 raise ConfigurationError(f"{key} {getattr(self, key)!r} is unknown; known are {known}")
@@ -66,6 +79,9 @@ class LayerOptions:
             raise ConfigurationError(f"window = {self.window} is not a power of two up to 65536")
         if not 1 <= self.history <= 8:
             raise ConfigurationError(f"history = {self.history} is not between 1 and 8 results")
+        for key, low, high in (("sample", 1, 64), ("rate", 0, 16), ("margin", 0, 15)):
+            if not low <= getattr(self, key) <= high:
+                raise ConfigurationError(f"{key} = {getattr(self, key)} is not between {low} and {high}")
         if self.limit < 0:
             raise ConfigurationError(f"limit = {self.limit} is negative; it is a number of overflows")
         if self.range is not None and not self.range > 0:

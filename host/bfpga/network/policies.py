@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bfpga.engines.configuration import BlockFormat
-from bfpga.engines.descriptor import Function, Policy
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Function, Policy, PositionRule
 from bfpga.errors import ConfigurationError
 from bfpga.network.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
 from bfpga.network.layers import Layer
@@ -17,7 +17,10 @@ PREDICTING = {
     "static_history": Policy.STATISTICS,
     "rolling_max": Policy.ROLLING_MAX,
     "feedback": Policy.FEEDBACK,
+    "delayed": Policy.ROLLING_MAX,
 }
+#: Policies with which maxima keep the exponent of what they are taken from: nothing would be gained by another.
+PASSING = ("auto", "static", "max", "dynamic", "delayed")
 
 
 class PolicyChoice:
@@ -25,26 +28,27 @@ class PolicyChoice:
 
     def __init__(
         self,
-        form: BlockFormat,
+        config: SystolicConfig,
         options: CompileOptions,
         histograms: dict[str, Histogram],
         layers: list[Layer],
-        policy_slots: int,
         edges: frozenset[str] = frozenset(),
     ) -> None:
         """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them."""
         self.edges = edges
-        self.form = form
+        self.config = config
+        self.form = config.format
         self.options = options
         self.histograms = histograms
-        self.policy_slots = policy_slots
+        self.policy_slots = config.policy_slots
+        self.measured = 0  # layers whose samples were chosen; the next one starts a row later (FP R30)
         self.next_slot = 1  # slot 0 serves all layers without memory of earlier results
         self.joined = {name for name, count in Counter(layer.output for layer in layers).items() if count > 1}
         self.exponents: dict[str, int] = {}
 
     def input_exponent(self, name: str) -> int | None:
         """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
-        if self.options.policy == "max" or name not in self.histograms:
+        if self.options.policy in ("max", "dynamic", "delayed") or name not in self.histograms:
             return None
         self.exponents[name] = self._best(name)
         return self.exponents[name]
@@ -64,7 +68,7 @@ class PolicyChoice:
         if layer.output in self.joined:
             return PolicySpec(exponent=self._joined_exponent(layer, options))
         bounded = layer.function in (Function.SIGMOID, Function.TANH)
-        if layer.kind == "max" and not bounded and options.policy in ("auto", "static", "max"):
+        if layer.kind == "max" and not bounded and options.policy in PASSING:
             if layer.inputs[0] in self.exponents:
                 self.exponents[layer.output] = self.exponents[layer.inputs[0]]
             return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
@@ -73,6 +77,8 @@ class PolicyChoice:
             policy = "static" if layer.output in self.histograms else "max"
         if policy == "max":
             return PolicySpec(Policy.MAX)
+        if policy == "dynamic":
+            return self._dynamic(layer, options)
         if policy in PREDICTING:
             return self._predicting(layer, options)
         return PolicySpec(exponent=self._static(layer, options))
@@ -109,6 +115,9 @@ class PolicyChoice:
         spec = PolicySpec(policy, slot=slot)
         if policy == Policy.STATISTICS:
             spec.window, spec.factor = options.window.bit_length() - 1, round(4 * options.k)
+        elif options.policy == "delayed":
+            spec.window, spec.rule = 1, self._rule(layer, options)
+            spec.rate, spec.margin = options.rate, options.margin
         elif policy == Policy.ROLLING_MAX:
             spec.window = options.history
         else:
@@ -118,6 +127,28 @@ class PolicyChoice:
             self._histogram(layer, "static_history")
             spec.exponent = self._best(layer.output)
         return spec
+
+    def _dynamic(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        """Found by the data of the same pass: what precedes the layer measures all of it or a sample (FP 3.4)."""
+        self.measured += 1
+        if options.flow.startswith("keep") and not self.config.wide_words:
+            raise ConfigurationError(
+                f"layer {layer.name}: flow {options.flow} needs a buffer for accumulators; choose two_pass_sampled, or "
+                "an accelerator with wide_words"
+            )
+        return PolicySpec(
+            Policy.MAX, rule=self._rule(layer, options), rate=options.rate, margin=options.margin, flow=options.flow,
+            sample_period=options.sample, sample_offset=self.measured - 1,
+        )  # fmt: skip
+
+    def _rule(self, layer: Layer, options: LayerOptions) -> PositionRule:
+        rule = PositionRule[options.rule.upper()]
+        if rule != PositionRule.LEAD and not self.config.position_bins:
+            raise ConfigurationError(
+                f"layer {layer.name}: rule {options.rule} needs a collector of statistics; choose rule lead, or an "
+                "accelerator with position_bins"
+            )
+        return rule
 
     def _best(self, name: str) -> int:
         method = "max" if name in self.edges else self.options.exponents

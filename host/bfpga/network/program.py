@@ -179,6 +179,8 @@ class ArrayNode:
     #: What each engine of the accelerator would take, and why it is this one (SC R13, ZS R53); empty without a choice.
     engine_choices: list[EngineFigures] = field(default_factory=list)
     engine_reason: str = ""
+    #: Clocks of the flows between which the compiler chose (FP R36); empty without a choice.
+    flow_clocks: dict[str, int] = field(default_factory=dict)
     #: Sparse cluster: share of the input's elements that are not zero, measured on calibration samples.
     input_density: float | None = None
     #: True when every tap and row block uses the same weight words (average pooling).

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import active_columns
+from bfpga.engines.cycles import active_columns, fetch_cycles
 from bfpga.engines.descriptor import Flag, Operation, Policy
-from bfpga.engines.flows import Sample, everything
+from bfpga.engines.flows import Flow, Sample, everything
 from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
+from bfpga.network.cycles import operation_clocks
 from bfpga.network.descriptors import (
     Placement,
     compute_descriptor,
@@ -281,12 +282,47 @@ class Scheduler:
         once = plan.mode != "resident" and len(plan.tiles) == 1
         if once:
             self.operations.append(weights_operation(node, plan, plan.tiles[0], self.config))
-        sample = everything(node.channels)
-        if measured and not policy.inherit:
-            if not predicted:
-                sample = policy.sample = node_sample(node, plan.mode == "stream", self.config)
-            self._phase(node, strips, Flag.MEASURE, predicted, once, sample)
-        self._phase(node, strips, Flag.NONE, False, once, sample)
+        if policy.inherit or not measured or predicted:
+            whole = everything(node.channels)
+            if measured and not policy.inherit:
+                self._phase(node, strips, Flag.MEASURE, True, once, whole)
+            self._phase(node, strips, Flag.NONE, False, once, whole)
+            return
+        if policy.flow == "auto":
+            policy.flow = self._fastest_flow(node, strips, once)
+        self._measured(node, strips, once)
+
+    def _measured(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> None:
+        """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25."""
+        streamed = self.plans[node.name].mode == "stream"
+        sample = node.policy.sample = node_sample(node, streamed, self.config)
+        self._phase(node, strips, Flag.MEASURE, False, loaded, sample)
+        self._phase(node, strips, Flag.NONE, False, loaded, sample)
+
+    def _fastest_flow(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> Flow:
+        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36."""
+        tried: dict[Flow, int] = {}
+        for flow in ("two_pass_sampled", "keep_sampled") if keeps(node) else ("two_pass_sampled",):
+            node.policy.flow = flow
+            try:
+                tried[flow] = self._trial(node, strips, loaded)
+            except ModelError:  # more than the buffer holds
+                continue
+        node.flow_clocks = {str(flow): clocks for flow, clocks in tried.items()}
+        return min(tried, key=lambda flow: tried[flow])
+
+    def _trial(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> int:
+        """Clocks of a layer with the operation that precedes it; nothing of it is scheduled."""
+        before = self.operations
+        self.operations = []
+        try:
+            self._measured(node, strips, loaded)
+            fetched = fetch_cycles(self.config)
+            return sum(operation_clocks(self.config, operation) + fetched for operation in self.operations)
+        finally:
+            self.operations = before
+            node.tiles.clear()
+            self.kept.pop(node.name, None)
 
     def _phase(
         self, node: ArrayNode, strips: list[Strip], flags: Flag, first_only: bool, loaded: bool, sample: Sample
@@ -328,7 +364,7 @@ class Scheduler:
         whole = Tile(strip.y0, strip.y1, tile.m0, tile.m1)
         if node.engine != "systolic_array":
             return [(part, flags) for part in self._engine(node).tiles(whole)]
-        kept = node.policy.flow in KEEPING and keeps(node)
+        kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
         if flags & Flag.MEASURE:
             flags |= Flag.KEEP if kept else Flag.NONE
             return [(part, flags) for part in sampled_parts(sample, whole)]
