@@ -23,18 +23,20 @@ _DIRECTIONS = np.array([-1, 1])
 
 @dataclass(frozen=True)
 class Capacity:
-    """Accumulators of a unit (R155): full-grid cells of a piece, or with ``banked`` words in each of kh x kw banks."""
+    """Accumulators of a unit (R155): words in each of banks = rows x columns, over which a piece's full grid is spread.
+
+    banks: None for kh x kw, those of variant E; (1, 1) for one memory with a word for each cell of the full grid.
+    """
 
     words: int
     kernel: tuple[int, int]
-    banked: bool = True
+    banks: tuple[int, int] | None = None
 
     def words_of(self, rows: Int64Array, columns: Int64Array) -> Int64Array:
         """Words that pieces of ``rows`` x ``columns`` stored cells take (arrays that broadcast)."""
+        down, across = self.banks or self.kernel
         full_rows, full_columns = rows + self.kernel[0] - 1, columns + self.kernel[1] - 1
-        if not self.banked:
-            return full_rows * full_columns
-        return -(-full_rows // self.kernel[0]) * -(-full_columns // self.kernel[1])
+        return -(-full_rows // down) * -(-full_columns // across)
 
     def holds(self, geometry: CutGeometry) -> bool:
         """Whether even all lines together fit one unit."""

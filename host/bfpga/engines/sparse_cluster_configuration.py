@@ -131,6 +131,10 @@ class SparseClusterConfig:
                 f"sparse cluster: the kernel is {kernel[0]} x {kernel[1]}; at most {self.largest_kernel[0]} x "
                 f"{self.largest_kernel[1]} is built, a larger one has to be split"
             )
+        self.check_sums(kernel, channels)
+
+    def check_sums(self, kernel: tuple[int, int], channels: int) -> None:
+        """Refuse sums of all products of a kernel that may leave the accumulators (E10)."""
         self._check_accumulator(kernel[0] * kernel[1] * channels)
 
     def needed_accumulator_bits(self, terms: int) -> int:
@@ -142,6 +146,10 @@ class SparseClusterConfig:
         if self.variant == "E":
             return LARGEST_PIECE, LARGEST_PIECE
         return self.tile or (kernel if self.variant == "A" else (4, 4))
+
+    def accumulator_banks(self, kernel: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of the accumulators' banks: E's as the kernel, the others' as the micro-tile (SC 7.3)."""
+        return kernel if self.variant == "E" else self.tile_for(kernel)
 
     @property
     def accumulator_bytes(self) -> int:

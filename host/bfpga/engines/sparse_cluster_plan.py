@@ -142,7 +142,7 @@ def _balanced(
     geometry: CutGeometry, config: SparseClusterConfig, table: Int64Array, kernel: tuple[int, int], channels: int
 ) -> BalancedPartition:
     settings = config.partition.with_grid(fitting_grid(geometry.shape, config.partition))
-    capacity = Capacity(config.accumulator_words, kernel) if config.variant == "E" else None
+    capacity = Capacity(config.accumulator_words, kernel, config.accumulator_banks(kernel))
     return balance_table(table, geometry, settings, capacity, channels)
 
 
