@@ -541,7 +541,7 @@ def test_explain_prints_every_alternative_with_its_clocks_and_reason(
     assert "zero-skip not for Conv_0: its kernel is 5x5, the engine's largest is 3x3" in explained
     assert "sparse cluster not for Conv_0: its kernel is 5x5, the engine's largest is 3x3" in explained
     assert "only the array: MaxPool_2" in explained
-    assert "3 layers had a choice (" in explained
+    assert "3 layers with weights (" in explained
 
 
 def test_explain_compares_with_the_array_alone(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -609,7 +609,7 @@ def test_reports_name_the_engine_and_the_zeros_of_each_layer(files: Path, capsys
 
 def test_an_estimate_sums_up_the_choice(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments(files, "estimate")) == 0
-    assert "3 layers had a choice (" in capsys.readouterr().out
+    assert "3 layers with weights (" in capsys.readouterr().out
 
 
 def test_accelerators_say_which_engines_stand_beside_the_array(

@@ -95,7 +95,7 @@ def gain(program: Program) -> str:
         chosen, alone = chosen + cycles[node.engine], alone + cycles["systolic_array"]
     shared = ", ".join(f"{engine} {count}" for engine, count in got.items())
     compared = "" if chosen == alone else f", {alone:,} on the array alone"
-    return f"{len(nodes)} layers had a choice ({shared}): {chosen:,} clocks{compared}"
+    return f"{len(nodes)} layers with weights ({shared}): {chosen:,} clocks{compared}"
 
 
 def zeros_unknown(program: Program) -> bool:
