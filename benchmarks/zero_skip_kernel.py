@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from one_layer import layer_program
 from recorded_kernel import recorded_device
 from zero_skip import pruned
 
@@ -29,9 +27,6 @@ from bfpga.engines.products import IntArray
 from bfpga.engines.sparse_engines import ZeroSkipBuild
 from bfpga.engines.zero_skip import ZeroSkipConfig, ZeroSkipShape
 from bfpga.engines.zero_skip_cycles import count_layer
-from bfpga.network.compiler import compile_network
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
 
 # The harness of the C++ core belongs to the tests.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -65,39 +60,19 @@ def counted_core(images: IntArray, coefficients: IntArray, skip_zero: bool) -> C
     return Clocks(counters["compute_cycles"], counters["total_cycles"])
 
 
-def layer_program(config: SystolicConfig, coefficients: IntArray, x: np.ndarray) -> Program:
-    """One convolution on the engine. coefficients: [image][kernel][ky][kx], as mantissas with a common exponent."""
-    weights = numpy_helper.from_array((coefficients.transpose(1, 0, 2, 3) / 128).astype(np.float32), "w")
-    node = helper.make_node("Conv", ["x", "w"], ["y"], name="layer", pads=[1, 1, 1, 1])
-    size = ["N", SHAPE.images, SHAPE.height, SHAPE.width]
-    graph = helper.make_graph(
-        [node], "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, size)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", SHAPE.kernels, *size[2:]])], [weights],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    options = CompileOptions(engine="zero_skip", weights="max", equalize=False, bias_correction=False)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "layer.onnx"
-        onnx.save(onnx.shape_inference.infer_shapes(model), path)
-        return compile_network(path, "layer", "00000000", config, 100.0, {"x": x}, options)
-
-
 def counted_operations(config: SystolicConfig, coefficients: IntArray, x: np.ndarray) -> int:
     """Clocks of the layer's operations on the compiled kernel; ends the program if the emulator counts otherwise."""
-    program = layer_program(config, coefficients, x)
-    (node,) = program.nodes
-    if np.count_nonzero(node.weights) != np.count_nonzero(coefficients):  # type: ignore[union-attr]
-        raise SystemExit("weights were rounded to zero: the shares of zeros are not those of the table")
+    program = layer_program(config, "zero_skip", coefficients.transpose(1, 0, 2, 3), x)
     device, kernel = recorded_device(program)
     emulator = Emulator(program)
     found, expected = device.run({"x": x}), emulator.run({"x": x})
     device.close()
-    model = emulator.cycles.layers[node.name].compute
-    if kernel.computing[node.name] != model or found.cycles != expected.cycles:
-        raise SystemExit(f"the kernel counts {kernel.computing[node.name]} clocks, the emulator {model}")
+    model = emulator.cycles.layers["layer"].compute
+    if kernel.computing["layer"] != model or found.cycles != expected.cycles:
+        raise SystemExit(f"the kernel counts {kernel.computing['layer']} clocks, the emulator {model}")
     if not np.array_equal(found.outputs["y"], expected.outputs["y"]):
         raise SystemExit("the kernel and the emulator differ")
-    return kernel.computing[node.name]
+    return kernel.computing["layer"]
 
 
 def main() -> int:

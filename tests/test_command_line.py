@@ -24,7 +24,7 @@ from bfpga.network.program_file import load_program
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
-COMMANDS += ["lint-hls", "overlay", "check-tcl", "report-partition"]
+COMMANDS += ["lint-hls", "overlay", "check-tcl", "report-partition", "position-times", "position-choice"]
 MODEL = str(ROOT / "examples/models/mlp_digits.onnx")
 DATA = str(ROOT / "examples/models/digits_test.npz")
 #: Keys that the reports of `run` and `evaluate` hold at least (architecture 3.8).

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfpga.accelerator import lint
+from bfpga.accelerator.render import library_directory
+from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers
 from bfpga.engines.partition import PartitionSettings
 from bfpga.engines.partition_geometry import Padding
@@ -16,8 +23,8 @@ from bfpga.engines.sparse_cluster import SparseCluster, SparseClusterConfig, Spa
 from bfpga.engines.sparse_cluster_output import read_out
 from bfpga.engines.sparse_cluster_weights import weight_order
 from bfpga.formats.rounding import wrap
-from cluster_cpp import COUNTERS, Build, PieceCase, PieceRun, builds, find, issued_weights, run_piece
-from cpp_units import BUILDS, library
+from cluster_cpp import COUNTERS, Build, PieceCase, PieceRun, SimulationError, builds, find, issued_weights, run_piece
+from cpp_units import BUILDS, compiler, library
 from sparse_vectors import FOLDER, load_vector
 
 #: What the names of schedules in the vectors mean: variant of the library, and what can be chosen.
@@ -152,3 +159,196 @@ def test_random_pieces_with_ap_int(variant: str, data: st.DataObject) -> None:
     """SC R67, SC R73: the integers of synthesis give the same, with every multiplier."""
     library("cluster", "ap_int")
     check("ap_int", variant, data.draw(pieces(variant)))
+
+
+# --- variant A: the window and its group
+
+
+@pytest.mark.parametrize("kernel", [(1, 1), (2, 2), (3, 3), (2, 5), (5, 4)])
+def test_the_window_moves_by_one_cell_from_weight_to_weight(kernel: tuple[int, int]) -> None:
+    """SC R84: in serpentine order, zero weights applied, whatever the kernel's size; in raster order it moves more."""
+    number = find("native", 4, (2, 2))
+    values = np.zeros((1, 2, 2), np.int64)
+    values[0, 1, 1] = 5
+    moves = []
+    for order in ("serpentine", "raster"):
+        weights = issued_weights(np.ones(kernel, np.int64), weight_order(kernel, order), zeros=True)  # type: ignore[arg-type]
+        moves.append(run_piece("native", number, "A", PieceCase(values, [[weights]], kernel, True)).counters["moves"])
+    cells = kernel[0] * kernel[1]
+    assert moves[0] == cells - 1
+    assert moves[1] == cells - 1 + (kernel[0] - 1) * (kernel[1] - 1)
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (3, 0), (-2, 4), (9, -6), (10, 14)])
+def test_rows_and_columns_of_the_group_are_rings(integers: Integers, rows: int, columns: int) -> None:
+    """SC R86: shifts by one and by two, in either direction"""
+    cells = np.zeros((9, 7), np.int32)
+    library("cluster", integers).unit_cluster_ring(rows, columns, cells.ctypes.data_as(ctypes.c_void_p))
+    assert (cells == np.roll(np.arange(63).reshape(9, 7), (-rows, -columns), axis=(0, 1))).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_the_group_is_turned_until_the_first_output_is_the_first_register(data: st.DataObject) -> None:
+    """SC R88: outputs lie at the origin after a turn by the offset of E4, kernel - 1 without padding"""
+    number, _, cluster, image, case = data.draw(pieces("A"))
+    image, case = image[:, :, :1], replace(case, values=case.values[:1], weights=case.weights[:1])
+    kernel = case.kernel
+    padding = Padding(*(data.draw(st.integers(0, side - 1)) for side in kernel for _ in range(2)))
+    layer = SparseLayer(cluster.layer.weights[..., :1], padding)
+    rows, columns = layer.output_shape(*image.shape[:2])
+    if min(rows, columns) < 1:
+        return
+    turned = replace(case, turn=(kernel[0] - 1 - padding.top, kernel[1] - 1 - padding.left))
+    found = run_piece("native", number, "A_turned", turned).full[0, :rows, :columns]
+    wanted = SparseCluster(layer, cluster.config).run(image[None])[0, :, :, 0]
+    np.testing.assert_array_equal(found, wrap(wanted, builds("native")[number].accumulator_bits))
+
+
+# --- what cannot be
+
+
+def test_what_is_beyond_the_build_stops_the_simulation() -> None:
+    """SC R154"""
+    number = find("native", 4, (2, 2))
+    one: list[tuple[int, int, int]] = [(1, 0, 0)]
+
+    def run(shape: tuple[int, int], kernel: tuple[int, int], variant: str = "B", **options: Any) -> None:
+        case = PieceCase(np.ones((1, *shape), np.int64), [[one]], kernel, **options)
+        run_piece("native", number, variant, case)
+
+    for variant in ("B", "E"):
+        with pytest.raises(SimulationError, match="a piece has more rows or columns than the build: 15"):
+            run((15, 3), (1, 1), variant)
+    with pytest.raises(SimulationError, match="a kernel has more rows or columns than the build: 6"):
+        run((3, 3), (1, 6))
+    with pytest.raises(SimulationError, match="the weights of a round must fit the build; they are 0"):
+        run((3, 3), (1, 1), "C", cap=0)
+
+
+def test_weights_of_one_place_clash_in_the_simulation() -> None:
+    """SC R96, SC R115: a round that would add twice to a bank is no legal schedule"""
+    twice = PieceCase(np.ones((1, 2, 2), np.int64), [[[(1, 0, 0), (2, 0, 0)]]], (3, 3))
+    with pytest.raises(SimulationError, match="a step adds twice to bank"):
+        run_piece("native", find("native", 4, (2, 2)), "E", twice)
+
+
+ILLEGAL = {
+    "lanes = 33": "a unit has 1 to 32 lanes",
+    "tile_rows = 17": "a micro-tile has 1 to 16 rows and columns",
+    "kernel_columns = 17": "a kernel has 1 to 16 rows and columns; a larger one is split",
+    "piece_rows = 257": "a piece has 1 to 256 rows and columns: its indices are bytes",
+    "input_bits = 17": "inputs have 2 to 16 bits",
+    "weight_bits = 1": "weights have 2 to 16 bits",
+    "accumulator_bits = 49": "accumulators have 16 to 48 bits",
+    "accumulator_bits = 19": "accumulators hold all products of a kernel",
+    "weights_per_round = 0": "a round holds a weight at least",
+    "kernels_in_flight = 65": "1 to 64 kernels in flight",
+}
+
+
+@pytest.mark.parametrize("assignment", ILLEGAL)
+def test_illegal_numbers_do_not_compile_and_say_why(assignment: str, tmp_path: Path) -> None:
+    """SC R154"""
+    source = tmp_path / "unit.cpp"
+    source.write_text(
+        '#include "bfpga/cluster_types.hpp"\n'
+        f"struct Illegal : bfpga::TileUnitDefaults {{ static constexpr int {assignment}; }};\n"
+        "template struct bfpga::TileUnitTypes<Illegal>;\n"
+    )
+    flags = [*toolchain.WARNINGS, "-fsyntax-only", "-DBFPGA_NATIVE_INTEGERS", "-I", str(library_directory())]
+    result = subprocess.run([compiler(), *flags, str(source)], capture_output=True, text=True, check=False)
+    assert ILLEGAL[assignment] in result.stderr
+
+
+TOP = """\
+#include <hls_stream.h>
+#include "bfpga/cluster_compress.hpp"
+#include "bfpga/cluster_data_stationary.hpp"
+#include "bfpga/cluster_pair_adder.hpp"
+#include "bfpga/cluster_post.hpp"
+#include "bfpga/cluster_reduction.hpp"
+#include "bfpga/cluster_shift_window.hpp"
+#include "bfpga/cluster_stitch.hpp"
+using namespace bfpga;
+typedef hls::stream<ap_uint<32> > Stream;
+struct Numbers : TileUnitDefaults {
+    static constexpr int piece_rows = 8;
+    static constexpr int piece_columns = 8;
+};
+struct Words {
+    Stream& input;
+    uint32_t read() { return input.read().to_uint(); }
+};
+struct Sink {
+    Stream& output;
+    template <class Value>
+    void write(const Value& value) { output.write(static_cast<ap_uint<32> >(value)); }
+    template <class Value>
+    void partial(const Value&) {}
+};
+struct Map {
+    int at(int row, int column) const { return row - column; }
+};
+template <class Unit>
+void tiles(const IssuedWeights<Numbers>& weights, Words& words, Stream& output, TileUnitCounters& counters) {
+    static Unit unit;
+    static BitmapReader<Numbers, Words> reader(words);
+    PieceHeader header = {};
+    reader.start(header);
+    unit.clear();
+    unit.piece(PieceWalk{8, 8, false, false, false}, weights, reader, counters);
+    output.write(static_cast<ap_uint<32> >(unit.take(1, 2)));
+}
+void top(Stream& input, Stream& output) {
+#pragma HLS INTERFACE axis port=input
+#pragma HLS INTERFACE axis port=output
+    Words words = {input};
+    Sink sink = {output};
+    TileUnitCounters counters = {};
+    IssuedWeights<Numbers> weights;
+    weights.clear(3, 3);
+    weights.push(5, 1, 1);
+    tiles<ShiftWindowUnit<Numbers> >(weights, words, output, counters);
+    tiles<IndexedUnit<Numbers> >(weights, words, output, counters);
+    tiles<MergeFifoUnit<Numbers> >(weights, words, output, counters);
+    tiles<PairAdderUnit<Numbers> >(weights, words, output, counters);
+    tiles<PairAdderUnit<Numbers, BankedSums<Numbers> > >(weights, words, output, counters);
+    static KernelSteps<Numbers> kernels;
+    kernels.push(weights);
+    Coo32Reader<Numbers, Words> values(words);
+    static DataStationaryUnit<Numbers> stationary;
+    stationary.clear();
+    stationary.piece(PieceWalk{8, 8, false, false, false}, kernels, values, counters);
+    output.write(static_cast<ap_uint<32> >(stationary.take(0, 1, 2)));
+    static ReductionUnit<ReductionDefaults> reduction;
+    reduction.push(3, 4);
+    reduction.outputs(2, sink, counters);
+    static PoolArray<PoolDefaults> pools;
+    pools.start(true, Pooling::Max, 8);
+    PoolArray<PoolDefaults>::value_t value[4] = {};
+    PoolArray<PoolDefaults>::sum_t pooled[4];
+    if (pools.push(value, pooled)) {
+        sink.write(pooled[0]);
+    }
+    OutputCounts<8, 8> counts;
+    counts.clear();
+    counts.count(1, 2, true);
+    sink.write(counts.total());
+    static Stitcher<StitchDefaults> stitcher;
+    stitcher.start(9, 9);
+    stitcher.add(StitchPlace{0, 0, 8, 8}, words);
+    stitcher.read_out(ReadOut{8, 8, 1, 1, 1, 1}, sink);
+    static PieceWriter<Numbers> writer;
+    const Map map = {};
+    writer.coo32(8, 8, map, sink);
+    writer.bitmap(8, 8, 1, map, sink);
+}
+"""
+
+
+def test_units_keep_the_rules_of_synthesis() -> None:
+    """SC R116: every loop labelled and bound, every pragma legal, in units that are all instantiated"""
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    assert lint.format_findings(lint.lint_sources({"top.cpp": TOP}, [library_directory()])) == "no findings"

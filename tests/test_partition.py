@@ -232,7 +232,7 @@ def test_the_search_is_that_of_the_slow_one(mask: np.ndarray, data: st.DataObjec
         return words is None or (r1 - r0 + 2) * (c1 - c0 + 2) <= words
 
     settings_ = PartitionSettings(grid, start=data.draw(st.sampled_from(["equal", "quantile"])), tau=tau)
-    capacity = None if words is None else Capacity(words, (3, 3), banked=False)
+    capacity = None if words is None else Capacity(words, (3, 3), banks=(1, 1))
     result = balance(work_map(mask, "nnz_share"), geometry, settings_, capacity)
     row_limits, column_limits = list(result.start.row_limits), [list(each) for each in result.start.column_limits]
     nominal = rows * columns / (grid[0] * grid[1])

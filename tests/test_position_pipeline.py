@@ -162,7 +162,7 @@ def test_everything_sampled_leaves_only_conversion(number: int) -> None:
     assert np.subtract(half.main, free.main) == pytest.approx([0.75, 0.25])
 
 
-@given(st.integers(0, 255), st.integers(-128, 127))
+@given(st.integers(0, 255), st.integers(-32, 47))
 def test_an_entry_is_a_word_of_16_bits(layer: int, position: int) -> None:
     """FP R42: layer and position, and both back again."""
     word = PositionEntry(layer, position).word
@@ -191,7 +191,7 @@ def test_a_lost_or_early_position_is_noticed() -> None:
         (lambda: StageTimes((-1,), (1,)), "0 or more"),
         (lambda: PositionFifo(0), "fifo_depth is 0"),
         (lambda: PositionEntry(256, 0), "layer 256"),
-        (lambda: PositionEntry(0, 128), "position 128 of layer 0"),
+        (lambda: PositionEntry(0, 48), "position of layer 0 is 48; a whole number from -32 to 47"),
         (lambda: simulate(StageTimes((1,), (1,)), [1, 2], 1), "2 positions for 1 layers"),
         (lambda: EMBODIMENTS[6].stage_times([1.0], 0), "above 0"),
         (lambda: EMBODIMENTS[8].stage_times([1.0, 2.0], 0.5, [1.0]), "2 layers, but 1 times"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfpga.engines import position_pipeline_run
 from bfpga.engines.position_closure import batch_sample
 from bfpga.engines.position_pipeline_events import Side
 from bfpga.engines.position_pipeline_run import Pipeline, PipelineLayer, Turn
@@ -19,21 +20,31 @@ from bfpga.engines.position_sampling import SampleFraction, Sampling
 from bfpga.engines.position_transfer import narrowest_bytes, pack_wide, unpack_wide
 from bfpga.engines.products import IntArray
 from bfpga.errors import ConfigurationError
+from bfpga.formats.position_rules import PositionRule, Rule, select_shift
+from bfpga.formats.wide_statistics import WideStatistics
 from reference import load_vectors, saturate, shift
 
 WEIGHT_POSITION, INPUT_POSITION = 6, 4
 
 
-def select_largest(parts: Sequence[IntArray]) -> int:
+def bits_of(wide: IntArray) -> list[int]:
+    """Bits of every value without its sign."""
+    return [(v if v >= 0 else ~v).bit_length() for v in wide.reshape(-1).tolist()]
+
+
+def select_largest(wide: IntArray) -> int:
     """Rule `max` of the specification (FP 2.3), value by value: everything fits 8 bits."""
-    bits = max(max((v if v >= 0 else ~v).bit_length() for v in part.reshape(-1).tolist()) for part in parts)
+    bits = max(bits_of(wide))
     return max(-8, min(31, bits - 7)) if bits else 0
 
 
-def select_rate(parts: Sequence[IntArray]) -> int:
+def select_rate(wide: IntArray) -> int:
     """Rule `rate` of the specification (FP 2.3), value by value: one of 4096 may saturate."""
-    bits = [(v if v >= 0 else ~v).bit_length() for part in parts for v in part.reshape(-1).tolist()]
+    bits = bits_of(wide)
     return min(s for s in range(-6, 32) if sum(n > s + 7 for n in bits) << 12 <= len(bits)) if any(bits) else 0
+
+
+SELECT: dict[Rule, Callable[[IntArray], int]] = {"max": select_largest, "rate": select_rate}
 
 
 def convert(wide: IntArray, amount: int) -> IntArray:
@@ -49,16 +60,27 @@ class Case:
     x: IntArray
     weights: tuple[IntArray, ...]
 
-    def pipeline(self, **settings: Any) -> Pipeline:
-        layers = [PipelineLayer(lambda x, w=w: x @ w, WEIGHT_POSITION) for w in self.weights]
-        return Pipeline(layers, select_largest, convert, **settings)
+    def counted(self, rows: list[int]) -> list[PipelineLayer]:
+        """The layers; each call appends how many items it computed."""
 
-    def alone(self, sample: IntArray) -> tuple[IntArray, list[int]]:
+        def layer(weights: IntArray) -> PipelineLayer:
+            def operate(x: IntArray) -> IntArray:
+                rows.append(len(x))
+                return x @ weights
+
+            return PipelineLayer(operate, WEIGHT_POSITION)
+
+        return [layer(weights) for weights in self.weights]
+
+    def pipeline(self, layers: list[PipelineLayer] | None = None, rule: Rule = "rate", **settings: Any) -> Pipeline:
+        return Pipeline(layers or self.counted([]), rule=PositionRule(rule), **settings)
+
+    def alone(self, sample: IntArray, rule: Rule = "rate") -> tuple[IntArray, list[int]]:
         """Flow 2 on one circuit: statistics of the sampled items of the full result, then everything at that shift."""
         x, position, positions = self.x, INPUT_POSITION, []
         for weights in self.weights:
             wide = x @ weights
-            amount = select_largest([wide[sample]])
+            amount = SELECT[rule](wide[sample])
             x, position = convert(wide, amount), position + WEIGHT_POSITION - amount
             positions.append(position)
         return x, positions
@@ -88,17 +110,17 @@ BATCHES = st.integers(1, 12)
 SAMPLES = st.sampled_from([SampleFraction(1, 8), SampleFraction(1, 3), SampleFraction(3, 4), SampleFraction(1, 1)])
 
 
-@given(SEEDS, BATCHES, SAMPLES, st.booleans(), st.integers(1, 4), st.integers(1, 4))
+@given(SEEDS, BATCHES, SAMPLES, st.booleans(), st.integers(1, 4), st.integers(1, 4), st.sampled_from(list(SELECT)))
 def test_a_pipeline_gives_the_bits_of_one_circuit(
-    seed: int, batch: int, fraction: SampleFraction, keeps: bool, circuits: int, depth: int
+    seed: int, batch: int, fraction: SampleFraction, keeps: bool, circuits: int, depth: int, rule: Rule
 ) -> None:
     """FP R37-R40, R42, R43, R46, R47: flow 2 and flow 4 in one; three layers, any queue, any stalls, any number of
     circuits; the preceding side knows its own sample only."""
     case = random_case(seed, batch)
     sample = batch_sample(Sampling.along("B", fraction), batch)
-    pipeline = case.pipeline(keeps=keeps, circuits=circuits, depth=depth)
+    pipeline = case.pipeline(rule=rule, keeps=keeps, circuits=circuits, depth=depth)
     result, positions = pipeline.run(case.x, INPUT_POSITION, sample, turns(seed))
-    expected, expected_positions = case.alone(sample)
+    expected, expected_positions = case.alone(sample, rule)
     assert np.array_equal(result, expected)
     assert positions == expected_positions
 
@@ -114,17 +136,19 @@ def test_several_preceding_circuits_are_one(seed: int, batch: int, circuits: int
     assert one[1] == many[1]
 
 
-def test_one_circuit_selects_for_all() -> None:
-    """FP R45: one selection a layer, with the parts of every circuit."""
-    case, calls = random_case(3, 9), []
+def test_one_circuit_selects_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FP R45: three circuits compute three items each; one selection a layer, from the results of all nine."""
+    case, parts, seen = random_case(3, 9), [], []
 
-    def select(parts: Sequence[IntArray]) -> int:
-        calls.append([len(part) for part in parts])
-        return select_largest(parts)
+    def select(statistics: WideStatistics, rule: PositionRule, out_width: int) -> Any:
+        seen.append(statistics.total)
+        return select_shift(statistics, rule, out_width)
 
-    pipeline = Pipeline(case.pipeline().layers, select, convert, circuits=3)
+    monkeypatch.setattr(position_pipeline_run, "select_shift", select)
+    pipeline = case.pipeline(case.counted(parts), circuits=3, keeps=True)
     pipeline.run(case.x, INPUT_POSITION, np.arange(9), turns(1))
-    assert calls == [[3, 3, 3]] * 3
+    assert parts == [3] * 9
+    assert seen == [9 * weights.shape[1] for weights in case.weights]
 
 
 @pytest.mark.parametrize(("keeps", "computed"), [(True, 1), (False, 2)])
@@ -132,15 +156,7 @@ def test_with_everything_sampled_the_main_side_only_converts(keeps: bool, comput
     """FP R39, R40, R44: at f = 100 % every output is computed once, on the preceding side; else the main side repeats
     it, with the bits of flow 3."""
     case, rows = random_case(5, 6), []
-
-    def counted(weights: IntArray) -> PipelineLayer:
-        def operate(x: IntArray) -> IntArray:
-            rows.append(len(x))
-            return x @ weights
-
-        return PipelineLayer(operate, WEIGHT_POSITION)
-
-    pipeline = Pipeline([counted(weights) for weights in case.weights], select_largest, convert, keeps=keeps)
+    pipeline = case.pipeline(case.counted(rows), keeps=keeps)
     result, _ = pipeline.run(case.x, INPUT_POSITION, np.arange(6), turns(2))
     assert np.array_equal(result, case.alone(np.arange(6))[0])
     assert sum(rows) == computed * 3 * 6
@@ -151,7 +167,7 @@ def test_the_published_network(keeps: bool, flow: str) -> None:
     """FP R37, R39, R43, R47: the specification's two layers of flows 2 and 4, as a pipeline over sampled items 0, 8."""
     vectors = load_vectors("fixed_point_flows.json")
     weights = tuple(np.array(matrix) for matrix in vectors["weights"])
-    pipeline = replace(Case(np.array(vectors["x"]), weights).pipeline(keeps=keeps), select=select_rate)
+    pipeline = Case(np.array(vectors["x"]), weights).pipeline(keeps=keeps)
     sample = SampleFraction(*vectors["sample"]).indices(16)
     result, positions = pipeline.run(np.array(vectors["x"]), vectors["p_in"], sample, turns(0))
     assert vectors["p_w"] == WEIGHT_POSITION

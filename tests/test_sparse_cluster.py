@@ -60,7 +60,7 @@ def test_counters_are_those_of_the_slow_unit(variant: dict[str, Any], seed: int,
     layer = SparseLayer(kernel[None, :, :, None], Padding(*[side - 1 for side in kernel.shape for _ in range(2)]))
     config = SparseClusterConfig(
         units=1, lanes=lanes, tile=tile, largest_kernel=(16, 16), pointwise="variant", partition=ONE_UNIT,
-        weight_order=tuple(order), **variant,
+        accumulator_words=2048, weight_order=tuple(order), **variant,
     )  # fmt: skip
     cluster = SparseCluster(layer, config)
     counters = cluster.cycles(x[:, :, None]).counters
@@ -150,14 +150,19 @@ def test_no_setting_changes_a_bit(case: tuple[SparseLayer, np.ndarray], data: st
 
 
 @settings(max_examples=60)
-@given(layers(), st.sampled_from(["halo", "overlap_add"]), st.integers(16, 60))
-def test_plans_fit_the_units(case: tuple[SparseLayer, np.ndarray], mode: str, words: int) -> None:
-    """SC R39, SC R55, SC R148, SC R155: folded until accumulators and memory hold every piece; nothing is lost."""
+@given(layers(), st.sampled_from(["halo", "overlap_add"]), st.integers(16, 60), st.sampled_from("ABCDE"))
+def test_plans_fit_the_units(case: tuple[SparseLayer, np.ndarray], mode: str, words: int, variant: str) -> None:
+    """SC R39, SC R55, SC R148, SC R155: folded until accumulators and memory hold every piece; nothing is lost.
+
+    Variant E spreads a full grid over as many banks as the kernel has cells, the others over those of a micro-tile.
+    """
     layer, image = case
     partition = PartitionSettings((2, 2), mode=mode)  # type: ignore[arg-type]
     config = SparseClusterConfig(
-        units=4, largest_kernel=(4, 4), partition=partition, accumulator_words=words, memory_words=9
-    )
+        units=4, largest_kernel=(4, 4), partition=partition, accumulator_words=words, memory_words=9,
+        variant=variant, tile=None if variant == "E" else (2, 3),  # type: ignore[arg-type]
+    )  # fmt: skip
+    down, across = layer.kernel if variant == "E" else (2, 3)
     cluster = SparseCluster(layer, config)
     try:
         plan = cluster.plan(image)
@@ -168,10 +173,7 @@ def test_plans_fit_the_units(case: tuple[SparseLayer, np.ndarray], mode: str, wo
     nonzero = (image != 0).transpose(2, 0, 1)
     for piece in plan.pieces:
         rows, columns = piece.stored.rows, piece.stored.columns
-        bank = -(-(rows + layer.kernel[0] - 1) // layer.kernel[0]) * -(
-            -(columns + layer.kernel[1] - 1) // layer.kernel[1]
-        )
-        assert bank <= words
+        assert -(-(rows + layer.kernel[0] - 1) // down) * -(-(columns + layer.kernel[1] - 1) // across) <= words
         assert np.count_nonzero(cut_out(nonzero, piece.stored), axis=(1, 2)).max() <= 9
     stitched = cluster.stitch(cluster.piece_results(image, plan), plan, image.shape[:2])
     assert (stitched == cluster.run(image[None])[0]).all()

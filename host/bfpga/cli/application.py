@@ -10,6 +10,7 @@ import typer
 from bfpga.cli import output
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
+from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.report_partition import report_partition
 
 app = typer.Typer(
@@ -427,3 +428,7 @@ def lint_hls(
     output.write_json(json, reports.lint_report(findings))
     if findings:
         raise typer.Exit(1)
+
+
+app.command("position-times")(position_times)
+app.command("position-choice")(position_choice)

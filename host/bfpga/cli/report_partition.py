@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
     from bfpga.engines.partition import BalancedPartition
     from bfpga.engines.products import NumberArray
-
-PICTURES = (".png", ".pdf", ".svg")
 
 
 def report_partition(
@@ -54,9 +50,10 @@ def report_partition(
     """
     from bfpga.engines.partition import PartitionSettings, balance, work_map
     from bfpga.engines.partition_geometry import Padding, halo_geometry, overlap_add_geometry
+    from bfpga.engines.partition_picture import draw_partition
 
     output.check_target(json)
-    _check_picture(picture)
+    check_picture(picture)
     choice("--mode", mode, ("halo", "overlap_add"))
     choice("--start", start, ("quantile", "equal"))
     maps = _maps(data, sample, channel, channels_last)
@@ -70,7 +67,7 @@ def report_partition(
     equal = balance(work, geometry, settings.without_moves(), channels=len(maps))
     _say(equal, result, maps)
     if picture is not None:
-        _draw(picture, work, equal, result)
+        write_picture(picture, draw_partition(work, equal, result))
     output.write_json(json, content(equal, result))
 
 
@@ -133,27 +130,3 @@ def _say(equal: BalancedPartition, result: BalancedPartition, maps: NumberArray)
     state = "threshold met" if result.reached else "threshold not reached, this is the nearest that was found"
     output.say(f"{result.moves} moves, spread {result.spread:.2f}: {state}")
     output.say(f"largest / mean work: {equal.imbalance:.3f} on the equal grid, {result.imbalance:.3f} balanced")
-
-
-def _check_picture(path: Path | None) -> None:
-    output.check_target(path)
-    if path is not None and path.suffix.lower() not in PICTURES:
-        wanted = ", ".join(PICTURES)
-        raise OSError(errno.EINVAL, f"is no picture that can be written; its name must end with {wanted}", str(path))
-
-
-def _draw(path: Path, work: NumberArray, equal: BalancedPartition, result: BalancedPartition) -> None:
-    """Write the picture completely or not at all."""
-    from bfpga.engines.partition_picture import draw_partition
-
-    figure = draw_partition(work, equal, result)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    try:
-        figure.savefig(temporary, format=path.suffix[1:].lower())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    output.say(f"picture in {path}")

@@ -65,11 +65,11 @@ class ClusterOperation:
 
         x: (samples, input_height, input_width, input channels) mantissas of the strip's rectangle.
         """
-        return np.concatenate([self._clocks(held.max(axis=1)) for held in self._held(x)])
+        return np.concatenate([self.clocks_of(held.max(axis=1)) for held in self._held(x)])
 
     def expected(self, density: float) -> int:
         """Clocks with a share of ``density`` non-zero elements, spread evenly over the rectangle; 1.0: none is zero."""
-        return int(self._clocks(np.ceil(density * self._largest_piece()).astype(np.int64))[0])
+        return int(self.clocks_of(np.ceil(density * self._largest_piece()).astype(np.int64))[0])
 
     def balance(self, x: IntArray) -> Float64Array:
         """Non-zero elements of the busiest unit over the mean of all units, 1.0 without any: (samples,). SC R131."""
@@ -78,8 +78,11 @@ class ClusterOperation:
         result: Float64Array = np.divide(loads.max(axis=1), mean, out=np.ones(len(loads)), where=mean > 0)
         return result
 
-    def _clocks(self, most: Int64Array) -> Int64Array:
-        """most: non-zero elements that the busiest unit holds of each channel word (samples, words)."""
+    def clocks_of(self, most: Int64Array) -> Int64Array:
+        """Clocks of each sample for any partition: (samples,).
+
+        most: non-zero elements that the busiest unit holds of each channel word (samples, words).
+        """
         steps = self._steps
         compute = most[:, steps.word] * steps.slots
         result: Int64Array = np.maximum(compute, steps.next) @ steps.times + self._fixed

@@ -7,6 +7,8 @@ that cannot be met is a normal result (R33). Loads are sums over rectangles of a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
@@ -187,15 +189,18 @@ def balance(
     settings: PartitionSettings,
     capacity: Capacity | None = None,
     channels: int = 1,
+    lanes: Sequence[int] | None = None,
 ) -> BalancedPartition:
     """Cut a map into pieces whose work differs by no more than the threshold, or as little as the search finds.
 
     work: (rows, columns) of the input map, whole numbers >= 0. capacity: what one unit can accumulate (R155); a start
     from quantiles that does not fit gives way to the equal one. channels: maps summed into ``work`` (for shares).
+    lanes: those of each piece's unit where they differ, then work / lanes is balanced (R65): loads stay work, a
+    difference of two pieces is what it would be with the mean number of lanes.
     ``ConfigurationError`` if the map has too few lines for the grid, its ``PieceTooLargeError`` if even the equal start
     does not fit.
     """
-    return balance_table(work_table(work, geometry), geometry, settings, capacity, channels)
+    return balance_table(work_table(work, geometry), geometry, settings, capacity, channels, lanes)
 
 
 def balance_table(
@@ -204,20 +209,22 @@ def balance_table(
     settings: PartitionSettings,
     capacity: Capacity | None = None,
     channels: int = 1,
+    lanes: Sequence[int] | None = None,
 ) -> BalancedPartition:
     """``balance`` for a table of ``work_table``, which folds of one map share."""
     if capacity is not None and capacity.holds(geometry):
         capacity = None  # no piece can be too large: nothing to check at every move
-    search = _start(table, geometry, settings, capacity)
+    costs = _costs(lanes, settings, int(table[-1, -1]))
+    search = _start(table, geometry, settings, capacity, costs)
     start, start_loads = _partition(search.limits), search.loads()
     rows, columns = geometry.map_shape
     nominal_area = geometry.area * channels / settings.pieces
     allowed = 4 * (rows + columns) if settings.max_moves is None else settings.max_moves
     loads = start_loads
-    history = [_spread(loads, settings, nominal_area)]
+    history = [_spread(loads, settings, nominal_area, costs)]
     while history[-1] > settings.tau and len(history) <= allowed and search.improve(loads):
         loads = search.loads()
-        history.append(_spread(loads, settings, nominal_area))
+        history.append(_spread(loads, settings, nominal_area, costs))
     return BalancedPartition(
         partition=_partition(search.limits),
         start=start,
@@ -241,7 +248,28 @@ def work_table(work: IntArray, geometry: CutGeometry) -> Int64Array:
     return summed_area_table(work)
 
 
-def _start(table: Int64Array, geometry: CutGeometry, settings: PartitionSettings, capacity: Capacity | None) -> Search:
+def _costs(lanes: Sequence[int] | None, settings: PartitionSettings, total: int) -> Int64Array | None:
+    """Clocks of one load of each piece's unit (bands, pieces of a band) in their smallest whole numbers."""
+    if lanes is None or len(set(lanes)) == 1:
+        return None
+    if len(lanes) != settings.pieces or min(lanes) < 1:
+        raise ConfigurationError(f"lanes are {tuple(lanes)}; {settings.pieces} numbers of 1 at least are needed")
+    least = math.lcm(*lanes)
+    costs = [least // each for each in lanes]
+    if 2 * total * total * max(costs) >= 1 << 63:
+        raise ConfigurationError(
+            f"the work map sums to {total}; with lanes {tuple(lanes)} it cannot be balanced exactly"
+        )
+    return np.array(costs, np.int64).reshape(settings.grid)
+
+
+def _start(
+    table: Int64Array,
+    geometry: CutGeometry,
+    settings: PartitionSettings,
+    capacity: Capacity | None,
+    costs: Int64Array | None,
+) -> Search:
     for lines, pieces, snap, minimum, axis in zip(
         geometry.shape, settings.grid, settings.snap, settings.minimum, ("rows", "columns"), strict=True
     ):
@@ -249,10 +277,10 @@ def _start(table: Int64Array, geometry: CutGeometry, settings: PartitionSettings
             raise ConfigurationError(
                 f"{lines} {axis} cannot be cut into {pieces} pieces of {minimum} {axis} at least on multiples of {snap}"
             )
-    search = Search(table, geometry, equal_limits(geometry, settings.grid, settings.snap, settings.minimum), capacity)
+    equal = equal_limits(geometry, settings.grid, settings.snap, settings.minimum)
+    search = Search(table, geometry, equal, capacity, costs)
     search.snap, search.minimum = settings.snap, settings.minimum
     if settings.start == "quantile" and search.total:
-        equal = search.limits
         search.limits = quantile_limits(search.table, geometry, settings.grid, settings.snap, settings.minimum)
         if not search.fits():
             search.limits = equal
@@ -268,8 +296,12 @@ def _partition(limits: Limits) -> Partition:
     return Partition(tuple(limits.rows.tolist()), tuple(map(tuple, limits.columns.tolist())))
 
 
-def _spread(loads: Int64Array, settings: PartitionSettings, nominal_area: float) -> float:
+def _spread(loads: Int64Array, settings: PartitionSettings, nominal_area: float, costs: Int64Array | None) -> float:
+    if costs is not None:
+        loads = loads * costs
     if settings.tau_unit == "rel":
         return relative_imbalance(loads.ravel()) - 1
-    difference = int(loads.max()) - int(loads.min())
-    return 100.0 * difference / nominal_area if settings.metric in SHARES else float(difference)
+    difference = float(int(loads.max()) - int(loads.min()))
+    if costs is not None:
+        difference *= float(np.mean(1 / costs))
+    return 100.0 * difference / nominal_area if settings.metric in SHARES else difference

@@ -23,18 +23,20 @@ _DIRECTIONS = np.array([-1, 1])
 
 @dataclass(frozen=True)
 class Capacity:
-    """Accumulators of a unit (R155): full-grid cells of a piece, or with ``banked`` words in each of kh x kw banks."""
+    """Accumulators of a unit (R155): words in each of banks = rows x columns, over which a piece's full grid is spread.
+
+    banks: None for kh x kw, those of variant E; (1, 1) for one memory with a word for each cell of the full grid.
+    """
 
     words: int
     kernel: tuple[int, int]
-    banked: bool = True
+    banks: tuple[int, int] | None = None
 
     def words_of(self, rows: Int64Array, columns: Int64Array) -> Int64Array:
         """Words that pieces of ``rows`` x ``columns`` stored cells take (arrays that broadcast)."""
+        down, across = self.banks or self.kernel
         full_rows, full_columns = rows + self.kernel[0] - 1, columns + self.kernel[1] - 1
-        if not self.banked:
-            return full_rows * full_columns
-        return -(-full_rows // self.kernel[0]) * -(-full_columns // self.kernel[1])
+        return -(-full_rows // down) * -(-full_columns // across)
 
     def holds(self, geometry: CutGeometry) -> bool:
         """Whether even all lines together fit one unit."""
@@ -60,11 +62,18 @@ class Search:
     """The limits of a partition, the table its loads come from, and the search for the next move."""
 
     def __init__(
-        self, table: Int64Array, geometry: CutGeometry, limits: Limits, capacity: Capacity | None = None
+        self,
+        table: Int64Array,
+        geometry: CutGeometry,
+        limits: Limits,
+        capacity: Capacity | None = None,
+        costs: Int64Array | None = None,
     ) -> None:
+        """costs: clocks of a load of one, of each piece (bands, pieces of a band); None if they are all alike."""
         self.table = table
         self.limits = limits
         self.capacity = capacity
+        self._costs = np.ones((len(limits.columns), limits.columns.shape[1] - 1), np.int64) if costs is None else costs
         self.snap = (1, 1)
         self.minimum = (1, 1)
         self._flat = self.table.ravel()
@@ -124,11 +133,12 @@ class Search:
         limits = self.limits.columns[:, :, None]
         bands = np.arange(len(loads))[:, None, None]
         low, now, high = limits[:, :-2], limits[:, 1:-1], limits[:, 2:]
-        squares = loads * loads
+        squares = loads * loads * self._costs
         before = (squares[:, :-1] + squares[:, 1:])[:, :, None]
+        costs = self._costs[:, :-1, None], self._costs[:, 1:, None]
         place = now + self.snap[1] * _DIRECTIONS
         inside = (place - low >= self.minimum[1]) & (high - place >= self.minimum[1])
-        change, fit = self._column_change(bands, low, np.where(inside, place, now), high, before)
+        change, fit = self._column_change(bands, low, np.where(inside, place, now), high, before, costs)
         change = np.where(inside & fit, change, 0)
         for band, limit, direction in np.argwhere((change == 0) & inside & fit).tolist():
             change[band, limit, direction], place[band, limit, direction] = self._slide_column(
@@ -137,19 +147,26 @@ class Search:
         return change, place
 
     def _column_change(
-        self, bands: Int64Array, low: Int64Array, place: Int64Array, high: Int64Array, before: Int64Array | int
+        self,
+        bands: Int64Array,
+        low: Int64Array,
+        place: Int64Array,
+        high: Int64Array,
+        before: Int64Array | int,
+        costs: tuple[Int64Array, Int64Array],
     ) -> tuple[Int64Array, BoolArray | bool]:
         top, bottom = self.limits.rows[bands], self.limits.rows[bands + 1]
         left, right = self.sums(top, bottom, low, place), self.sums(top, bottom, place, high)
         fit = self._fit(top, bottom, low, place) & self._fit(top, bottom, place, high)
-        return left * left + right * right - before, fit
+        return left * left * costs[0] + right * right * costs[1] - before, fit
 
     def _slide_column(self, band: int, limit: int, direction: int, before: int) -> tuple[int, int]:
         """Past columns that change nothing: the change and the place of the first that does; (0, 0) if none does."""
         low, now, high = self.limits.columns[band, limit - 1 : limit + 2].tolist()
         places = _beyond(now, low, high, direction, self.snap[1], self.minimum[1])
         bounds = np.array([low]), np.array([high])
-        change, fit = self._column_change(np.array([band]), bounds[0], places, bounds[1], before)
+        costs = self._costs[band, limit - 1 : limit], self._costs[band, limit : limit + 1]
+        change, fit = self._column_change(np.array([band]), bounds[0], places, bounds[1], before, costs)
         return _first_change(change, fit, places)
 
     def _row_candidates(self, loads: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -157,7 +174,7 @@ class Search:
         rows = self.limits.rows[:, None]
         low, now, high = rows[:-2], rows[1:-1], rows[2:]
         bands = np.arange(len(now))[:, None]
-        squares = (loads * loads).sum(axis=1)
+        squares = (loads * loads * self._costs).sum(axis=1)
         before = (squares[:-1] + squares[1:])[:, None]
         place = now + self.snap[0] * _DIRECTIONS
         inside = (place - low >= self.minimum[0]) & (high - place >= self.minimum[0])
@@ -178,7 +195,8 @@ class Search:
         fit = self._fit(low, place, upper[..., :-1], upper[..., 1:]) & self._fit(
             place, high, lower[..., :-1], lower[..., 1:]
         )
-        change = (above * above).sum(axis=-1) + (below * below).sum(axis=-1) - before
+        change = (above * above * self._costs[bands]).sum(axis=-1)
+        change = change + (below * below * self._costs[bands + 1]).sum(axis=-1) - before
         return change, fit if isinstance(fit, bool) else fit.all(axis=-1)
 
     def _slide_row(self, limit: int, direction: int, before: int) -> tuple[int, int]:

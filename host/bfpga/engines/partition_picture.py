@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bfpga.engines.drawing import empty_figure
 from bfpga.engines.partition import BalancedPartition, Partition, relative_imbalance
 from bfpga.engines.products import NumberArray
-from bfpga.errors import ToolError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,24 +25,12 @@ def draw_partition(nonzero: NumberArray, before: BalancedPartition, after: Balan
     cut; counts of several channels are shown as shades. Limits in halo mode are those of outputs; they are drawn in
     proportion. ``ToolError`` without matplotlib.
     """
-    figure_type, canvas = _matplotlib()
-    figure: Figure = figure_type(figsize=INCHES, layout="constrained")
-    canvas(figure)
+    figure = empty_figure(INCHES)
     panels = figure.subplot_mosaic([["before", "after"], ["loads", "loads"]], height_ratios=[3, 1])
     for name, result in (("before", before), ("after", after)):
         _draw_map(panels[name], nonzero, result.partition, result.loads, name)
     _draw_loads(panels["loads"], before, after)
     return figure
-
-
-def _matplotlib() -> tuple[Any, Any]:
-    """Figure and a canvas without a window."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ToolError("matplotlib is missing; `pip install matplotlib` brings it") from None
-    return Figure, FigureCanvasAgg
 
 
 def _draw_map(axes: Any, nonzero: NumberArray, partition: Partition, loads: tuple[int, ...], title: str) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from bfpga.engines.position_times import FLOWS, Flow, LayerTimes, TimeModel
 from bfpga.errors import ConfigurationError
+from bfpga.formats.fixed_point import require_choice
 
 Grouping = Literal["layer", "operation"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
@@ -71,8 +72,7 @@ class FlowChooser:
             raise ConfigurationError(f"two layers are named {twice!r}; clocks are kept by name")
         if self.iterations < 1:
             raise ConfigurationError(f"choice.iterations is {self.iterations}; 1 or more must be measured")
-        if self.by not in GROUPINGS:
-            raise ConfigurationError(f"choice.by is {self.by!r}; one of {', '.join(GROUPINGS)} is needed")
+        require_choice("choice.by", self.by, GROUPINGS)
         if not self.candidates or not set(self.candidates) <= set(FLOWS):
             raise ConfigurationError(
                 f"choice.candidates are {list(self.candidates)}; some of {', '.join(FLOWS)} are needed"

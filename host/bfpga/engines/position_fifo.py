@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from bfpga.errors import ConfigurationError, DeviceError
+from bfpga.formats.fixed_point import POSITIONS, require_range
 
-#: Layers that the word of an entry can name; positions are signed bytes.
+#: Layers that the word of an entry can name.
 LAYERS = 256
-SMALLEST_POSITION, LARGEST_POSITION = -128, 127
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class PositionEntry:
     def __post_init__(self) -> None:
         if not 0 <= self.layer < LAYERS:
             raise ConfigurationError(f"layer {self.layer} cannot travel with its position; 0 to {LAYERS - 1} can")
-        if not SMALLEST_POSITION <= self.position <= LARGEST_POSITION:
-            raise ConfigurationError(f"position {self.position} of layer {self.layer} does not fit a signed byte")
+        require_range(f"position of layer {self.layer}", self.position, POSITIONS)
 
     @property
     def word(self) -> int:
@@ -33,7 +32,7 @@ class PositionEntry:
     @classmethod
     def from_word(cls, word: int) -> PositionEntry:
         byte = word & 0xFF
-        return cls(word >> 8, byte - 256 if byte > LARGEST_POSITION else byte)
+        return cls(word >> 8, byte - 256 if byte > POSITIONS[1] else byte)
 
 
 @dataclass

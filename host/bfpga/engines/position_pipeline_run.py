@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -18,11 +19,10 @@ from bfpga.engines.position_pipeline_events import Side
 from bfpga.engines.position_transfer import Bytes, pack_wide, unpack_wide
 from bfpga.engines.products import IntArray
 from bfpga.errors import ConfigurationError
+from bfpga.formats.fixed_point import FixedPointFormat, convert
+from bfpga.formats.position_rules import PositionRule, select_shift
+from bfpga.formats.wide_statistics import StatisticsKind, collect, merge
 
-#: Right shift for wide results, given in the parts that several circuits have computed.
-Select = Callable[[Sequence[IntArray]], int]
-#: Narrow results of wide ones at a right shift.
-Convert = Callable[[IntArray, int], IntArray]
 #: Which side goes on next; it may find that it has to wait.
 Turn = Callable[[], Side]
 
@@ -44,8 +44,9 @@ class Pipeline:
     """
 
     layers: Sequence[PipelineLayer]
-    select: Select
-    convert: Convert
+    format: FixedPointFormat = field(default_factory=FixedPointFormat)
+    kind: StatisticsKind = field(default_factory=StatisticsKind)
+    rule: PositionRule = field(default_factory=PositionRule)
     keeps: bool = False
     circuits: int = 1
     depth: int = 2
@@ -74,14 +75,14 @@ class Pipeline:
         for number, layer in enumerate(self.layers):
             parts = [layer.operate(part) for part in np.array_split(x, self.circuits) if len(part)]
             wide_position = position + layer.position
-            shift = self.select(parts)
+            shift = self._select(parts)
             position = wide_position - shift
             wide = np.concatenate(parts)
             if self.keeps:  # moved before the position is sent, so that they are there when it arrives
                 queue.wide.append((pack_wide(wide), wide.shape))
             while not queue.fifo.push(PositionEntry(number, position)):
                 yield
-            x = self.convert(wide, shift)
+            x = self._narrow(wide, shift)
             yield
 
     def _follow(
@@ -94,19 +95,27 @@ class Pipeline:
             shift = position + layer.position - entry.position
             position = entry.position
             queue.taken.append(position)
-            x = self._complete(layer, x, shift, sample, queue) if self.keeps else self.convert(layer.operate(x), shift)
+            x = self._complete(layer, x, shift, sample, queue) if self.keeps else self._narrow(layer.operate(x), shift)
             yield
         results.append(x)
+
+    def _select(self, parts: Sequence[IntArray]) -> int:
+        """One shift for what all circuits have computed. FP R17, R45."""
+        statistics = reduce(merge, (collect(part, self.kind) for part in parts))
+        return int(select_shift(statistics, self.rule, self.format.out_width))
+
+    def _narrow(self, wide: IntArray, shift: int) -> IntArray:
+        return convert(wide, shift, self.format).mantissa
 
     def _complete(self, layer: PipelineLayer, x: IntArray, shift: int, sample: IntArray, queue: _Queue) -> IntArray:
         """Convert what came, compute the rest; nothing is computed twice."""
         packed, shape = queue.wide.popleft()
-        converted = self.convert(unpack_wide(packed).reshape(shape), shift)
+        converted = self._narrow(unpack_wide(packed).reshape(shape), shift)
         rest = np.setdiff1d(np.arange(len(x)), sample)
         result = np.empty((len(x), *converted.shape[1:]), converted.dtype)
         result[sample] = converted
         if len(rest):
-            result[rest] = self.convert(layer.operate(x[rest]), shift)
+            result[rest] = self._narrow(layer.operate(x[rest]), shift)
         return result
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from bfpga.engines.position_sampling import SampleFraction
 from bfpga.engines.products import IntArray
 from bfpga.errors import ConfigurationError
+from bfpga.formats.fixed_point import require_choice
 
 Measure = Literal["iteration", "accuracy", "spread"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -48,8 +49,7 @@ class SampleSchedule:
     fractions: tuple[SampleFraction, ...]
 
     def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise ConfigurationError(f"schedule.measure is {self.measure!r}; one of {', '.join(MEASURES)} is needed")
+        require_choice("schedule.measure", self.measure, MEASURES)
         if any(before >= limit for before, limit in pairwise(self.limits)) or not all(map(math.isfinite, self.limits)):
             raise ConfigurationError(f"schedule.limits are {list(self.limits)}; ascending numbers are needed")
         if len(self.fractions) != len(self.limits) + 1:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.products import Int64Array, IntArray
+from bfpga.formats.wide_statistics import nsb_positions
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -16,9 +17,8 @@ def narrowest_bytes(values: IntArray) -> int:
     Over the bytes of a narrow result this is ``wide_ratio`` of the time model.
     """
     wide = np.asarray(values, np.int64)
-    # A negative value takes as many bits as its complement.
-    largest = int((wide ^ (wide >> 63)).max(initial=0))
-    return max(1, -(-(largest.bit_length() + 1) // 8))
+    largest = int(nsb_positions([wide.max(initial=0), wide.min(initial=0)]).max())
+    return -(-(largest + 2) // 8)
 
 
 def pack_wide(values: IntArray) -> Bytes:

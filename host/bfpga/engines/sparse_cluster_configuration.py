@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from bfpga.engines.partition import PartitionSettings
@@ -60,6 +60,8 @@ class SparseClusterConfig:
     kernels_in_flight: kernels accumulated side by side. memory_sets: 2 or more overlap loading with computing (R49).
     memory_words: words of value-and-index memory of a set; a map whose pieces need more is folded (R55). start_cycles,
     flush_cycles: c_cfg and c_flush of E11; the defaults are eight words of a descriptor on the bus, and a pipeline.
+    unit_lanes: lanes of each unit where they differ; work / lanes is balanced then (R65). queue_pieces: the grid may
+    make more pieces than there are units; each goes to the unit that is free first (R32, R150).
     """
 
     units: int = 8
@@ -89,6 +91,8 @@ class SparseClusterConfig:
     start_cycles: int = 4
     flush_cycles: int = 8
     partition: PartitionSettings = field(default_factory=PartitionSettings)
+    unit_lanes: tuple[int, ...] | None = None
+    queue_pieces: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built (R154)."""
@@ -108,13 +112,31 @@ class SparseClusterConfig:
             raise ConfigurationError(
                 f"sparse cluster: weights_per_round is {self.weights_per_round}; 1 to 256 are possible"
             )
-        if self.partition.pieces != self.units:
+        if self.unit_lanes is not None:
+            self._check_unit_lanes(self.unit_lanes)
+        if self.partition.pieces != self.units and not (self.queue_pieces and self.partition.pieces > self.units):
             rows, columns = self.partition.grid
             raise ConfigurationError(
                 f"sparse cluster: the grid {rows} x {columns} makes {rows * columns} pieces for {self.units} units; "
                 "the two must be equal"
             )
         self._check_accumulator(self.largest_kernel[0] * self.largest_kernel[1])
+
+    def _check_unit_lanes(self, lanes: tuple[int, ...]) -> None:
+        low, high = RANGES["lanes"]
+        if len(lanes) != self.units or not all(low <= each <= high for each in lanes):
+            raise ConfigurationError(
+                f"sparse cluster: unit_lanes is {lanes}; {self.units} numbers from {low} to {high} are needed"
+            )
+
+    @property
+    def lanes_of_units(self) -> tuple[int, ...]:
+        """Lanes of each unit (units,)."""
+        return self.unit_lanes or (self.lanes,) * self.units
+
+    def with_lanes(self, lanes: int) -> SparseClusterConfig:
+        """The same cluster with so many lanes in every unit."""
+        return replace(self, lanes=lanes, unit_lanes=None)
 
     def _check_accumulator(self, terms: int) -> None:
         needed = self.needed_accumulator_bits(terms)
@@ -131,6 +153,10 @@ class SparseClusterConfig:
                 f"sparse cluster: the kernel is {kernel[0]} x {kernel[1]}; at most {self.largest_kernel[0]} x "
                 f"{self.largest_kernel[1]} is built, a larger one has to be split"
             )
+        self.check_sums(kernel, channels)
+
+    def check_sums(self, kernel: tuple[int, int], channels: int) -> None:
+        """Refuse sums of all products of a kernel that may leave the accumulators (E10)."""
         self._check_accumulator(kernel[0] * kernel[1] * channels)
 
     def needed_accumulator_bits(self, terms: int) -> int:
@@ -142,6 +168,10 @@ class SparseClusterConfig:
         if self.variant == "E":
             return LARGEST_PIECE, LARGEST_PIECE
         return self.tile or (kernel if self.variant == "A" else (4, 4))
+
+    def accumulator_banks(self, kernel: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of the accumulators' banks: E's as the kernel, the others' as the micro-tile (SC 7.3)."""
+        return kernel if self.variant == "E" else self.tile_for(kernel)
 
     @property
     def accumulator_bytes(self) -> int:

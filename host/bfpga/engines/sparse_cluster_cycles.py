@@ -6,7 +6,7 @@ and E are counted by multiplying totals, and C and D by simulating each differen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -68,13 +68,14 @@ class LayerCycles:
     """Clocks of one layer on one map.
 
     cycles: E15, units wait for each other at every channel and group of kernels, because kernels are broadcast.
-    independent_cycles: the same if units never wait, the slowest unit's sum. counters: what each unit counted.
+    independent_cycles: the same if units never wait, the slowest unit's sum. counters: what each unit counted. lanes:
+    those of each unit (units,).
     """
 
     cycles: int
     independent_cycles: int
     counters: UnitCounters
-    lanes: int
+    lanes: tuple[int, ...]
     plan: Plan | None = field(repr=False, default=None)
 
     @property
@@ -85,7 +86,7 @@ class LayerCycles:
     @property
     def utilization(self) -> float:
         """Share of lanes that held a pair (E16)."""
-        offered = self.lanes * self.counters.total("rounds")
+        offered = int(np.array(self.lanes) @ self.counters.rounds)
         return self.counters.total("issued") / offered if offered else 0.0
 
     @property
@@ -113,10 +114,7 @@ def count_layer(
     """Counters and clocks of one map; nonzero: (channels, rows, columns)."""
     parts = [cut_out(nonzero[slice(*piece.channels)], piece.stored) for piece in plan.pieces]
     values = [np.count_nonzero(part, axis=(1, 2)) for part in parts]
-    if config.variant in PACKED:
-        works = _packed(layer, config, patterns, plan, parts)
-    else:
-        works = _uniform(layer, config, patterns, plan, parts, values)
+    works = _piece_works(layer, config, patterns, plan, parts, values)
     clocks = ClockSum(config, nonzero.shape[0], patterns.kernels.shape[1])
     counters = UnitCounters.zeros(config.units)
     transfer = window_transfer(layer.kernel, config)
@@ -128,7 +126,31 @@ def count_layer(
             compute = compute + transfer * work.occupied[:, None] * kernels
         clocks.add(piece.unit, piece.channels, load[:, None], compute)
         _add(counters, piece.unit, work, held, load, compute)
-    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes, plan)
+    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes_of_units, plan)
+
+
+def _piece_works(
+    layer: SparseLayer,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    plan: Plan,
+    parts: list[BoolArray],
+    values: list[Int64Array],
+) -> list[_PieceWork]:
+    """Counters of every piece, those of units with as many lanes together (R65)."""
+    works: dict[int, _PieceWork] = {}
+    lanes_of_pieces = [config.lanes_of_units[piece.unit] for piece in plan.pieces]
+    for lanes in sorted(set(lanes_of_pieces)):
+        chosen = [number for number, of_piece in enumerate(lanes_of_pieces) if of_piece == lanes]
+        own_config, own_patterns = config.with_lanes(lanes), replace(patterns, lanes=lanes)
+        own_plan = replace(plan, pieces=tuple(plan.pieces[number] for number in chosen))
+        own_parts, own_values = [parts[number] for number in chosen], [values[number] for number in chosen]
+        if config.variant in PACKED:
+            found = _packed(layer, own_config, own_patterns, own_plan, own_parts)
+        else:
+            found = _uniform(layer, own_config, own_patterns, own_plan, own_parts, own_values)
+        works.update(zip(chosen, found, strict=True))
+    return [works[number] for number in range(len(plan.pieces))]
 
 
 class ClockSum:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -21,6 +21,7 @@ from bfpga.engines.partition import (
 from bfpga.engines.partition_geometry import CutGeometry, Rectangle, folds
 from bfpga.engines.products import Int64Array
 from bfpga.engines.sparse_cluster_configuration import LARGEST_PIECE, PACKED, SparseClusterConfig
+from bfpga.engines.sparse_cluster_queue import units_of_pieces
 from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, WeightPatterns
 
 
@@ -85,7 +86,19 @@ def _plan(
         for number, fold, result in _folded(geometry, config, work_table(work, geometry), layer.kernel, part):
             balances.append(result)
             pieces += _pieces_of(result.partition, geometry, number, fold, group)
+    if config.queue_pieces:
+        pieces = _queued(pieces, config, nonzero)
     return Plan(mode, tuple(pieces), tuple(balances))
+
+
+def _queued(pieces: list[Piece], config: SparseClusterConfig, nonzero: BoolArray) -> list[Piece]:
+    """Pieces on the units that are free first, channel after channel where each has a partition of its own."""
+    result: list[Piece] = []
+    for channels in dict.fromkeys(piece.channels for piece in pieces):
+        own = [piece for piece in pieces if piece.channels == channels]
+        units = units_of_pieces([_nonzeros(nonzero, piece) for piece in own], config.lanes_of_units)
+        result += [replace(piece, unit=unit) for piece, unit in zip(own, units, strict=True)]
+    return result
 
 
 def _pieces_of(
@@ -142,8 +155,9 @@ def _balanced(
     geometry: CutGeometry, config: SparseClusterConfig, table: Int64Array, kernel: tuple[int, int], channels: int
 ) -> BalancedPartition:
     settings = config.partition.with_grid(fitting_grid(geometry.shape, config.partition))
-    capacity = Capacity(config.accumulator_words, kernel) if config.variant == "E" else None
-    return balance_table(table, geometry, settings, capacity, channels)
+    capacity = Capacity(config.accumulator_words, kernel, config.accumulator_banks(kernel))
+    lanes = None if config.queue_pieces else config.lanes_of_units[: settings.pieces]
+    return balance_table(table, geometry, settings, capacity, channels, lanes)
 
 
 def _storable(piece: Rectangle, config: SparseClusterConfig, nonzero: BoolArray) -> bool:
@@ -172,7 +186,8 @@ def predicted_rounds(
 ) -> Int64Array:
     """Rounds of one mean kernel, for each micro-tile at its first cell (rows, columns); E6 and E7.
 
-    Conflicts and the cap on weights are left out. Exact tiles need limits on multiples of the tile (``snap``).
+    Conflicts and the cap on weights are left out. Exact tiles need limits on multiples of the tile (``snap``). Where
+    units have different lanes, pairs are counted, which balancing divides by the lanes.
     """
     if config.variant == "E":
         values_of_cells: Int64Array = nonzero.sum(axis=0, dtype=np.int64)
@@ -183,7 +198,8 @@ def predicted_rounds(
     values = np.add.reduceat(np.add.reduceat(nonzero.astype(np.int64), starts[0], axis=1), starts[1], axis=2)
     uses = patterns.uses.sum(axis=(0, 1))
     weights = max(1, round(float(uses @ patterns.counts) / max(1, int(uses.sum()))))
-    rounds = -(-values * weights // config.lanes) if config.variant in PACKED else weights * -(-values // config.lanes)
+    lanes = 1 if config.unit_lanes else config.lanes
+    rounds = -(-values * weights // lanes) if config.variant in PACKED else weights * -(-values // lanes)
     result = np.zeros((rows, columns), np.int64)
     result[:: tile[0], :: tile[1]] = rounds.sum(axis=0)
     return result

@@ -14,6 +14,7 @@ from bfpga.engines.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster_configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster_cycles import ClockSum, LayerCycles, UnitCounters
 from bfpga.engines.sparse_cluster_payload import payload_bytes
+from bfpga.engines.sparse_cluster_queue import units_of_pieces
 from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer
 
 
@@ -58,7 +59,6 @@ def count_reduction(layer: SparseLayer, config: SparseClusterConfig, nonzero: Bo
     """
     seen = seen_cells(layer, nonzero)
     values = seen.sum(axis=0)
-    rounds = -(-values // config.lanes)
     kernels = len(layer.weights)
     counters = UnitCounters.zeros(config.units)
     in_flight = np.minimum(kernels - np.arange(0, kernels, config.kernels_in_flight), config.kernels_in_flight)
@@ -67,40 +67,44 @@ def count_reduction(layer: SparseLayer, config: SparseClusterConfig, nonzero: Bo
     clocks = ClockSum(config, 1, len(in_flight))
     geometry = overlap_add_geometry(*values.shape)
     settings = config.partition.with_grid(fitting_grid(geometry.shape, config.partition))
-    pieces = balance(rounds, geometry, settings).partition.rectangles()
-    for unit, piece in enumerate(pieces):
-        part = (slice(piece.row0, piece.row1), slice(piece.column0, piece.column1))
-        _add_pixels(unit, config, seen[:, part[0], part[1]], rounds[part], in_flight, counters, clocks)
-    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes)
+    # Rounds are shared out; where lanes differ they are not known before, and values per lane are.
+    work = values if config.unit_lanes else -(-values // config.lanes)
+    lanes = None if config.queue_pieces else config.lanes_of_units[: settings.pieces]
+    found = balance(work, geometry, settings, lanes=lanes)
+    units = units_of_pieces(found.loads, config.lanes_of_units) if config.queue_pieces else range(settings.pieces)
+    for unit, piece in zip(units, found.partition.rectangles(), strict=True):
+        part = seen[:, piece.row0 : piece.row1, piece.column0 : piece.column1]
+        _add_pixels(unit, config, part, in_flight, counters, clocks)
+    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes_of_units)
 
 
 def _add_pixels(
     unit: int,
     config: SparseClusterConfig,
     seen: BoolArray,
-    rounds: Int64Array,
     in_flight: Int64Array,
     counters: UnitCounters,
     clocks: ClockSum,
 ) -> None:
     held = np.count_nonzero(seen, axis=(1, 2))
-    per_kernel, values, kernels = int(rounds.sum()), int(held.sum()), int(in_flight.sum())
+    lanes = config.lanes_of_units[unit]
+    per_kernel = int((-(-seen.sum(axis=0) // lanes)).sum())
+    values, kernels = int(held.sum()), int(in_flight.sum())
     load = -(-int(payload_bytes(seen, held, config.payload).sum()) // config.bus_bytes)
     counters.rounds[unit] += per_kernel * kernels
     counters.issued[unit] += values * kernels
-    counters.idle[unit] += (per_kernel * config.lanes - values) * kernels
+    counters.idle[unit] += (per_kernel * lanes - values) * kernels
     counters.load[unit] += load * len(in_flight)
     counters.compute[unit] += per_kernel * kernels
     counters.set_switches[unit] += len(seen) * len(in_flight)
-    counters.memory_peak[unit] = int(held.max(initial=0))
+    counters.memory_peak[unit] = max(int(counters.memory_peak[unit]), int(held.max(initial=0)))
     clocks.add(unit, (0, 1), np.full((1, len(in_flight)), load), (per_kernel * in_flight)[None])
 
 
 def _count_outputs(config: SparseClusterConfig, seen: BoolArray, outputs: int, counters: UnitCounters) -> LayerCycles:
     """A fully connected layer: unit u computes every m-th output (R119)."""
     clocks = ClockSum(config, 1, 1)
-    rounds = -(-np.count_nonzero(seen, axis=0) // config.lanes)
     for unit in range(min(config.units, outputs)):
         own = np.array([-(-(outputs - unit) // config.units)])
-        _add_pixels(unit, config, seen, rounds, own, counters, clocks)
-    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes)
+        _add_pixels(unit, config, seen, own, counters, clocks)
+    return LayerCycles(clocks.cluster, clocks.independent, counters, config.lanes_of_units)

@@ -50,12 +50,8 @@ class EngineClocks:
 
     def settle(self) -> None:
         """Take the nodes' engines as those of the network that the next figures are for."""
-        self._pitches = {
-            node.name: pitches
-            for stage in self.stages
-            for pitches in [PitchChoice(self.config, self.tensors, list(stage))]
-            for node in stage
-        }
+        # Pitches are chosen when they are asked for, by the engines that the nodes have then.
+        self._pitches: dict[tuple[int | EngineName, ...], PitchChoice] = {}
 
     def cycles(self, node: ArrayNode, engine: EngineName) -> int:
         """Clocks of ``node`` on ``engine`` while all other nodes stay on theirs.
@@ -64,7 +60,7 @@ class EngineClocks:
         """
         variant = replace(node, engine=engine, tiles=[])
         plan = self._plan(node, variant)
-        pitches = self._pitches[node.name]
+        pitches = self._pitches_with(node, variant)
         key = (
             node.name, engine, plan.mode, *((tile.m0, tile.m1) for tile in plan.tiles),
             *map(pitches.of, (*node.inputs, node.output)),
@@ -80,6 +76,15 @@ class EngineClocks:
         if engines not in self._plans:
             self._plans[engines] = plan_weights(nodes, self.config, self.reserved)
         return self._plans[engines][node.name]
+
+    def _pitches_with(self, node: ArrayNode, variant: ArrayNode) -> PitchChoice:
+        """Pitches of the stage of ``node`` with ``variant`` in its place."""
+        number = next(n for n, stage in enumerate(self.stages) if any(other is node for other in stage))
+        nodes = [variant if other is node else other for other in self.stages[number]]
+        key = (number, *(other.engine for other in nodes))
+        if key not in self._pitches:
+            self._pitches[key] = PitchChoice(self.config, self.tensors, nodes)
+        return self._pitches[key]
 
     def _count(self, node: ArrayNode, plan: NodeWeights, pitches: PitchChoice) -> int:
         scheduler = Scheduler(self.config, self.tensors, [node], {node.name: plan}, set())

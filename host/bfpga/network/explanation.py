@@ -93,9 +93,9 @@ def gain(program: Program) -> str:
     for node in nodes:
         cycles = {item.engine: item.cycles + moves[node.name] for item in node.engine_choices}
         chosen, alone = chosen + cycles[node.engine], alone + cycles["systolic_array"]
-    shared = ", ".join(f"{count} on the {engine}" for engine, count in got.items())
-    compared = "" if chosen == alone else f"; {alone:,} on the array alone"
-    return f"{len(nodes)} layers had a choice: {shared}: {chosen:,} clocks{compared}"
+    shared = ", ".join(f"{engine} {count}" for engine, count in got.items())
+    compared = "" if chosen == alone else f", {alone:,} on the array alone"
+    return f"{len(nodes)} layers with weights ({shared}): {chosen:,} clocks{compared}"
 
 
 def zeros_unknown(program: Program) -> bool:

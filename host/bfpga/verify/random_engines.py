@@ -8,11 +8,19 @@ import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import OPERAND_BITS, SUM_BITS, ClusterBuild, ZeroSkipBuild
+from bfpga.engines.sparse_engines import OPERAND_BITS, SUM_BITS, ClusterBuild, EngineName, ZeroSkipBuild
 
 Generator = np.random.Generator
 #: Builds drawn for one array until its numbers fit each other.
 ATTEMPTS = 20
+#: Most kernels in flight that an engine may have.
+MOST_KERNELS: dict[EngineName, int] = {"zero_skip": 255, "sparse_cluster": 64}
+
+
+def random_kernels(rng: Generator, config: SystolicConfig, most: int) -> int:
+    """Kernels in flight: so few that layers take several groups, rarely as many as possible."""
+    words = most // config.lanes if rng.random() < 0.1 else int(rng.integers(1, 8))
+    return config.lanes * words
 
 
 def random_zero_skip(rng: Generator, config: SystolicConfig) -> ZeroSkipBuild:
@@ -23,27 +31,27 @@ def random_zero_skip(rng: Generator, config: SystolicConfig) -> ZeroSkipBuild:
         tile_width=int(rng.choice([2, 3, 5, 8, 14])),
         lanes=config.columns + int(rng.choice([0, 0, 1, 2, 5])),
         rows_parallel=int(rng.choice([1, 1, 2])),
-        kernels_in_flight=config.lanes * int(rng.integers(1, 8)),
-        kernel_height=int(rng.choice([1, 2, 3, 3, 5])),
-        kernel_width=int(rng.choice([1, 2, 3, 3, 5])),
+        kernels_in_flight=random_kernels(rng, config, MOST_KERNELS["zero_skip"]),
+        kernel_height=int(rng.choice([1, 2, 3, 3, 4, 5])),
+        kernel_width=int(rng.choice([1, 2, 3, 3, 4, 5])),
         stride=int(rng.choice([1, 2, 2, 3])),
         multiplier=str(rng.choice(["dsp", "dsp_packed", "lut"] if packed else ["dsp", "lut"])),  # type: ignore[arg-type]
-        load_pixels=int(rng.choice([1, 2, 4, 8])),
+        load_pixels=int(rng.choice([1, 2, 4, 8, 16])),
     )
 
 
 def random_cluster(rng: Generator, config: SystolicConfig) -> ClusterBuild:
     """One unit to a dozen, with room for pieces of a few cells or for whole maps."""
-    sides = [side for side in (1, 2, 3, 5) if side * side <= config.columns]
+    sides = [side for side in range(1, 6) if side * side <= config.columns]
     return ClusterBuild(
         grid_rows=int(rng.integers(1, 4)),
         grid_columns=int(rng.integers(1, 5)),
         kernel=int(rng.choice(sides[-2:])),
-        kernels_in_flight=config.lanes * int(rng.integers(1, 8)),
+        kernels_in_flight=random_kernels(rng, config, MOST_KERNELS["sparse_cluster"]),
         accumulator_words=int(rng.choice([4, 8, 16, 32, 64])),
         memory_words=int(rng.choice([4, 8, 16, 32, 64])),
         multiplier=str(rng.choice(["dsp", "lut"])),  # type: ignore[arg-type]
-        load_pixels=int(rng.choice([1, 2, 4, 8])),
+        load_pixels=int(rng.choice([1, 2, 4, 8, 16])),
     )
 
 
@@ -55,8 +63,8 @@ def with_random_engines(rng: Generator, config: SystolicConfig) -> SystolicConfi
         return config
     sums = min(SUM_BITS[1], max(config.accumulator_bits, SUM_BITS[0]))
     config = replace(config, accumulator_bits=sums, bias_bits=min(config.bias_bits, sums))
-    if wanted[1] and rng.random() < 0.7:  # enough ports for blocks of 3 x 3 or 5 x 5 outputs
-        config = replace(config, columns=config.shift_columns + int(rng.choice([9, 9, 10, 12, 25])))
+    if wanted[1] and rng.random() < 0.7:  # enough ports for blocks of 3 x 3 to 5 x 5 outputs
+        config = replace(config, columns=config.shift_columns + int(rng.choice([9, 9, 10, 12, 16, 25])))
     for _ in range(ATTEMPTS):
         found = replace(
             config,

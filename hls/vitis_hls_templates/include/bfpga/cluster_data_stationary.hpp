@@ -118,8 +118,9 @@ class DataStationaryUnit {
             "has more rows or columns than the build:", walk.rows > walk.columns ? walk.rows : walk.columns);
         const bool any = source.has();
         const int slots = kernels.slots();
-        counters.tiles += 1;
-        counters.tiles_skipped += any ? 0 : 1;
+        const int tiles = walk.rows > 0 && walk.columns > 0 ? 1 : 0;  // outputs of padding alone read no cell
+        counters.tiles += tiles;
+        counters.tiles_skipped += any ? 0 : tiles;
         counters.iterations += any ? kernels.weights() : 0;
         int slot = 0;
         PieceValue<Config> cell = {};

@@ -1,0 +1,118 @@
+"""`bfpga position-times` and `bfpga position-choice`: what fixed-point positions cost, and which way is fastest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.pictures import check_picture, write_picture
+from bfpga.cli.report_partition import choice
+
+if TYPE_CHECKING:
+    from bfpga.engines.position_times import Flow, FlowTimes
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
+WHAT: dict[Flow, str] = {
+    "delayed": "position of the iteration before",
+    "two_pass": "everything computed twice",
+    "two_pass_sampled": "a sample computed twice",
+    "keep": "all wide results kept",
+    "keep_sampled": "wide results of a sample kept",
+    "static": "calibrated position",
+}
+
+
+def position_times(
+    compute: Annotated[float, typer.Option("--compute", min=0, help="Computing the layer, ms.")] = 2.0,
+    read: Annotated[float, typer.Option("--read", min=0, help="Reading its narrow input, ms.")] = 0.4,
+    write: Annotated[float, typer.Option("--write", min=0, help="Writing its narrow output, ms.")] = 1.7,
+    wide_ratio: Annotated[
+        float, typer.Option("--wide-ratio", min=1, help="Size of a wide result over that of a narrow one.")
+    ] = 4.0,
+    sample: Annotated[str, typer.Option("--sample", help="Part that is sampled, like 1/8.")] = "1/8",
+    duplex: Annotated[bool, typer.Option("--duplex", help="Reading and writing have channels of their own.")] = False,
+    on_chip: Annotated[bool, typer.Option("--on-chip", help="Kept wide results never leave the chip.")] = False,
+    launch: Annotated[
+        float, typer.Option("--launch", min=0, help="A second start by the host, ms; 0: one start runs both passes.")
+    ] = 0.0,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
+    ] = None,
+    json: Json = None,
+) -> None:
+    """What finding the fixed-point position of a layer's results costs under each flow.
+
+    Without options it shows the published example: 2.1, 4.1, 2.35, 15.7 and 3.8 ms.
+
+    \b
+    Examples:
+      bfpga position-times
+      bfpga position-times --compute 10 --on-chip -o times.png
+    """
+    from bfpga.engines.position_choice import modelled_choice
+    from bfpga.engines.position_sampling import SampleFraction
+    from bfpga.engines.position_times import LayerTimes, TimeModel
+    from bfpga.engines.position_times_picture import draw_flow_times
+
+    output.check_target(json)
+    check_picture(picture)
+    layer = LayerTimes(compute, read, write)
+    model = TimeModel(wide_ratio, duplex, on_chip, launch)
+    part = SampleFraction.parse(sample)
+    times = model.flow_times(layer, part.value)
+    break_even = model.break_even_compute(read, write)
+    chosen = modelled_choice(layer, model, part.value)
+    _say_times(times, f"Computing {compute:g} ms, reading {read:g} ms, writing {write:g} ms, {part} sampled")
+    output.say(
+        f"choice: {chosen}; keeping wide results is faster for layers that compute more than {break_even:.4g} ms"
+    )
+    if picture is not None:
+        write_picture(picture, draw_flow_times(layer, model, part))
+    milliseconds = {flow: times.of(flow) for flow in WHAT}
+    output.write_json(json, {"times_ms": milliseconds, "choice": chosen, "break_even_compute_ms": break_even})
+
+
+def _say_times(times: FlowTimes, title: str) -> None:
+    from bfpga.engines.position_times import FLOWS
+
+    delayed = float(times.delayed)
+    rows = []
+    for number, flow in enumerate(FLOWS):
+        time = float(times.of(flow))
+        more = f"{time / delayed:.2f}" if delayed else "-"
+        rows.append(("-" if flow == "static" else str(number), flow, WHAT[flow], time, more))
+    output.table(title, ["flow", "name", "preceding operation", "ms", "times flow 0"], rows)
+
+
+def position_choice(
+    clocks: Annotated[
+        Path,
+        typer.Argument(help="JSON with the measured clocks of every layer.", metavar="FILE", show_default=False),
+    ],
+    by: Annotated[str, typer.Option("--by", help="One choice for each layer or for each operation.")] = "layer",
+    json: Json = None,
+) -> None:
+    """Which flow finds the position of each layer fastest, by measured clocks.
+
+    The file holds layers with name, operation, and clocks of each flow in every iteration; docs/dynamic-positions.md
+    shows one.
+
+    \b
+    Examples:
+      bfpga position-choice clocks.json
+      bfpga position-choice clocks.json --by operation
+    """
+    from bfpga.engines.position_choice import choice_rows
+    from bfpga.engines.position_clocks import load_clocks
+
+    output.check_target(json)
+    choice("--by", by, ("layer", "operation"))
+    chooser = load_clocks(clocks, by)  # type: ignore[arg-type]
+    headings, rows = choice_rows(chooser)
+    output.table(f"Flows by {by}, mean clocks of up to {chooser.iterations} iterations", headings, rows)
+    content: dict[str, Any] = {"by": by, "choices": chooser.choices()}
+    output.write_json(json, content)
