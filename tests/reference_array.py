@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig
-from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation, Policy, PositionRule, Status
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy, Status
 from bfpga.network.program import BlockTensor, KernelOperation
 from bfpga.network.streams import unpack_elements
 from reference import (
@@ -67,7 +67,15 @@ class ReferenceKernel:
         self.cycles, self.overflow, self.underflow, self.status = [], 0, 0, 0
         for operation in operations:
             fetch = DESCRIPTOR_WORDS * 32 // self.config.stream_bits
-            self.cycles.append(fetch + self._execute(operation, tensors, sample))
+            executed = self._execute(operation, tensors, sample)
+            self.cycles.append(fetch + executed + self._selection(operation.descriptor))
+
+    def _selection(self, d: Descriptor) -> int:
+        """Clocks in which counts of bins are added from the top; watched are what is measured and what teaches."""
+        if d.lead_rule == LeadRule.LEAD or Operation(d.operation).name in ("LOAD", "STORE", "WEIGHTS"):
+            return 0
+        teaches = d.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK) and d.flags & Flag.LAST
+        return self.config.position_bins if d.flags & Flag.MEASURE or teaches else 0
 
     def _execute(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
         d = operation.descriptor
@@ -242,7 +250,7 @@ class ReferenceKernel:
             function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
         )  # fmt: skip
         self.status |= status
-        if d.position_rule:
+        if d.lead_rule:
             slot.collected.see(d, v, e3, e_acc, exponent if d.flags & Flag.ROW_EXPONENTS else 0)
         lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
         if d.flags & Flag.MEASURE:
@@ -314,7 +322,7 @@ class ReferenceKernel:
 
     def _lead(self, d: Descriptor, slot: Slot, lead: int | None) -> int | None:
         """The lead that a layer's rule makes of what its pass has shown."""
-        if d.position_rule == PositionRule.LEAD:
+        if d.lead_rule == LeadRule.LEAD:
             return lead
         return slot.collected.lead(d, self.config.position_bins, self.config.format.mantissa_bits)
 

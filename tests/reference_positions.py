@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.engines.descriptor import Descriptor, Function, PositionRule
+from bfpga.engines.descriptor import Descriptor, Function, LeadRule
 
 TABLES = (Function.SIGMOID, Function.TANH)
 TABLE_EXPONENT = -14
@@ -44,12 +44,12 @@ class ReferenceCollector:
             return max(self.rows) + fits
         top, low = max(positions), min(lsb(v) + e3 for v, e3 in self.values if v)
         highest = top - fits
-        if d.position_rule == PositionRule.RATE:
+        if d.lead_rule == LeadRule.RATE:
             floor = min(highest, min(self.rows) - min(fits, 8))
             found = max(self._reach(d, positions, top, bins) - fits, floor)
         else:
             window = low if low >= highest else highest
-            found = {PositionRule.MAX: highest, PositionRule.LSB: low, PositionRule.WINDOW: window}[d.position_rule]
+            found = {LeadRule.MAX: highest, LeadRule.LSB: low, LeadRule.WINDOW: window}[d.lead_rule]
         found = min(max(found + d.position_margin, min(self.rows) - 8), max(self.rows) + 31)
         return found + fits
 

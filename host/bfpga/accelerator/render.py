@@ -20,7 +20,7 @@ import jinja2
 
 from bfpga.engines.activation import TABLES
 from bfpga.engines.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
-from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, Operation, Policy, Status
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy, Status
 from bfpga.engines.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.engines.sparse_engines import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
 from bfpga.errors import ConfigurationError
@@ -114,6 +114,11 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             parameter_rows=config.parameter_rows,
             tensor_slots=config.tensor_slots,
             policy_slots=config.policy_slots,
+        ),
+        _group(
+            "Positions found by the data: bins of the collector, accumulators a column in the keep buffer",
+            position_bins=config.position_bins,
+            wide_words=config.wide_words,
         ),
         _group(
             "Streams",
@@ -223,7 +228,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier],
         "lane_multipliers": _lane_multipliers(config),
-        "enumerations": [_enumeration(item) for item in (Operation, Function, Policy)],
+        "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
         "bits": [_enumeration(item) for item in (Flag, Status)],
         "fields": FIELDS,
         "words": DESCRIPTOR_WORDS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.engines.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
-from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.engines.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
 
 #: Operations of the engines beside the array; their clocks depend on weights (docs/engines.md, section 8).
 ENGINES = (Operation.ZERO_SKIP, Operation.SPARSE)
@@ -72,6 +72,14 @@ def tensor_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     return -(-words // config.words_per_beat)
 
 
+def selection_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the collector's bins become a lead, at the end of an operation (docs/kernel-positions.md)."""
+    learns = descriptor.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK)
+    measures = bool(descriptor.flags & Flag.MEASURE)
+    ends = measures or (learns and bool(descriptor.flags & Flag.LAST))
+    return config.position_bins if ends and descriptor.lead_rule != LeadRule.LEAD else 0
+
+
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation without the fetch of its descriptor. BFP 6, R71.
 
@@ -86,5 +94,6 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
         return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word + TRANSFER_DEPTH
     if operation in COMPUTE:
         tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
-        return config.columns + passes(config, descriptor) * descriptor.steps + tail + config.operation_depth
+        end = config.operation_depth + selection_cycles(config, descriptor)
+        return config.columns + passes(config, descriptor) * descriptor.steps + tail + end
     return 0

@@ -75,7 +75,7 @@ class Policy(IntEnum):
     FEEDBACK = 4
 
 
-class PositionRule(IntEnum):
+class LeadRule(IntEnum):
     """How measured results become a leading position (FP 2.3, docs/kernel-positions.md)."""
 
     LEAD = 0  # the largest leading position of the magnitudes (BFP R24)
@@ -175,7 +175,7 @@ class Descriptor:
     policy_window: int = 0  # STATISTICS: log2 of the window; ROLLING_MAX: 1..8 leading positions kept
     policy_factor: int = 12  # STATISTICS: 4 * k; FEEDBACK: overflows that are tolerated
     # Positions found by the data (docs/kernel-positions.md)
-    position_rule: int = 0  # PositionRule
+    lead_rule: int = 0  # LeadRule
     position_rate: int = 12  # RATE: log2 of the values of which one may saturate
     position_margin: int = 0  # added to the exponent a rule finds
     position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfpga.engines.descriptor import PositionRule
+from bfpga.engines.descriptor import LeadRule
 from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, floor_log2
 
 #: Shifts from the accumulators' grid that a rule may choose (FP 2.3).
@@ -88,12 +88,12 @@ def rule_exponent(seen: Collected, rule: int, rate: int, margin: int, mantissa_b
     """The exponent a rule finds for each sample (samples,), before the format's limits. FP 2.3, R17."""
     fits = mantissa_bits - 2
     highest = seen.top - fits
-    if rule == PositionRule.RATE:
+    if rule == LeadRule.RATE:
         floor = np.minimum(highest, seen.unit_low - min(fits, -SMALLEST_SHIFT))
         found = np.maximum(_rate_reach(seen, rate) - fits, floor)
-    elif rule == PositionRule.LSB:
+    elif rule == LeadRule.LSB:
         found = seen.low
-    elif rule == PositionRule.WINDOW:
+    elif rule == LeadRule.WINDOW:
         found = np.where(seen.low >= highest, seen.low, highest)
     else:
         found = highest

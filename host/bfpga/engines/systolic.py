@@ -14,7 +14,7 @@ import numpy as np
 
 from bfpga.engines.accumulators import Accumulate, Block, accumulator_function
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Policy, PositionRule, Status
+from bfpga.engines.descriptor import LeadRule, Policy, Status
 from bfpga.engines.exponents import LEARNING, PolicyRegisters, magnitudes
 from bfpga.engines.flows import Sample, everything
 from bfpga.engines.layer import ArrayLayer, IntArray
@@ -142,7 +142,7 @@ class LayerEngine:
         """Lead of each sample (samples,) by the layer's rule, from the outputs in ``sample``; whether it has one."""
         policy, form = self.layer.policy, self.config.format
         part, channels = self._sampled(stage, sample)
-        if policy.rule == PositionRule.LEAD:
+        if policy.rule == LeadRule.LEAD:
             return block_lead(part.v, part.e3, form.log)
         unit = result_unit(e_acc, self.layer.function).reshape(-1, 1)
         exponents = self.layer.weight_exponents

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bfpga.engines.cluster_operation import most_clocks
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import COMPUTE, ENGINES, fetch_cycles, operation_cycles
+from bfpga.engines.cycles import COMPUTE, ENGINES, fetch_cycles, operation_cycles, selection_cycles
 from bfpga.engines.descriptor import Operation
 from bfpga.network.program import (
     ArrayNode,
@@ -25,7 +25,7 @@ from bfpga.network.program import (
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """Clocks of one operation without the fetch of its descriptor; those of SPARSE are what its input lets expect."""
     if Operation(operation.descriptor.operation) in ENGINES:
-        return operation.clocks
+        return operation.clocks + selection_cycles(config, operation.descriptor)
     return operation_cycles(config, operation.descriptor)
 
 
@@ -37,7 +37,8 @@ def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The most clocks that a kernel may count for an operation, whatever its data."""
     if depends_on_data(operation):
-        return fetch_cycles(config) + most_clocks(config, operation.descriptor)
+        selection = selection_cycles(config, operation.descriptor)
+        return fetch_cycles(config) + selection + most_clocks(config, operation.descriptor)
     return started_clocks(config, operation)
 
 

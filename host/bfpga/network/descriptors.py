@@ -246,5 +246,5 @@ def output_stage(node: ArrayNode, result: Descriptor) -> None:
     policy = node.policy
     result.policy, result.policy_slot, result.output_exponent = int(policy.policy), policy.slot, policy.exponent
     result.policy_window, result.policy_factor = policy.window, policy.factor
-    result.position_rule, result.position_rate = int(policy.rule), policy.rate
+    result.lead_rule, result.position_rate = int(policy.rule), policy.rate
     result.position_margin, result.position_base = policy.margin, policy.base

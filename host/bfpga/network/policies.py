@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Function, Policy, PositionRule
+from bfpga.engines.descriptor import Function, LeadRule, Policy
 from bfpga.errors import ConfigurationError
 from bfpga.network.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
 from bfpga.network.layers import Layer
@@ -141,9 +141,9 @@ class PolicyChoice:
             sample_period=options.sample, sample_offset=self.measured - 1,
         )  # fmt: skip
 
-    def _rule(self, layer: Layer, options: LayerOptions) -> PositionRule:
-        rule = PositionRule[options.rule.upper()]
-        if rule != PositionRule.LEAD and not self.config.position_bins:
+    def _rule(self, layer: Layer, options: LayerOptions) -> LeadRule:
+        rule = LeadRule[options.rule.upper()]
+        if rule != LeadRule.LEAD and not self.config.position_bins:
             raise ConfigurationError(
                 f"layer {layer.name}: rule {options.rule} needs a collector of statistics; choose rule lead, or an "
                 "accelerator with position_bins"

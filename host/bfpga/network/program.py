@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.configuration import SystolicConfig, WeightFormat
-from bfpga.engines.descriptor import Descriptor, Function, Policy, PositionRule
+from bfpga.engines.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.engines.flows import Flow, Sample
 from bfpga.engines.sparse_engines import EngineName
 
@@ -46,7 +46,7 @@ class PolicySpec:
     #: MAX pooling and plain copies keep their input's exponent.
     inherit: bool = False
     #: How measured results become an exponent (docs/kernel-positions.md).
-    rule: PositionRule = PositionRule.LEAD
+    rule: LeadRule = LeadRule.LEAD
     rate: int = 12
     margin: int = 0
     #: Bin 0 of the collector's histogram, from the exponent of the accumulators.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import PositionRule
+from bfpga.engines.descriptor import LeadRule
 
 Generator = np.random.Generator
 
@@ -17,7 +17,7 @@ def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
     if not config.position_bins or rng.random() < 0.3:
         return {}
     return {
-        "rule": PositionRule(int(rng.integers(1, 5))),
+        "rule": LeadRule(int(rng.integers(1, 5))),
         "rate": int(rng.choice([0, 1, 2, 4, 8, 12])),
         "margin": int(rng.choice([0, 0, 1, 3])),
         "base": int(rng.integers(-12, 12)),

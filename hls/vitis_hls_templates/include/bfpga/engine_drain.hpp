@@ -191,7 +191,7 @@ class EngineDrain {
 #pragma HLS UNROLL
             typename G::mantissa_t mantissa = 0;
             if (exists && covers(i)) {
-                mantissa = stage_.value(value[i], i == 0, d, policy);
+                mantissa = stage_.value(value[i], i, d, policy);
             }
             words_.assemble(i, static_cast<int>(clock_), mantissa);
         }

@@ -140,6 +140,12 @@ class PolicySlot {
         measured_.include(lead);
     }
 
+    // The lead that a rule makes of all measuring descriptors so far.
+    void measured(const Lead& lead) {
+#pragma HLS INLINE
+        measured_ = lead;
+    }
+
     // Lead and overflows of the results of a descriptor that wrote them.
     void observe(const Lead& lead, uint32_t overflows) {
 #pragma HLS INLINE

@@ -5,10 +5,10 @@
 // the function unit and the requantizer.
 //
 // Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
-// accumulator_bits, bias_bits, columns, has_relu, has_leaky_relu, has_sigmoid, has_tanh, has_clip.
+// accumulator_bits, bias_bits, columns, position_bins, has_relu, has_leaky_relu, has_sigmoid, has_tanh, has_clip.
 #pragma once
 #include "bfpga/activation_unit.hpp"
-#include "bfpga/exponent_selector.hpp"
+#include "bfpga/lead_collector.hpp"
 
 namespace bfpga {
 
@@ -62,6 +62,7 @@ class OutputStage {
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
+        collector_.start(d, static_cast<int32_t>(function_exponent(static_cast<exponent_t>(accumulator_exponent))));
         lead_ = Lead();
         overflows_ = 0;
         underflows_ = 0;
@@ -76,6 +77,7 @@ class OutputStage {
         open_row();
         exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
         result_exponent_ = function_exponent(exponent_);
+        collector_.open_row(result_exponent_);
         bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(exponent_ - bound_exponent_));
         align_bias(bias);
     }
@@ -99,20 +101,23 @@ class OutputStage {
     }
 
     // The mantissa of one accumulator of the row. Column 0 feeds the statistics of the policy slot.
-    mantissa_t value(accumulator_t accumulator, bool first_column, const Descriptor& d, PolicySlot<Config>& policy) {
+    mantissa_t value(accumulator_t accumulator, int column, const Descriptor& d, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
         const StageValue<ACC> result = evaluate(accumulator);
         bias_saturated_ = bias_saturated_ || result.bias_saturated;
         accumulator_saturated_ = accumulator_saturated_ || result.accumulator_saturated;
         alone_seen_ = alone_seen_ || result.bias_alone;
-        if (!result.bias_alone) {
+        if (result.bias_alone) {
+            collector_.see_alone(result.value, result.exponent);
+        } else {
+            collector_.see(column, result.value);
             largest_.include(magnitude<ACC>(result.value));
         }
         if (measures_) {
             return 0;
         }
         const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
-        if (first_column && counts_) {
+        if (column == 0 && counts_) {
             policy.count(d, statistics_value<Config>(result.value, distance));
         }
         const Requantized<MW> requantized =
@@ -129,8 +134,15 @@ class OutputStage {
         close_row();
         open_row();
         counters.bits |= status_;
+        if (collector_.collects()) {
+            lead_ = collector_.selects() ? collector_.lead() : Lead();
+        }
         if (measures_) {
-            policy.measure(lead_);
+            if (collector_.collects()) {
+                policy.measured(lead_);
+            } else {
+                policy.measure(lead_);
+            }
             return;
         }
         policy.observe(lead_, overflows_);
@@ -208,6 +220,7 @@ class OutputStage {
     // What the columns have seen in a row, added up once: one detector of the leading one serves all of them.
     void close_row() {
 #pragma HLS INLINE
+        collector_.close_row();
         if (largest_.any) {
             lead_.include(Lead(true, largest_.position() + static_cast<int>(result_exponent_)));
         }
@@ -231,6 +244,7 @@ class OutputStage {
     Lead lead_;
     uint32_t overflows_, underflows_;
     int32_t status_;
+    LeadCollector<Config> collector_;
     // Of the row
     exponent_t exponent_, result_exponent_, alone_exponent_;
     accumulator_t bound_, alone_value_;

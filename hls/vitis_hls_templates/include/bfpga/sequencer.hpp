@@ -144,7 +144,8 @@ class Kernel {
             policy.learn(d, exponents.output, status.bits);
         }
         policy_[index] = policy;
-        return clocks + Config::operation_depth;
+        const uint32_t selection = selects_position<Config>(d) ? Config::position_bins : 0;
+        return clocks + Config::operation_depth + selection;
     }
 
     // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that

@@ -6,6 +6,7 @@
 #pragma once
 #include "bfpga/dot_tiles.hpp"
 #include "bfpga/exponent_selector.hpp"
+#include "bfpga/keep_buffer.hpp"
 #include "bfpga/kernel_memories.hpp"
 #include "bfpga/operand_walk.hpp"
 #include "bfpga/output_stage.hpp"
@@ -20,6 +21,8 @@ class SystolicArray {
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=present_ complete dim=0
     }
+
+    using accumulator_t = int_t<Config::accumulator_bits>;
 
     using Activations = ActivationMemory<Config, typename Storage::Ports>;
 
@@ -73,6 +76,9 @@ class SystolicArray {
             slots_ = Config::beats_per_weight_word;
         }
         stage_.start(d, exponents.accumulator, exponents.output);
+        keeps_ = d.has(Flag::Keep);
+        kept_ = d.has(Flag::Kept);
+        wide_.start(d.wide_word, keeps_ || kept_);
     }
 
     // One clock of the kernel steps: operands and weights arrive; in the last slot of a step the tiles work.
@@ -80,6 +86,10 @@ class SystolicArray {
     void multiply(Memories& memories, WeightSource& weight_stream) {
 #pragma HLS INLINE
         if (!walk_.stepping()) {
+            return;
+        }
+        if (kept_) {
+            walk_.next();
             return;
         }
         fetch_operands(memories.activations);
@@ -136,9 +146,16 @@ class SystolicArray {
 #pragma HLS UNROLL
             typename Geometry<Config>::mantissa_t mantissa = 0;
             if (exists && write_back_.covers(i)) {
-                mantissa = stage_.value(tiles_.result(write_back_.row(), i), i == 0, d, policy);
+                const accumulator_t sum = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
+                if (keeps_) {
+                    wide_.write(i, sum);
+                }
+                mantissa = stage_.value(sum, i, d, policy);
             }
             write_back_.assemble(i, mantissa);
+        }
+        if (exists) {
+            wide_.next();
         }
     }
 
@@ -146,11 +163,12 @@ class SystolicArray {
     WriteBack<Config> write_back_;
     DotTiles<Config, typename Storage::RegisterSets> tiles_;
     OutputStage<Config> stage_;
+    KeepBuffer<Config> wide_;
     WeightBeats<Config> beats_;
     Word<Config> operand_[Config::columns];
     bool present_[Config::columns];
     Operation operation_;
-    bool streams_, negate_;
+    bool streams_, negate_, keeps_, kept_;
     WeightMode mode_;
     int32_t slots_, first_shift_, second_shift_;
 };
