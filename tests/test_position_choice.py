@@ -143,6 +143,14 @@ def test_the_model_chooses_as_the_vectors(case: dict[str, Any]) -> None:
     assert VECTOR_FLOW[choice].replace("_", "-") == case["choice"].removeprefix("tie->")
 
 
+def test_the_model_chooses_among_any_flows() -> None:
+    """FP R36: the source's layer and one that computes five times as long, with flows 1, 3 and static."""
+    layer, slow = LayerTimes(2.0, 0.4, 1.7), LayerTimes(10.0, 0.4, 1.7)
+    assert modelled_choice(layer, TimeModel(), 0.125, ("keep", "two_pass")) == "two_pass"
+    assert modelled_choice(slow, TimeModel(), 0.125, ("two_pass", "keep")) == "keep"
+    assert modelled_choice(slow, TimeModel(), 0.125, ("keep_sampled", "static", "delayed")) == "static"
+
+
 def transferred(compute: float, read: float, write: float, duplex: bool, tiles: int) -> float:
     """Time of a pass, tile by tile: the next tile is read while one is computed; its results leave afterwards.
 

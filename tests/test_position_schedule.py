@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfpga.engines.position_pipeline import FloatArray
 from bfpga.engines.position_sampling import SampleFraction
 from bfpga.engines.position_schedule import (
     BY_ACCURACY,
@@ -72,7 +73,7 @@ def test_spread_is_largest_against_median_magnitude(values: list[int]) -> None:
 def test_heavy_tails_are_wide() -> None:
     """FP R32: normal numbers get 1/8 or 2/8, heavy tails more than that."""
 
-    def sample(values: np.ndarray) -> Fraction:
+    def sample(values: FloatArray) -> Fraction:
         wide = np.rint(values * 4096).astype(np.int64)
         position = np.frexp(np.where(wide >= 0, wide, ~wide).astype(float))[1] - 1
         spread = histogram_spread(np.bincount(position + 1, minlength=41))
