@@ -566,6 +566,7 @@ def test_explain_without_samples_says_what_it_does_not_know(files: Path, capsys:
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_the_explanation_is_drawn(suffix: str, files: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     picture = tmp_path / f"engines{suffix}"
     assert main(arguments(files, "compile", "--picture", str(picture))) == 0
     assert picture.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
@@ -574,6 +575,7 @@ def test_the_explanation_is_drawn(suffix: str, files: Path, tmp_path: Path) -> N
 
 def test_the_picture_has_a_bar_for_every_engine_that_takes_a_layer() -> None:
     """ZS R53: as long as its clocks, solid if it was chosen."""
+    pytest.importorskip("matplotlib")
     program = dispatched()
     clocks, zeros = draw_engines(program).axes
     widths = sorted((bar.get_width(), bar.get_alpha() == 1) for bar in clocks.patches)
