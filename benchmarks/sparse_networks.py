@@ -31,8 +31,8 @@ from bfpga.network.options import CompileOptions
 from bfpga.network.program import ArrayNode, Program
 from bfpga.runtime import open_device
 
-#: Samples of which the emulator's speed is measured, and how often.
-SPEED_SAMPLES, REPEATS = 16, 5
+#: The emulator's speed is measured on samples of about this many multiply-accumulates, so often.
+SPEED_MACS, REPEATS = 2e9, 5
 
 
 @dataclass
@@ -65,7 +65,8 @@ def measure(model: Path, accelerator: str, engine: str, x: Float32Array, calibra
     result = emulator.run({name: x})
     layers = {layer.name: layer.cycles / len(x) for layer in result.layers if layer.engine != "host"}
     check_kernel(program, {name: x[:1]})
-    data = {name: x[:SPEED_SAMPLES]}
+    macs = sum(layer.macs for layer in result.layers) / len(x)
+    data = {name: x[: max(1, int(SPEED_MACS / macs))]}
     work: dict[str, Callable[[], object]] = {
         "results": partial(emulator.run, data, statistics=False), "counters": partial(emulator.run, data),
     }  # fmt: skip
@@ -156,8 +157,8 @@ def main() -> int:
         print("set BFPGA_MODELS to the folder that has models/ and data/", file=sys.stderr)
         return 2
     lines = [
-        "| network | accelerator | MHz | layers beside the array | clocks | times fewer | ms | times faster | outputs | "
-        "emulation, results | with counters |",
+        "| network | accelerator | MHz | layers beside the array | clocks | times fewer | ms | times faster | "
+        "outputs | emulation, results | with counters |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     details = []
