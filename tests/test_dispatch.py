@@ -341,7 +341,7 @@ def test_rules_of_a_recipe_reach_the_network(rule: dict[str, Any], expected: lis
     assert matrix_layers(program)[0].engine_reason.startswith("95 % zeros, ")
 
 
-# Results (SC R5, R9, R14, R15)
+# Results (SC R9, R14, R15)
 
 
 def test_a_network_that_crosses_all_engines_gives_the_bits_of_the_array() -> None:
@@ -390,7 +390,7 @@ def test_every_engine_publishes_what_it_computes() -> None:
 
 
 def test_decisions_are_the_same_at_every_run_and_kept_in_program_files(tmp_path: Path) -> None:
-    """SC R8, R16: software decides once, when the network is compiled; the program has the log."""
+    """SC R16: software decides once, when the network is compiled; the program has the log."""
     network = three_layers()
     for name in ("first", "second"):
         save_program(compiled(network, network.sparse_samples(0.95)), tmp_path / name)
