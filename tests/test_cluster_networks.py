@@ -1,4 +1,4 @@
-"""Networks of several layers on the sparse cluster: how they flow through memory, and what is left when they ran."""
+"""Networks of several layers on the engines beside the array: how they flow, what is left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.overlay_files import write_overlay
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Operation
-from bfpga.engines.sparse_engines import ClusterBuild
+from bfpga.engines.sparse_engines import ClusterBuild, ZeroSkipBuild
 from bfpga.network.compiler import compile_network
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import ArrayNode, LaunchStep, Program
@@ -65,8 +65,29 @@ def test_layers_follow_each_other_in_the_memory_of_the_chip(tmp_path: Path) -> N
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_layers_of_the_zero_skip_engine_have_functions_and_pooling_behind_them(tmp_path: Path) -> None:
+    """ZS R1, R4, R17-R19, R24, R25, R27, R54: tiles, images and groups of whole layers; ReLU, then pooling.
+
+    Tiles of 4 x 5 outputs and groups of 4 kernels, so every layer has several of each.
+    """
+    network = separable()
+    build = ZeroSkipBuild(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4)
+    config = replace(CONFIG, sparse_cluster=None, zero_skip=build)
+    program = compiled(network, tmp_path, config, CompileOptions(engine="zero_skip"))
+    assert engines(program) == ["zero_skip"] * 3
+    kinds = operations(program)
+    assert kinds.count(Operation.ZERO_SKIP) > 3
+    assert Operation.MAX in kinds
+    array = compiled(network, tmp_path, config, CompileOptions(engine="systolic_array"))
+    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (program, array)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_intermediate_maps_may_go_to_memory(tmp_path: Path) -> None:
-    """SC R136-R138, R141: of a depthwise separable layer, where the chip has no room for two maps; the same bits"""
+    """SC R66, R136-R138, R140, R141: of a depthwise separable layer, where the chip has no room for two maps.
+
+    They are requantized like every result; the bits stay.
+    """
     network = separable()
     wide = compiled(network, tmp_path, CONFIG, ON_CLUSTER)
     narrow = compiled(network, tmp_path, replace(CONFIG, activation_words=120), ON_CLUSTER)
