@@ -17,6 +17,7 @@ from bfpga.engines.sparse_engines import ClusterBuild, ZeroSkipBuild
 from bfpga.network.compiler import compile_network
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import ArrayNode, LaunchStep, Program
+from bfpga.network.program_file import load_program, save_program
 from small_networks import Network, compiled
 from test_engine_configuration import FILE
 
@@ -80,6 +81,20 @@ def test_layers_of_the_zero_skip_engine_have_functions_and_pooling_behind_them(t
     assert Operation.MAX in kinds
     array = compiled(network, tmp_path, config, CompileOptions(engine="systolic_array"))
     for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (program, array)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_schedule_is_made_once_and_kept_in_the_program_file(tmp_path: Path) -> None:
+    """SC R8: what is loaded, computed and stored, in which order and where; a program that was read replays it"""
+    network = separable()
+    program = compiled(network, tmp_path, replace(CONFIG, activation_words=120), ON_CLUSTER)
+    save_program(program, tmp_path / "program.bfpga")
+    again = load_program(tmp_path / "program.bfpga")
+    for before, behind in zip(program.steps, again.steps, strict=True):
+        if isinstance(before, LaunchStep):
+            assert isinstance(behind, LaunchStep)
+            assert [each.descriptor for each in before.operations] == [each.descriptor for each in behind.operations]
+    for found, wanted in zip(*(outputs_of(each, network.samples(5)) for each in (again, program)), strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
