@@ -4,9 +4,9 @@
         [--samples N] [--markdown FILE]
 
 Every convolution that the cluster can compute is given to it. Clocks are those of its computing operations, mean of N
-real samples, counted by the emulator's model; one sample runs on compiled C++ and must count the same. Ways: pieces of
-equal size; limits from counted channel words, as the compiler asks for; the host's exchange of rows and columns; work
-shared out exactly. The array's clocks are those of the same accelerator.
+real samples, counted by the emulator's model; one sample runs on compiled C++ and must count the same. Ways: pieces
+of equal size; limits from counted channel words; what the compiler chose of these; the host's exchange of rows and
+columns; work shared out exactly. The array's clocks are those of the same accelerator, with loads of weights.
 """
 
 from __future__ import annotations

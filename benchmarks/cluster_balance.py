@@ -13,27 +13,27 @@ from bfpga.engines.partition import Capacity, PartitionSettings, balance, fittin
 from bfpga.engines.partition_geometry import Rectangle, overlap_add_geometry
 from bfpga.engines.products import Int64Array, IntArray
 from bfpga.engines.sparse_engines import ClusterBuild
+from bfpga.network.engine_descriptors import count_step
 
-#: Pieces of equal size; limits from the words that the kernel counts, and from all words; limits by the host's exchange
-#: of rows and columns; as if every word's elements were shared out exactly; as if, beyond that, units never waited for
-#: each other at a channel word.
-WAYS = ("equal", "counted", "all words", "exchange", "ideal")
+#: Pieces of equal size; limits from the channel words that the kernel counts; what the compiler chose of these two;
+#: limits by the host's exchange of rows and columns; as if every word's elements were shared out exactly.
+WAYS = ("equal", "counted", "chosen", "exchange", "ideal")
 
 
 def clocks_by_way(
     config: SystolicConfig, descriptor: Descriptor, weights: IntArray, x: IntArray
 ) -> dict[str, Int64Array]:
-    """Clocks of each sample by way (samples,); ``equal``, ``counted`` and ``all words`` are what a kernel counts.
+    """Clocks of each sample by way (samples,); ``equal``, ``counted`` and ``chosen`` are what a kernel counts.
 
     weights, x: as ``ClusterOperation`` takes them. ``exchange`` and ``ideal`` leave out what finding them costs.
     """
-    steps = {"equal": 0, "counted": descriptor.count_step, "all words": 1}
+    build = config.sparse_cluster
+    assert build is not None
+    steps = {"equal": 0, "counted": count_step(build, descriptor.channel_words), "chosen": descriptor.count_step}
     operations = {
         way: ClusterOperation(config, replace(descriptor, count_step=step), weights) for way, step in steps.items()
     }
     result = {way: operation.clocks(x) for way, operation in operations.items()}
-    build = config.sparse_cluster
-    assert build is not None
     words = np.arange(0, x.shape[3], config.lanes)
     loads = [exchanged_loads(build, sample, weights.shape[1:3], words) for sample in x]
     totals = np.add.reduceat(np.count_nonzero(x, axis=(1, 2)), words, axis=1)

@@ -29,6 +29,7 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Operation
 from bfpga.engines.products import Int64Array, IntArray
 from bfpga.engines.sparse_engines import ClusterBuild
+from bfpga.network.engine_descriptors import count_step
 from bfpga.network.program import KernelOperation, LaunchStep, Program
 
 SIDE, CHANNELS, KERNELS = 56, 16, 16
@@ -89,7 +90,7 @@ def single_maps(config: SystolicConfig) -> list[str]:
         exchange = exchanged_loads(build, marks[0], (3, 3), np.array([0])).max()
         speedups = [dense * build.units / (count * value) for value in busiest.values()] + [dense / exchange]
         lines.append(
-            f"| {x.mean():.3f} |" + "".join(f" {speedup:.2f} |" for speedup in speedups)
+            f"| {build.accumulator_words} | {x.mean():.3f} |" + "".join(f" {speedup:.2f} |" for speedup in speedups)
             + f" {1 / x.mean():.2f} | {equal:.2f}, {balanced:.2f} |"
         )  # fmt: skip
     return lines
@@ -111,7 +112,7 @@ def layers(config: SystolicConfig, samples: int) -> list[str]:
         mantissas = Values(program, {"x": x.astype(np.float32)}).on_array(program.nodes[0].inputs[0]).mantissa
         weights = weights_of(CHANNELS, KERNELS).transpose(0, 2, 3, 1)
         clocks = clocks_by_way(config, descriptor, weights, mantissas)
-        for way, step in (("equal", 0), ("counted", descriptor.count_step), ("all words", 1)):
+        for way, step in (("equal", 0), ("counted", count_step(build, descriptor.channel_words))):
             if not np.array_equal(counted_by_kernel(program, x, step), clocks[way]):
                 raise SystemExit(f"{way}: compiled C++ counts other clocks than the model")
         lines.append(

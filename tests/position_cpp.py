@@ -21,7 +21,7 @@ from cpp_units import library
 NSB: tuple[NsbKind, ...] = ("maximum", "coarse", "histogram")
 LSB: tuple[LsbKind, ...] = get_args(LsbKind)
 #: Builds of the library.
-BUILD_COUNT = 9
+BUILD_COUNTS: dict[Integers, int] = {"native": 9, "ap_int": 7}
 
 
 class SimulationError(AssertionError):
@@ -57,7 +57,7 @@ def build(integers: Integers, number: int) -> Build:
 
 def find(integers: Integers, **wanted: Any) -> Build:
     """The first build with these numbers of its format or its statistics."""
-    for number in range(BUILD_COUNT):
+    for number in range(BUILD_COUNTS[integers]):
         found = build(integers, number)
         if all(getattr(found.format, name, getattr(found.kind, name, None)) == value for name, value in wanted.items()):
             return found

@@ -148,7 +148,10 @@ def check(integers: Integers, variant: str, example: tuple[int, Build, SparseClu
 @settings(max_examples=60)
 @given(st.data())
 def test_random_pieces(variant: str, data: st.DataObject) -> None:
-    """SC R34, SC R67, SC R75-R80, SC R83, SC R85, SC R92-R105, SC R108-R116: any kernel, tile, order, policy."""
+    """Any kernel, tile, order and policy: sums, and every counter.
+
+    SC R34, SC R67, SC R75-R80, SC R83, SC R85, SC R87, SC R89, SC R92-R105, SC R106-R116
+    """
     check("native", variant, data.draw(pieces(variant)))
 
 

@@ -140,7 +140,7 @@ def test_pieces_of_four_units(mode: str, variant: str) -> None:
 @pytest.mark.parametrize("integers", BUILDS)
 @pytest.mark.parametrize("scope", ["layer", "channel"])
 def test_channels_are_summed(integers: Integers, scope: str) -> None:
-    """SC R38, SC R77, SC R130: sc18, in the unit or as maps; cleared once, not by every channel"""
+    """SC R1, SC R38, SC R77, SC R130: sc18, in the unit or as maps; cleared once, not by every channel"""
     vector = load_vector("sc18_multi_channel")
     image = np.array(vector["input"]["maps"]).transpose(1, 2, 0)
     weights = np.array(vector["weights"]["kernels"]).transpose(1, 2, 0)[None]

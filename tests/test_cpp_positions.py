@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,19 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfpga.accelerator import lint
+from bfpga.accelerator.render import library_directory
+from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers
 from bfpga.formats.fixed_point import convert
 from bfpga.formats.position_rules import PositionRule, select_shift
 from bfpga.formats.rounding import shift_to_bits
 from bfpga.formats.wide_statistics import collect, lsb_positions, nsb_positions
-from cpp_units import BUILDS
+from cpp_units import BUILDS, compiler
 from position_cases import DETERMINE, FLOWS, POSITIONS, RULES, case_rule, case_values, wide_values
-from position_cpp import BUILD_COUNT, SimulationError, bits, build, find, run_network, statistics
+from position_cpp import BUILD_COUNTS, SimulationError, bits, build, find, run_network, statistics
 from position_cpp import convert as cpp_convert
 from reference import load_vectors
 
 CONVERSIONS = load_vectors("fixed_point_primitives.json")["convert"]
-NUMBERS = range(BUILD_COUNT)
+#: Every build of the library.
+INSTANTIATIONS = [(integers, number) for integers in BUILDS for number in range(BUILD_COUNTS[integers])]
 
 
 @pytest.mark.parametrize("integers", BUILDS)
@@ -63,8 +69,7 @@ def test_selection_vectors(integers: Integers, case: dict[str, Any]) -> None:
     assert narrow == case.get("out", narrow)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(("integers", "number"), INSTANTIATIONS)
 @settings(max_examples=40)
 @given(data=st.data(), rule=RULES)
 def test_statistics_and_shift_are_those_of_numpy(
@@ -86,8 +91,7 @@ def test_statistics_and_shift_are_those_of_numpy(
     assert shift == select_shift(expected, rule, which.format.out_width)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(("integers", "number"), INSTANTIATIONS)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_narrow_results_are_those_of_numpy(integers: Integers, number: int, data: Any) -> None:
@@ -126,3 +130,87 @@ def test_a_rate_that_the_register_does_not_hold_stops_the_simulation() -> None:
     object.__setattr__(rule, "rate_log2", 32)
     with pytest.raises(SimulationError, match="the register rate_log2 holds 0 to 31, not 32"):
         statistics("native", build("native", 0), [1, 2, 3], (1, 2), rule)
+
+
+#: A unit of 16 lanes as a kernel: a statistics pass, the selection, a main pass.
+TOP = """
+#include <hls_stream.h>
+
+#include "bfpga/position_converter.hpp"
+#include "bfpga/position_selector.hpp"
+
+struct Unit : bfpga::PositionDefaults {{
+    static constexpr bfpga::NsbKept nsb = bfpga::NsbKept::{nsb};
+    static constexpr bfpga::LsbKept lsb = bfpga::LsbKept::{lsb};
+}};
+using wide_t = bfpga::PositionTypes<Unit>::wide_t;
+using narrow_t = bfpga::PositionTypes<Unit>::narrow_t;
+
+void top(hls::stream<ap_uint<512> >& input, hls::stream<ap_uint<128> >& output, bfpga::RuleRegisters rule) {{
+#pragma HLS INTERFACE axis port=input
+#pragma HLS INTERFACE axis port=output
+    static bfpga::PositionStatistics<Unit> statistics;
+    static bfpga::PositionConverter<Unit> converter;
+    wide_t wide[16];
+    bool valid[16];
+    narrow_t narrow[16];
+#pragma HLS ARRAY_PARTITION variable=wide complete dim=0
+#pragma HLS ARRAY_PARTITION variable=valid complete dim=0
+#pragma HLS ARRAY_PARTITION variable=narrow complete dim=0
+    statistics.clear();
+Pass_Statistics:
+    for (int beat = 0; beat < 64; ++beat) {{
+// II=1: a beat is read and counted a clock
+#pragma HLS PIPELINE II=1
+        const ap_uint<512> word = input.read();
+    Lanes_Read:
+        for (int lane = 0; lane < 16; ++lane) {{
+#pragma HLS UNROLL
+            wide[lane] = static_cast<wide_t>(bfpga::get_signed<32>(word, 32 * lane));
+            valid[lane] = true;
+        }}
+        statistics.collect(wide, valid);
+    }}
+    converter.start(bfpga::select_shift<Unit>(statistics, rule));
+    converter.convert(wide, valid, narrow);
+    ap_uint<128> result = 0;
+Lanes_Write:
+    for (int lane = 0; lane < 16; ++lane) {{
+#pragma HLS UNROLL
+        bfpga::set_signed<8>(result, 8 * lane, static_cast<int64_t>(narrow[lane]));
+    }}
+    output.write(result);
+}}
+"""
+
+
+@pytest.mark.parametrize(("nsb", "lsb"), [("Histogram", "Histogram"), ("Coarse", "Minimum"), ("Maximum", "None")])
+def test_units_keep_the_rules_of_synthesis(nsb: str, lsb: str) -> None:
+    """FP 7: every loop labelled and bound, every pragma legal, in a unit that is instantiated"""
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    text = TOP.format(nsb=nsb, lsb=lsb)
+    assert lint.format_findings(lint.lint_sources({"top.cpp": text}, [library_directory()])) == "no findings"
+
+
+ILLEGAL = {
+    "acc_width = 15": "wide results have 16 to 48 bits",
+    "acc_width = 49": "wide results have 16 to 48 bits",
+    "out_width = 3": "narrow results have 4 to 16 bits",
+    "out_width = 17": "narrow results have 4 to 16 bits",
+    "lanes = 0": "1 to 64 results a clock",
+    "count_bits = 33": "counters have 8 to 32 bits",
+}
+
+
+@pytest.mark.parametrize("assignment", ILLEGAL)
+def test_widths_that_are_not_allowed_do_not_compile_and_say_why(assignment: str, tmp_path: Path) -> None:
+    """FP 2.1"""
+    source = tmp_path / "unit.cpp"
+    source.write_text(
+        '#include "bfpga/position_types.hpp"\n'
+        f"struct Illegal : bfpga::PositionDefaults {{ static constexpr int {assignment}; }};\n"
+        "template struct bfpga::PositionTypes<Illegal>;\n"
+    )
+    flags = [*toolchain.WARNINGS, "-fsyntax-only", "-DBFPGA_NATIVE_INTEGERS", "-I", str(library_directory())]
+    result = subprocess.run([compiler(), *flags, str(source)], capture_output=True, text=True, check=False)
+    assert ILLEGAL[assignment] in result.stderr

@@ -25,6 +25,7 @@ from bfpga.formats.compressed_pieces import PieceDescriptor
 from bfpga.network.compiler import compile_network
 from bfpga.network.dispatch import SUPPORTED_OPERATIONS, class_of, decide
 from bfpga.network.explanation import engine_choices
+from bfpga.network.explanation_picture import draw_engines
 from bfpga.network.options import CompileOptions, LayerOptions
 from bfpga.network.program import ArrayNode, EngineFigures, Program
 from bfpga.network.program_file import load_program, save_program
@@ -340,7 +341,7 @@ def test_rules_of_a_recipe_reach_the_network(rule: dict[str, Any], expected: lis
     assert matrix_layers(program)[0].engine_reason.startswith("95 % zeros, ")
 
 
-# Results (SC R5, R9, R14, R15)
+# Results (SC R9, R14, R15)
 
 
 def test_a_network_that_crosses_all_engines_gives_the_bits_of_the_array() -> None:
@@ -389,7 +390,7 @@ def test_every_engine_publishes_what_it_computes() -> None:
 
 
 def test_decisions_are_the_same_at_every_run_and_kept_in_program_files(tmp_path: Path) -> None:
-    """SC R8, R16: software decides once, when the network is compiled; the program has the log."""
+    """SC R16: software decides once, when the network is compiled; the program has the log."""
     network = three_layers()
     for name in ("first", "second"):
         save_program(compiled(network, network.sparse_samples(0.95)), tmp_path / name)
@@ -561,6 +562,38 @@ def test_explain_without_samples_says_what_it_does_not_know(files: Path, capsys:
     printed = capsys.readouterr().out
     assert "zeros of inputs are not known" in printed
     assert "calibration samples (-c) tell more" in printed
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_the_explanation_is_drawn(suffix: str, files: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / f"engines{suffix}"
+    assert main(arguments(files, "compile", "--picture", str(picture))) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
+    assert list(tmp_path.iterdir()) == [picture]
+
+
+def test_the_picture_has_a_bar_for_every_engine_that_takes_a_layer() -> None:
+    """ZS R53: as long as its clocks, solid if it was chosen."""
+    pytest.importorskip("matplotlib")
+    program = dispatched()
+    clocks, zeros = draw_engines(program).axes
+    widths = sorted((bar.get_width(), bar.get_alpha() == 1) for bar in clocks.patches)
+    assert widths == sorted(
+        (item["cycles"], item["engine"] == choice["chosen"])
+        for choice in engine_choices(program)
+        for item in choice["engines"]
+    )
+    inputs = {line.get_label(): list(line.get_xdata()) for line in zeros.lines}["inputs"]
+    assert inputs == [100 * (1 - (node.input_density or 0)) for node in matrix_layers(program)]
+
+
+def test_what_cannot_be_drawn_is_one_message(tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compile", str(files / "net.onnx"), "-a", "tiny", "-o", str(tmp_path / "net.bfpga"), "--picture"]
+    for picture, message in (("a.png", "nothing to draw: no layer of net had a choice"), ("a.txt", "must end with")):
+        assert main([*words, str(tmp_path / picture)]) == 2
+        assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_explain_of_an_array_alone(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,7 @@ REFUSED: list[tuple[list[tuple[str, str]], str, str]] = [
     ([("kernel: [3, 2]", "kernel: [3]")], "engines[1].kernel", "two elements"),
     ([("tile: [4, 10]", "tile: [4, 300]")], "engines[1].tile[1]", "1..256"),
     ([("kernels_in_flight: 4", "kernels: 4")], "engines[1].kernels", "did you mean `kernel`?"),
-    ([("variant: E", "variant: A")], "engines[2].variant", "is A; must be E: variants A to D are models"),
+    ([("variant: E", "variant: A")], "engines[2].variant", "is A; must be E: variants A to D are models and C++ units"),
     ([("variant: E", "variant: F")], "engines[2].variant", "must be one of A, B, C, D, E"),
     ([("multiplier: lut", "multiplier: dsp_packed")], "engines[2].multiplier", "must be one of dsp, lut"),
     ([("kernels_in_flight: 6", "kernels_in_flight: 7")], "engines[2].kernels_in_flight",

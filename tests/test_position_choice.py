@@ -25,6 +25,7 @@ SELECTIONS: list[dict[str, Any]] = load_vectors("fixed_point_control.json")["sel
 CASES: list[dict[str, Any]] = load_vectors("fixed_point_times.json")["cases"]
 #: Names of the vectors.
 VECTOR_FLOW: dict[Flow, str] = {"two_pass_sampled": "two_pass", "keep_sampled": "keep"}
+SHARES = st.sampled_from([0.05, 0.125, 0.2, 0.3, 0.7, 1.0])
 LAYERS = (PositionLayer("conv", "conv"), PositionLayer("relu", "relu", updates_position=False))
 
 
@@ -110,6 +111,14 @@ def test_a_layer_may_pass_its_position_through() -> None:
         chooser.record("relu", "two_pass_sampled", 1)
 
 
+def test_a_type_is_judged_by_what_was_measured() -> None:
+    """FP R34: a layer that ran under one flow only counts there, and makes that flow no slower."""
+    layers = [PositionLayer("a", "conv"), PositionLayer("b", "conv")]
+    chooser = FlowChooser(layers, iterations=1, by="operation")
+    measure(chooser, {("a", "two_pass_sampled"): 10, ("a", "keep_sampled"): 9, ("b", "keep_sampled"): 9})
+    assert chooser.choice("b") == "keep_sampled"
+
+
 def test_passing_layers_do_not_weigh_in_their_type() -> None:
     """FP R34, R35: the type's mean is that of layers that update."""
     layers = [PositionLayer("a", "add"), PositionLayer("b", "add", updates_position=False)]
@@ -141,6 +150,21 @@ def test_the_model_chooses_as_the_vectors(case: dict[str, Any]) -> None:
     model = TimeModel(case["q"], case.get("duplex", False), case.get("onchip", False))
     choice = modelled_choice(LayerTimes(case["tc"], case["tr"], case["tw"]), model, case["f"])
     assert VECTOR_FLOW[choice].replace("_", "-") == case["choice"].removeprefix("tie->")
+
+
+@given(st.floats(0.1, 3), st.sampled_from([2.0, 3.0, 4.0, 6.0]), SHARES)
+def test_modelled_ties_need_no_buffer(write: float, ratio: float, share: float) -> None:
+    """FP R33, R36: at compute = (q + 1) * write both take the same, whatever rounding makes of it."""
+    layer = LayerTimes((ratio + 1) * write, write / 3, write)
+    assert modelled_choice(layer, TimeModel(ratio), share) == "two_pass_sampled"
+
+
+def test_the_model_chooses_among_any_flows() -> None:
+    """FP R36: the source's layer and one that computes five times as long, with flows 1, 3 and static."""
+    layer, slow = LayerTimes(2.0, 0.4, 1.7), LayerTimes(10.0, 0.4, 1.7)
+    assert modelled_choice(layer, TimeModel(), 0.125, ("keep", "two_pass")) == "two_pass"
+    assert modelled_choice(slow, TimeModel(), 0.125, ("two_pass", "keep")) == "keep"
+    assert modelled_choice(slow, TimeModel(), 0.125, ("keep_sampled", "static", "delayed")) == "static"
 
 
 def transferred(compute: float, read: float, write: float, duplex: bool, tiles: int) -> float:

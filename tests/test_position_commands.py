@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,23 @@ def test_mistakes_in_a_file_are_named(
     error = capsys.readouterr().err
     assert message in error
     assert "clocks.json" in error
+
+
+def test_the_document_shows_what_the_commands_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FP R36: the published table, and a file of clocks that can be read."""
+    text = (Path(__file__).parent.parent / "docs/dynamic-positions.md").read_text()
+    assert main(["position-times"]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [
+        row.replace("`", "").replace("|", " ").split() for row in re.findall(r"^\| [0-4] \| `.*$", text, re.MULTILINE)
+    ]
+    assert [row for row in rows if row in printed] == rows
+    assert len(rows) == 5
+    block = re.search(r"```json\n(.*?)```", text, re.DOTALL)
+    assert block
+    clocks = tmp_path / "clocks.json"
+    clocks.write_text(block[1])
+    assert main(["position-choice", str(clocks)]) == 0
 
 
 def test_other_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

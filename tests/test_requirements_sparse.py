@@ -39,10 +39,12 @@ ALL = [row for rows in ROWS.values() for row in rows]
 
 
 def named(path: Path, tag: str) -> set[int]:
-    """Requirements of a specification that a test file names: `SC R7`, or `SC R7-R9`."""
+    """Requirements of a specification that a test file names: `SC R7`, `SC R7-R9` or `SC R7, R9, R11-R13`."""
+    one = r"R\d+(?:-R?\d+)?\b"
     found: set[int] = set()
-    for match in re.finditer(rf"\b{tag} R(\d+)(?:-R?(\d+))?\b", path.read_text()):
-        found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    for names in re.finditer(rf"\b{tag} ({one}(?:,\s+{one})*)", path.read_text()):
+        for first, last in re.findall(r"R(\d+)(?:-R?(\d+))?", names[1]):
+            found |= set(range(int(first), int(last or first) + 1))
     return found
 
 

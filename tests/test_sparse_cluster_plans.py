@@ -62,6 +62,24 @@ def test_occupancy_and_set_switches_are_counted() -> None:
     assert counters.set_switches.tolist() == [3 * 2, 3 * 2]
 
 
+@pytest.mark.parametrize("scope", ["layer", "channel"])
+def test_work_may_be_a_function_of_ones_own(scope: Literal["layer", "channel"]) -> None:
+    """SC R27: what counts is the work that is given, not the non-zeros; the bits stay."""
+    layer, image = layer_and_image(side=16)
+    partition = PartitionSettings((2, 2), "overlap_add", scope, tau=0.0, metric="nnz")
+    cluster = SparseCluster(layer, SparseClusterConfig(units=4, partition=partition))
+    work = np.zeros((3, 16, 16), np.int64)
+    work[:, 12:, :4] = np.arange(1, 4)[:, None, None]
+    plan = cluster.plan(image, work if scope == "channel" else work.sum(axis=0))
+    quarter = 16 * 6 // 4
+    wanted = [[quarter] * 4] if scope == "layer" else [[4 * n] * 4 for n in (1, 2, 3)]
+    assert [list(balance.loads) for balance in plan.balances] == wanted
+    assert plan.reached
+    assert plan.pieces != cluster.plan(image).pieces
+    stitched = cluster.stitch(cluster.piece_results(image, plan), plan, image.shape[:2])
+    assert (stitched == cluster.run(image[None])[0]).all()
+
+
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 2), (3, 3), (4, 3), (5, 5)])
 def test_serpentine_weights_move_the_window_by_one_cell(kernel: tuple[int, int]) -> None:
     """SC R84: every weight once, from the window at the bottom right; variant A takes this order."""

@@ -142,6 +142,14 @@ def test_an_unknown_target_is_refused() -> None:
 FLAGS = max(Flag).bit_length()
 
 
+def test_random_networks_have_functions_of_their_array_alone() -> None:
+    """A kernel computes nothing but what its accelerator file lists."""
+    config = SystolicConfig(functions=("none", "relu", "clip"))
+    programs = [random_program(np.random.default_rng(seed), config) for seed in range(20)]
+    functions = {node.function.name.lower() for program in programs for node in program.nodes}
+    assert functions == {"none", "relu", "clip"}
+
+
 def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()

@@ -31,16 +31,18 @@ struct Scalar : Config {
 
 template <class... Builds>
 struct List {};
-using All =
-    List<Build<32, 8, 16, NsbKept::Histogram, LsbKept::Histogram, Rounding::Rne, Saturation::Full, ArrayRegisters>,
-         Build<32, 8, 4, NsbKept::Coarse, LsbKept::Minimum, Rounding::Rne, Saturation::Sym, ScalarRegisters>,
-         Build<32, 8, 3, NsbKept::Maximum, LsbKept::Minimum, Rounding::HalfUp, Saturation::Full, ArrayRegisters>,
-         Build<32, 8, 1, NsbKept::Maximum, LsbKept::None, Rounding::Trunc, Saturation::Full, ArrayRegisters>,
-         Build<32, 8, 2, NsbKept::Coarse, LsbKept::None, Rounding::Rne, Saturation::Wrap, ArrayRegisters>,
-         Build<32, 16, 5, NsbKept::Histogram, LsbKept::None, Rounding::Rne, Saturation::Full, ScalarRegisters>,
-         Build<48, 16, 2, NsbKept::Coarse, LsbKept::Histogram, Rounding::HalfAway, Saturation::Sym, ArrayRegisters>,
-         Build<16, 4, 3, NsbKept::Histogram, LsbKept::Minimum, Rounding::Tozero, Saturation::Full, ArrayRegisters>,
-         Build<23, 12, 7, NsbKept::Coarse, LsbKept::Minimum, Rounding::HalfUp, Saturation::Wrap, ArrayRegisters>>;
+using All = List<
+#ifdef BFPGA_NATIVE_INTEGERS  // the same code for other widths: ap_int takes long to compile
+    Build<48, 16, 2, NsbKept::Coarse, LsbKept::Histogram, Rounding::HalfAway, Saturation::Sym, ArrayRegisters>,
+    Build<23, 12, 7, NsbKept::Coarse, LsbKept::Minimum, Rounding::HalfUp, Saturation::Wrap, ArrayRegisters>,
+#endif
+    Build<32, 8, 16, NsbKept::Histogram, LsbKept::Histogram, Rounding::Rne, Saturation::Full, ArrayRegisters>,
+    Build<32, 8, 4, NsbKept::Coarse, LsbKept::Minimum, Rounding::Rne, Saturation::Sym, ScalarRegisters>,
+    Build<32, 8, 3, NsbKept::Maximum, LsbKept::Minimum, Rounding::HalfUp, Saturation::Full, ArrayRegisters>,
+    Build<32, 8, 1, NsbKept::Maximum, LsbKept::None, Rounding::Trunc, Saturation::Full, ArrayRegisters>,
+    Build<32, 8, 2, NsbKept::Coarse, LsbKept::None, Rounding::Rne, Saturation::Wrap, ArrayRegisters>,
+    Build<32, 16, 5, NsbKept::Histogram, LsbKept::None, Rounding::Rne, Saturation::Full, ScalarRegisters>,
+    Build<16, 4, 3, NsbKept::Histogram, LsbKept::Minimum, Rounding::Tozero, Saturation::Full, ArrayRegisters>>;
 
 template <class Action>
 int visit(int, const Action&, List<>) {

@@ -219,9 +219,7 @@ INTERRUPTS = (
 
 def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
     """PYNQ finds an interrupt only through `xlconcat` and `axi_intc`, on the first line of the processor."""
-    sources = (
-        Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}",)) for n, source in enumerate(INTERRUPTS)
-    )
+    sources = (Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}",)) for n, source in enumerate(INTERRUPTS))
     return (
         *sources,
         Net("interrupts", "interrupt_concat/dout", ("interrupt_controller/intr",), bits=len(INTERRUPTS)),

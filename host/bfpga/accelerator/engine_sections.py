@@ -43,7 +43,7 @@ def engine_sections(document: Document, described: AcceleratorFile) -> EngineSec
     assert zero_skip is None or isinstance(zero_skip, ZeroSkipSection)
     assert cluster is None or isinstance(cluster, ClusterSection)
     if cluster is not None and cluster.variant != "E":
-        text = f"is {cluster.variant}; must be E: variants A to D are models, no engine is built of them"
+        text = f"is {cluster.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
         document.refuse(("engines", places["sparse_cluster"], "variant"), text)
     document.raise_problems("an accelerator")
     assert array is not None

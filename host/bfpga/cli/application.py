@@ -272,6 +272,10 @@ def compile_command(
         bool,
         typer.Option("--explain", help="Print the clocks of each layer on each engine, the choice and its reason."),
     ] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", help="The same as a picture: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Compile a network for an accelerator: a program file and its listing.
@@ -283,15 +287,19 @@ def compile_command(
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
-    from bfpga.cli.report_engines import print_engines
+    from bfpga.cli.pictures import check_picture
+    from bfpga.cli.report_engines import print_engines, write_engines
     from bfpga.network.listing import listing
     from bfpga.network.program_file import save_program
 
     output.check_target(json)
     output.check_target(target)
+    check_picture(picture)
     described = load_accelerator(accelerator)
     options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
     program = work.compile_for_file(described, model, calibration, options)
+    if picture is not None:
+        write_engines(picture, program)
     save_program(program, target)
     output.say(listing(program).rstrip())
     if explain:

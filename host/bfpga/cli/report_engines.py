@@ -1,8 +1,11 @@
-"""The table of `compile --explain`: what each engine would take for a layer, and why it got its one."""
+"""`compile --explain` and `--picture`: what each engine would take for a layer, and why it got its one."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bfpga.cli.output import say, table
+from bfpga.cli.pictures import write_picture
 from bfpga.network.explanation import (
     ENGINES_TITLE,
     engine_headings,
@@ -32,3 +35,10 @@ def print_engines(program: Program) -> None:
     if zeros_unknown(program):
         say("zeros of inputs are not known: the sparse cluster's clocks are those without any, and it gets only layers")
         say("that ask for it; calibration samples (-c) tell more")
+
+
+def write_engines(path: Path, program: Program) -> None:
+    """The same as a picture."""
+    from bfpga.network.explanation_picture import draw_engines
+
+    write_picture(path, draw_engines(program))

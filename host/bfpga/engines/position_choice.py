@@ -134,7 +134,7 @@ class FlowChooser:
         )
 
     def _alike(self, layer: PositionLayer) -> list[PositionLayer]:
-        return [other for other in self.layers if other.operation == layer.operation and other.updates_position]
+        return [other for other in self.layers if other.operation == layer.operation]
 
     def _group_mean(self, group: Sequence[PositionLayer], flow: Flow) -> Fraction | None:
         """Mean over the layers' means, each counted once; None if none ran."""

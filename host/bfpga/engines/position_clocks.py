@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bfpga.engines.position_choice import FlowChooser, Grouping, PositionLayer
+from bfpga.engines.position_choice import CANDIDATES, FlowChooser, Grouping, PositionLayer
 from bfpga.engines.position_times import FLOWS, Flow
 from bfpga.errors import ConfigurationError, DataError
 
 KEYS = ("name", "operation", "updates_position", "clocks")
-#: Of equal flows the one that stands first is chosen: sampled two passes need no buffer.
-PREFERENCE: tuple[Flow, ...] = ("two_pass_sampled", "keep_sampled")
 
 
 def load_clocks(path: Path, by: Grouping = "layer") -> FlowChooser:
@@ -42,7 +40,7 @@ def load_clocks(path: Path, by: Grouping = "layer") -> FlowChooser:
 def _chooser(layers: Sequence[dict[str, Any]], by: Grouping) -> FlowChooser:
     clocks: list[dict[Flow, list[float]]] = [layer.get("clocks", {}) for layer in layers]
     named = {flow for of_layer in clocks for flow in of_layer}
-    candidates = tuple(sorted(named, key=(*PREFERENCE, *FLOWS).index)) or PREFERENCE
+    candidates = tuple(sorted(named, key=(*CANDIDATES, *FLOWS).index)) or CANDIDATES
     lengths = [len(measured) for of_layer in clocks for measured in of_layer.values()]
     described = [
         PositionLayer(layer["name"], layer["operation"], layer.get("updates_position", True)) for layer in layers

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.engines.products import Int64Array, IntArray
-from bfpga.formats.wide_statistics import nsb_positions
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -17,8 +16,9 @@ def narrowest_bytes(values: IntArray) -> int:
     Over the bytes of a narrow result this is ``wide_ratio`` of the time model.
     """
     wide = np.asarray(values, np.int64)
-    largest = int(nsb_positions([wide.max(initial=0), wide.min(initial=0)]).max())
-    return -(-(largest + 2) // 8)
+    # A negative value takes as many bits as its complement; one more is the sign.
+    largest = max(int(wide.max(initial=0)), ~int(wide.min(initial=0)))
+    return largest.bit_length() // 8 + 1
 
 
 def pack_wide(values: IntArray) -> Bytes:

@@ -49,9 +49,13 @@ class SparseCluster:
         sums = self._convolution(x.shape[1], x.shape[2])(x)
         return sums.reshape(len(x), rows, columns, len(self.layer.weights)).astype(np.int64)
 
-    def plan(self, image: IntArray) -> Plan:
-        """How one image (rows, columns, channels) is folded and cut for the units."""
-        return plan_layer(self.layer, self.config, self.patterns, self._nonzero(image))
+    def plan(self, image: IntArray, work: IntArray | None = None) -> Plan:
+        """How one image (rows, columns, channels) is folded and cut for the units.
+
+        work: whole numbers >= 0 (rows, columns), or (channels, rows, columns) for the scope ``channel``: a function of
+        one's own, balanced instead of the metric (R27).
+        """
+        return plan_layer(self.layer, self.config, self.patterns, self._nonzero(image), work)
 
     def cycles(self, image: IntArray, plan: Plan | None = None) -> LayerCycles:
         """Counters and clocks of one image (rows, columns, channels); plan: another way to cut it than ``plan``'s."""

@@ -19,7 +19,7 @@ from bfpga.engines.partition import (
     work_table,
 )
 from bfpga.engines.partition_geometry import CutGeometry, Rectangle, folds
-from bfpga.engines.products import Int64Array
+from bfpga.engines.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster_configuration import LARGEST_PIECE, PACKED, SparseClusterConfig
 from bfpga.engines.sparse_cluster_queue import units_of_pieces
 from bfpga.engines.sparse_cluster_weights import BoolArray, SparseLayer, WeightPatterns
@@ -57,20 +57,31 @@ class Plan:
         return sum(each.moves for each in self.balances)
 
 
-def plan_layer(layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, nonzero: BoolArray) -> Plan:
-    """Pieces for one map; nonzero: (channels, rows, columns).
+def plan_layer(
+    layer: SparseLayer,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    nonzero: BoolArray,
+    work: IntArray | None = None,
+) -> Plan:
+    """Pieces for one map; nonzero: (channels, rows, columns); work: what is balanced instead of the metric (R27).
 
     ``auto`` takes overlap-add where fewer products outweigh its larger results (E19). A map whose pieces exceed
     accumulators, memory or local indices is folded into the fewest equal parts that fit (R55, R148, R155).
     """
     if config.partition.mode != "auto":
-        return _plan(layer, config, patterns, nonzero, config.partition.mode)
-    halo, overlap = (_plan(layer, config, patterns, nonzero, mode) for mode in ("halo", "overlap_add"))
+        return _plan(layer, config, patterns, nonzero, config.partition.mode, work)
+    halo, overlap = (_plan(layer, config, patterns, nonzero, mode, work) for mode in ("halo", "overlap_add"))
     return overlap if _overlap_add_pays(layer, config, patterns, nonzero, halo, overlap) else halo
 
 
 def _plan(
-    layer: SparseLayer, config: SparseClusterConfig, patterns: WeightPatterns, nonzero: BoolArray, mode: str
+    layer: SparseLayer,
+    config: SparseClusterConfig,
+    patterns: WeightPatterns,
+    nonzero: BoolArray,
+    mode: str,
+    chosen: IntArray | None,
 ) -> Plan:
     geometry = layer.geometry(nonzero.shape[1], nonzero.shape[2], mode)
     channels = len(nonzero)
@@ -82,7 +93,11 @@ def _plan(
     balances: list[BalancedPartition] = []
     for group in groups:
         part = nonzero[slice(*group)]
-        work = _work(part, layer, config, patterns)
+        if chosen is None:
+            work = _work(part, layer, config, patterns)
+        else:
+            work = np.asarray(chosen, np.int64)
+            work = work[group[0]] if work.ndim == 3 else work
         for number, fold, result in _folded(geometry, config, work_table(work, geometry), layer.kernel, part):
             balances.append(result)
             pieces += _pieces_of(result.partition, geometry, number, fold, group)

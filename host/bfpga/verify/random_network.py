@@ -59,7 +59,10 @@ class NetworkBuilder:
         return PolicySpec(kind, exponent, slot, window, factor, preset=bool(self.rng.random() < 0.3), **rule)
 
     def function(self) -> tuple[Function, int, int]:
-        kind = Function(int(self.rng.choice([0, 1, 1, 2, 3, 4, 5])))
+        """A function of the kernel with its argument and the argument's exponent."""
+        drawn = (*Function, Function.RELU)
+        kinds = [int(kind) for kind in drawn if kind.name.lower() in self.config.functions]
+        kind = Function(int(self.rng.choice(sorted(kinds))))
         if kind is Function.LEAKY_RELU:
             return kind, int(self.rng.integers(0, 6)), 0
         if kind is Function.CLIP:

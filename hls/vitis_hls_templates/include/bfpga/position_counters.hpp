@@ -24,23 +24,32 @@ Lanes_Count:
     return found;
 }
 
-// A counter for every bin.
-template <class Config>
-class BinCounters {
-    using T = PositionTypes<Config>;
-    using count_t = typename T::count_t;
-    using one_hot_t = typename T::one_hot_t;
-
+// N counters, each in a register.
+template <class Config, int N>
+class CounterRegisters {
    public:
     void clear() {
 #pragma HLS INLINE
-    Bins_Clear:
-        for (int bin = 0; bin < T::bins; ++bin) {
+    Counters_Clear:
+        for (int number = 0; number < N; ++number) {
 #pragma HLS UNROLL
-            count_.set(bin, 0);
+            count_.set(number, 0);
         }
     }
 
+   protected:
+    typename Config::RegisterSets::template Set<typename PositionTypes<Config>::count_t, N> count_;
+};
+
+// A counter for every bin.
+template <class Config>
+class BinCounters : public CounterRegisters<Config, PositionTypes<Config>::bins> {
+    using T = PositionTypes<Config>;
+    using count_t = typename T::count_t;
+    using one_hot_t = typename T::one_hot_t;
+    using CounterRegisters<Config, T::bins>::count_;
+
+   public:
     void add(const one_hot_t (&bin)[Config::lanes]) {
 #pragma HLS INLINE
     Bins_Add:
@@ -65,9 +74,6 @@ class BinCounters {
 #pragma HLS INLINE
         return count_.get(bin);
     }
-
-   private:
-    typename Config::RegisterSets::template Set<count_t, T::bins> count_;
 };
 
 // Counters of the uppermost eight positions only (FP 7): a third of the registers, and no shifting when the largest
@@ -76,21 +82,13 @@ class BinCounters {
 //
 // `below`: all bins at and below that of the largest position so far.
 template <class Config>
-class CoarseCounters {
+class CoarseCounters : public CounterRegisters<Config, kCoarsePositions> {
     using T = PositionTypes<Config>;
     using count_t = typename T::count_t;
     using one_hot_t = typename T::one_hot_t;
+    using CounterRegisters<Config, kCoarsePositions>::count_;
 
    public:
-    void clear() {
-#pragma HLS INLINE
-    Slots_Clear:
-        for (int slot = 0; slot < kCoarsePositions; ++slot) {
-#pragma HLS UNROLL
-            count_.set(slot, 0);
-        }
-    }
-
     void add(const one_hot_t (&bin)[Config::lanes], one_hot_t below_before, one_hot_t below) {
 #pragma HLS INLINE
         const one_hot_t counted = counted_bins(below);
@@ -148,8 +146,6 @@ class CoarseCounters {
         }
         return bins;
     }
-
-    typename Config::RegisterSets::template Set<count_t, kCoarsePositions> count_;
 };
 
 }  // namespace bfpga

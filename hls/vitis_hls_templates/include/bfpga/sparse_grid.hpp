@@ -160,6 +160,8 @@ struct StripGrid {
                          "has as many rows of zeros above it as its kernels have, or more:", d.pad_top);
         simulation_check(d.pad_left >= 0 && d.pad_left < d.kernel_width, strip,
                          "has as many columns of zeros beside it as its kernels have, or more:", d.pad_left);
+        const int32_t stride = d.stride_y > d.stride_x ? d.stride_y : d.stride_x;
+        simulation_check(stride < Residue<Config>::largest, strip, "has a stride that cannot be counted:", stride);
         const int32_t tall = static_cast<int32_t>(grid_words(d.piece_rows, d.kernel_height));
         const int32_t wide = static_cast<int32_t>(grid_words(d.piece_columns, d.kernel_width));
         simulation_check(tall * wide <= T::words, strip,

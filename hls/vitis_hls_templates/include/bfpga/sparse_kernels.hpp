@@ -20,11 +20,20 @@ struct KernelPart {
         KernelPart part;
         part.header = PartHeader::decode<Config::weight_stream_bits>(source.read());
         const bits_t<Config::weight_stream_bits> beat = source.read();
-        part.mask = static_cast<typename ClusterTypes<Config>::kernels_t>(
-            (static_cast<uint64_t>(static_cast<uint32_t>(get_signed<32>(beat, 32))) << 32) |
-            static_cast<uint32_t>(get_signed<32>(beat, 0)));
+        const uint64_t mask = (static_cast<uint64_t>(static_cast<uint32_t>(get_signed<32>(beat, 32))) << 32) |
+                              static_cast<uint32_t>(get_signed<32>(beat, 0));
+        part.mask = static_cast<typename ClusterTypes<Config>::kernels_t>(mask);
+        simulation_check(static_cast<uint64_t>(part.mask) == mask, "a channel word",
+                         "has a kernel that is not in flight, by the mask of word", part.header.index);
         return part;
     }
+};
+
+// The weights of one kernel in a channel word.
+template <class Config>
+struct KernelWeights {
+    using T = ClusterTypes<Config>;
+    typename T::mantissa_t cell[Config::lanes][T::kernel][T::kernel];
 };
 
 template <class Config>
@@ -36,11 +45,8 @@ class KernelRegisters {
     static_assert(Config::weight_stream_bits % Config::container_bits == 0, "a beat holds whole weights");
 
    public:
-    // The weights of one kernel: weight (a, b) of a lane is element a * kernel + b.
-    using Weights = typename T::mantissa_t[Config::lanes][T::banks];
-
-    // Every weight has a LUT memory of `flight` words: all weights of a kernel are read in a clock. The set that is
-    // written is not the one that is read.
+    // Every weight has a LUT memory of `flight` words for each set: all weights of a kernel are read in a clock. The
+    // set that is written is never the one that is read, so no iteration waits for another one.
     KernelRegisters() {
 #pragma HLS ARRAY_PARTITION variable=weight_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=weight_ complete dim=3
@@ -74,8 +80,8 @@ class KernelRegisters {
         }
         if (beat_ == 0) {
             simulation_check(mask_ != 0, "a channel word", "has more kernels than its mask has bits:", next_);
-            number_[set_][next_] = lowest_one<64>(mask_);
-            mask_ = without_lowest<64>(mask_);
+            number_[set_][next_] = lowest_one<T::flight>(mask_);
+            mask_ = without_lowest<T::flight>(mask_);
         }
         unpack(source.read());
         ++beat_;
@@ -90,7 +96,20 @@ class KernelRegisters {
     int32_t active(int set) const { return active_[set]; }
     // Active kernel n of a set: its number in the group, and its weights.
     int32_t number(int set, int32_t n) const { return number_[set][n]; }
-    const Weights& weights(int set, int32_t n) const { return weight_[set][n]; }
+
+    // One read of every memory serves all units.
+    void read(int set, int32_t n, KernelWeights<Config>& weights) const {
+#pragma HLS INLINE
+    Lanes_Read:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+        Cells_Read:
+            for (int cell = 0; cell < T::banks; ++cell) {
+#pragma HLS UNROLL
+                weights.cell[l][cell / T::kernel][cell % T::kernel] = weight_[set][n][l][cell];
+            }
+        }
+    }
 
    private:
     void unpack(const bits_t<Config::weight_stream_bits>& beat) {

@@ -14,10 +14,52 @@ struct StoredSegment {
     SegmentIndex<Config> index;
 };
 
+// A segment in registers, with the places of its elements that are not zero.
+template <class Config>
+struct MarkedSegment {
+    using T = ClusterTypes<Config>;
+
+    Word<Config> pixel[T::pixels];
+    SegmentIndex<Config> index;
+    typename T::lanes_t lanes[T::pixels];  // bit l: lane l of the pixel is not zero
+    typename T::pixels_t pixels;           // bit p: pixel p has such a lane
+
+    // In a clock of its own, so that a unit that takes the segment finds all of it in registers.
+    void mark(const StoredSegment<Config>& segment) {
+#pragma HLS INLINE
+        index = segment.index;
+        pixels = 0;
+    Pixels_Mark:
+        for (int p = 0; p < T::pixels; ++p) {
+#pragma HLS UNROLL
+            pixel[p] = segment.pixel[p];
+            lanes[p] = nonzero_lanes(pixel[p]);
+            if (lanes[p] != 0) {
+                pixels = static_cast<typename T::pixels_t>(pixels | (static_cast<typename T::pixels_t>(1) << p));
+            }
+        }
+    }
+
+    // Bit l: lane l is not zero.
+    static typename T::lanes_t nonzero_lanes(const Word<Config>& word) {
+#pragma HLS INLINE
+        using lanes_t = typename T::lanes_t;
+        lanes_t found = 0;
+    Lanes_Mark:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            if (word.lane[l] != 0) {
+                found = static_cast<lanes_t>(found | (static_cast<lanes_t>(1) << l));
+            }
+        }
+        return found;
+    }
+};
+
 template <class Config>
 class SegmentMemory {
    public:
-    // A set is written in one loop and read in the next one: no dependence between iterations.
+    // Every set is a memory of its own; a loop writes the one that it does not read, so no iteration waits for another.
     SegmentMemory() {
 #pragma HLS AGGREGATE variable=cell_
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1

@@ -16,7 +16,8 @@ class SparseOperation {
 
    public:
     SparseOperation() {
-#pragma HLS ARRAY_PARTITION variable=unit_ complete dim=0
+// Units are instances of their own; what their memories are is said in their classes.
+#pragma HLS ARRAY_PARTITION variable=unit_ complete dim=1
     }
 
     // One descriptor; returns the clocks its loops took.
@@ -29,13 +30,14 @@ class SparseOperation {
         uint32_t clocks = place_ports<Config, T::pixels>(reader_, drain_);
         clocks += partition_.run(d, grid_, reader_, memories.activations);
         place_units();
-        sums_.start(d, grid_);
+        ClusterSums<Config> sums(unit_);
+        sums.start(d, grid_);
     Groups:
         for (int32_t group = 0; group < d.blocks; ++group) {
 // Not pipelined: the kernels of a group leave before those of the next one are computed.
 #pragma HLS LOOP_TRIPCOUNT min=1 max=64
             clocks += words(memories.activations, weight_stream);
-            clocks += drain_.group(d, sums_, memories, policy);
+            clocks += drain_.group(d, sums, memories, policy);
         }
         drain_.finish(policy, counters);
         return clocks;
@@ -143,9 +145,9 @@ class SparseOperation {
         bool running = computing_ || feeding_ || kernels_.busy();
     Word:
         while (running) {
-// II=1: a word of sums returns after dependence_latency clocks or more, because an element stays that long; the next
-// segment of a unit is read three clocks before it is used; segments and kernels go to the set that is not read; the
-// activation memory is only read. All else is registers and counters.
+// II=1: a word of sums returns after dependence_latency clocks or more, because an element stays that long and meets a
+// kernel once; the next segment of a unit is four clocks on its way; segments and kernels go to the set that is not
+// read; the activation memory is only read. All else is registers and counters.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=65536
             if (computing_) {
@@ -167,7 +169,9 @@ class SparseOperation {
 #pragma HLS INLINE
         const bool meets = slot_ < active_;
         const int32_t n = meets ? slot_ : static_cast<int32_t>(0);
-        const typename KernelRegisters<Config>::Weights& weights = kernels_.weights(set_, n);
+        KernelWeights<Config> weights;
+#pragma HLS ARRAY_PARTITION variable=weights.cell complete dim=0
+        kernels_.read(set_, n, weights);
         const int32_t number = kernels_.number(set_, n);
         const bool last = slot_ == slots_ - 1;
     Units_Compute:
@@ -177,10 +181,7 @@ class SparseOperation {
                 if (meets) {
                     unit_[u].multiply(number, weights, clock_);
                 }
-                unit_[u].prefetch(slot_);
-                if (last) {
-                    unit_[u].next(grid_);
-                }
+                unit_[u].advance(slot_, last, grid_);
             }
         }
         ++slot_;
@@ -214,7 +215,6 @@ class SparseOperation {
     SegmentReader<Config, T::pixels> reader_;
     Partition<Config> partition_;
     KernelRegisters<Config> kernels_;
-    ClusterSums<Config> sums_{unit_};
     EngineDrain<Config, T::kernel, T::kernel, T::flight> drain_;
     int set_ = 0;  // that the units compute with
     bool computing_ = false, feeding_ = false;

@@ -76,6 +76,38 @@ class LimitWalk {
     count_t weighted_, total_, share_;  // pieces * counts so far; total; piece * total
 };
 
+// Counts of lines in a LUT memory, one line a clock. The line that was counted last is forwarded from a register (SC
+// 7.2, remedy 4): between two reads of a word of memory there are two clocks at least.
+template <class Config, int Lines>
+class LineCounts {
+    using count_t = typename ClusterTypes<Config>::count_t;
+
+   public:
+    LineCounts() {
+#pragma HLS BIND_STORAGE variable=count_ type=ram_s2p impl=lutram
+#pragma HLS DEPENDENCE variable=count_ type=inter direction=raw distance=2 true
+    }
+
+    // first: the line has not been counted before.
+    void add(int32_t line, count_t found, bool first) {
+#pragma HLS INLINE
+        const count_t before = line == last_line_ ? last_count_ : count_[line];
+        last_count_ = first ? found : static_cast<count_t>(before + found);
+        last_line_ = line;
+        count_[line] = last_count_;
+    }
+
+    count_t read(int32_t line) const {
+#pragma HLS INLINE
+        return count_[line];
+    }
+
+   private:
+    count_t count_[Lines] = {};
+    count_t last_count_ = 0;
+    int32_t last_line_ = -1;
+};
+
 template <class Config>
 class Partition {
     using T = ClusterTypes<Config>;
@@ -88,11 +120,8 @@ class Partition {
    public:
     using Reader = SegmentReader<Config, T::pixels>;
 
-    // Counts are in LUT memories, which are read, added to and written in one clock (SC 7.2, remedy 3).
     Partition() {
-#pragma HLS BIND_STORAGE variable=row_count_ type=ram_s2p impl=lutram
-#pragma HLS BIND_STORAGE variable=column_count_ type=ram_s2p impl=lutram
-#pragma HLS ARRAY_PARTITION variable=column_count_ complete dim=2
+#pragma HLS ARRAY_PARTITION variable=column_count_ complete dim=1
 #pragma HLS ARRAY_PARTITION variable=band_row_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=band_address_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=piece_ complete dim=0
@@ -149,8 +178,8 @@ class Partition {
         reader.begin(0);
     Rows_Count:
         while (running) {
-// II=1: banks are read once a clock and not written; the count of a row is in a register until the row ends, then one
-// LUT memory is read and written within a clock.
+// II=1: banks are read once a clock and not written; the count of a row is in a register until the row ends; a row
+// whose count is still on its way to the memory is the one that is forwarded.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=16384
             Word<Config> cell[T::pixels];
@@ -165,8 +194,7 @@ class Partition {
             of_row = static_cast<count_t>(of_row + found);
             total_ = static_cast<count_t>(total_ + found);
             if (reader.row_ends()) {
-                const int32_t row = static_cast<int32_t>(reader.row());
-                row_count_[row] = word == 0 ? of_row : static_cast<count_t>(row_count_[row] + of_row);
+                row_count_.add(static_cast<int32_t>(reader.row()), of_row, word == 0);
                 of_row = 0;
             }
             running = next_segment(d, reader, word);
@@ -191,8 +219,8 @@ class Partition {
         reader.begin(0);
     Columns_Count:
         while (running) {
-// II=1: banks are read once a clock and not written; every pixel of a segment has a LUT memory of its own, which is
-// read and written within a clock.
+// II=1: banks are read once a clock and not written; every pixel of a segment has counts of its own; a segment whose
+// counts are still on their way to the memory is the one that is forwarded.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=16384
             Word<Config> cell[T::pixels];
@@ -203,9 +231,8 @@ class Partition {
         Pixels_Count:
             for (int p = 0; p < T::pixels; ++p) {
 #pragma HLS UNROLL
-                const int found = nonzeros(cell[p]);
-                const count_t before = starts ? static_cast<count_t>(0) : column_count_[segment][p];
-                column_count_[segment][p] = static_cast<count_t>(before + found);
+                const count_t found = static_cast<count_t>(nonzeros(cell[p]));
+                column_count_[p].add(segment, found, starts);
                 total_ = static_cast<count_t>(total_ + found);
             }
             running = next_segment(d, reader, word);
@@ -246,7 +273,7 @@ class Partition {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
             row = row.plus(one, T::kernel, grid.pitch);
-            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : row_count_[line])) {
+            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : row_count_.read(line))) {
                 band_row_[walk.piece()] = static_cast<number_t>(line + 1);
                 band_address_[walk.piece()] = row.quotient;
             }
@@ -276,9 +303,9 @@ class Partition {
         for (int32_t line = 0; line < d.input_width; ++line) {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
-#pragma HLS LOOP_TRIPCOUNT min=1 max=1024
+#pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
             column = column.plus(one, T::kernel, 1);
-            const count_t found = counted_ ? column_count_[segment][pixel] : static_cast<count_t>(0);
+            const count_t found = counted_ ? column_count_[pixel].read(segment) : static_cast<count_t>(0);
             if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : found)) {
                 const int32_t next = band * grid_columns + walk.piece();
                 piece_[next - 1].end_column = static_cast<number_t>(line + 1);
@@ -295,8 +322,8 @@ class Partition {
         return static_cast<uint32_t>(d.input_width);
     }
 
-    count_t row_count_[T::rows];
-    count_t column_count_[T::segments][T::pixels];
+    LineCounts<Config, T::rows> row_count_;
+    LineCounts<Config, T::segments> column_count_[T::pixels];
     count_t total_;  // of the counts of an axis
     bool counted_;   // the band has counts
     number_t band_row_[grid_rows + 1];

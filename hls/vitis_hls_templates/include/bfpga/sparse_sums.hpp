@@ -27,8 +27,8 @@ struct BlockAxis {
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=0
 #pragma HLS ARRAY_PARTITION variable=address complete dim=0
         using R = Residue<Config>;
-        const number_t whole = static_cast<number_t>(stride / T::kernel);
-        const R step = R::of(field_product(whole, unit), static_cast<number_t>(stride % T::kernel));
+        const R strides = R::in_kernels(static_cast<int32_t>(stride));
+        const R step = R::of(field_product(strides.quotient, unit), strides.remainder);
         R at = R::of(0, first);
         number_t place = first;
     Lines_Clear:
@@ -147,15 +147,36 @@ class ClusterSums {
                 add_unit(u, kernel, total);
             }
         }
-    Banks_Select:
-        for (int bank = 0; bank < T::banks; ++bank) {
-#pragma HLS UNROLL
-            value[rows_.line[bank / T::kernel] * T::kernel + columns_.line[bank % T::kernel]] = total[bank];
-        }
+        select(total, value);
     }
 
    private:
     static constexpr int wide_bits = Config::accumulator_bits + 1;
+
+    // From banks to pixels of the block: rows first, then columns, so that every choice is a small multiplexer.
+    void select(const accumulator_t (&total)[T::banks], accumulator_t (&value)[T::banks]) const {
+#pragma HLS INLINE
+        accumulator_t of_row[T::kernel][T::kernel];
+#pragma HLS ARRAY_PARTITION variable=of_row complete dim=0
+    Rows_Select:
+        for (int i = 0; i < T::kernel; ++i) {
+#pragma HLS UNROLL
+        Columns_Keep:
+            for (int j = 0; j < T::kernel; ++j) {
+#pragma HLS UNROLL
+                of_row[rows_.line[i]][j] = total[i * T::kernel + j];
+            }
+        }
+    Columns_Select:
+        for (int j = 0; j < T::kernel; ++j) {
+#pragma HLS UNROLL
+        Rows_Keep:
+            for (int q = 0; q < T::kernel; ++q) {
+#pragma HLS UNROLL
+                value[q * T::kernel + columns_.line[j]] = of_row[q][j];
+            }
+        }
+    }
 
     void add_unit(int u, int kernel, accumulator_t (&total)[T::banks]) {
 #pragma HLS INLINE

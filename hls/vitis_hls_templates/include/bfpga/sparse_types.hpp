@@ -34,7 +34,7 @@ struct ClusterTypes {
     static_assert(words >= 1 && Config::cluster_memory_words >= 1, "a unit holds at least one cell");
     static_assert(Config::mantissa_bits >= 2 && Config::mantissa_bits <= 16, "operands have 2 to 16 bits");
     static_assert(Config::accumulator_bits >= 16 && Config::accumulator_bits <= 48, "sums have 16 to 48 bits");
-    static_assert(Config::dependence_latency >= 3, "a segment is on its way for three clocks while an element is used");
+    static_assert(Config::dependence_latency >= 4, "a segment is on its way for four clocks while an element is used");
 
     // The most lines a unit can hold, and with that a whole strip.
     static constexpr int rows = Config::cluster_grid_rows * smaller(Config::cluster_memory_words, kernel* words);
@@ -60,7 +60,13 @@ struct ClusterTypes {
     using taps_t = uint_t<kernel>;
     using pixels_t = uint_t<pixels>;        // a bit for each pixel of a segment
     using lanes_t = uint_t<Config::lanes>;  // a bit for each lane of a pixel
-    using kernels_t = uint_t<64>;           // a bit for each kernel of a group
+    using kernels_t = uint_t<flight>;       // a bit for each kernel of a group
+
+    // First of the words of a kernel's sums in a bank: a few bits times a constant.
+    static int32_t plane(int32_t kernel) {
+#pragma HLS INLINE
+        return static_cast<int32_t>(static_cast<uint_t<bit_length(flight)>>(kernel) * words);
+    }
 };
 
 // The lowest bit that is set.
@@ -81,7 +87,8 @@ inline uint_t<N> without_lowest(uint_t<N> bits) {
 // A number in units of a modulus: counted, never divided.
 template <class Config>
 struct Residue {
-    using number_t = typename ClusterTypes<Config>::number_t;
+    using T = ClusterTypes<Config>;
+    using number_t = typename T::number_t;
 
     number_t quotient;
     number_t remainder;
@@ -104,6 +111,37 @@ struct Residue {
     }
 
     static Residue zero() { return of(0, 0); }
+
+    // A number below `largest` in units of `kernel`: powers of two of it are taken away, once for an operation.
+    static constexpr int32_t largest = 1 << 10;
+    static Residue in_kernels(int32_t number) {
+#pragma HLS INLINE
+        int32_t rest = number;
+        int32_t whole = 0;
+    Powers_Subtract:
+        for (int32_t power = largest / 2; power >= 1; power /= 2) {
+#pragma HLS UNROLL
+            if (rest >= power * T::kernel) {
+                rest -= power * T::kernel;
+                whole += power;
+            }
+        }
+        return of(static_cast<number_t>(whole), static_cast<number_t>(rest));
+    }
+
+    // The distance of a pixel from the first one of its segment in units of `kernel`: one of a few constants.
+    static Residue of_pixel(int pixel) {
+#pragma HLS INLINE
+        Residue found = zero();
+    Pixels_Choose:
+        for (int p = 0; p < T::pixels; ++p) {
+#pragma HLS UNROLL
+            if (pixel == p) {
+                found = of(p / T::kernel, p % T::kernel);
+            }
+        }
+        return found;
+    }
 
     // One, in units of a modulus.
     static Residue one(number_t modulus, number_t unit) {

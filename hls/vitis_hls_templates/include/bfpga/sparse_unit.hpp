@@ -1,8 +1,8 @@
 // A unit of the sparse cluster: its segment memory, the selection of non-zero elements, its multipliers and sums.
 //
-// An element stays for `slots` clocks and meets one active kernel in each of them (SC R69, R113). In a clock, `kernel`
-// x `kernel` products go to as many banks of sums; products that are no output of the strip are dropped, so only words
-// that the drain reads are ever written.
+// An element stays for `slots` clocks and meets one active kernel in each of them (SC R69, R113, R116). In a clock,
+// `kernel` x `kernel` products go to as many banks of sums; products that are no output of the strip are dropped, so
+// only words that the drain reads are ever written.
 #pragma once
 #include "bfpga/sparse_kernels.hpp"
 #include "bfpga/sparse_memory.hpp"
@@ -64,6 +64,16 @@ class SparseUnit {
     using Grid = StripGrid<Config>;
 
    public:
+    SparseUnit() {
+// Segments on their way are registers: elements are chosen among all of them.
+#pragma HLS ARRAY_PARTITION variable=segment_.pixel complete dim=0
+#pragma HLS ARRAY_PARTITION variable=segment_.lanes complete dim=0
+#pragma HLS ARRAY_PARTITION variable=staged_.pixel complete dim=0
+#pragma HLS ARRAY_PARTITION variable=staged_.lanes complete dim=0
+#pragma HLS ARRAY_PARTITION variable=arriving_.pixel complete dim=0
+#pragma HLS ARRAY_PARTITION variable=arrived_.pixel complete dim=0
+    }
+
     // The unit's piece of a strip.
     void place(const Piece<Config>& piece) {
 #pragma HLS INLINE
@@ -94,7 +104,7 @@ class SparseUnit {
 #pragma HLS UNROLL
             const bool mine = piece_.has_column(static_cast<number_t>(column + p));
             segment.pixel[p] = mine ? cell[p] : Word<Config>::zero();
-            any = any || marks(segment.pixel[p]) != 0;
+            any = any || MarkedSegment<Config>::nonzero_lanes(segment.pixel[p]) != 0;
         }
         if (any) {
             segment.index = index;
@@ -111,7 +121,7 @@ class SparseUnit {
         pixels_ = 0;
         lanes_ = 0;
         if (memory_.count(set) != 0) {
-            staged_ = memory_.read(set, 0);
+            staged_.mark(memory_.read(set, 0));
         }
         next(grid);
     }
@@ -120,21 +130,17 @@ class SparseUnit {
     bool busy() const { return present_; }
 
     // The element meets a kernel: `kernel` is its number, `clock` serves a check.
-    void multiply(int32_t kernel, const typename KernelRegisters<Config>::Weights& weights, int64_t clock) {
+    void multiply(int32_t kernel, const KernelWeights<Config>& weights, int64_t clock) {
 #pragma HLS INLINE
         check_distance(kernel, clock);
         typename T::mantissa_t weight[T::banks];
 #pragma HLS ARRAY_PARTITION variable=weight complete dim=0
-    Weights_Rotate:
-        for (int bank = 0; bank < T::banks; ++bank) {
-#pragma HLS UNROLL
-            weight[bank] = weights[lane_][rows_.tap[bank / T::kernel] * T::kernel + columns_.tap[bank % T::kernel]];
-        }
+        rotate(weights, weight);
         typename T::product_t product[T::banks];
 #pragma HLS ARRAY_PARTITION variable=product complete dim=0
         Config::ClusterMultiplier::template multiply<Config::mantissa_bits, Config::mantissa_bits, T::banks>(
             weight, value_, product);
-        const int32_t plane = kernel * T::words;
+        const int32_t plane = T::plane(kernel);
     Banks_Add:
         for (int bank = 0; bank < T::banks; ++bank) {
 #pragma HLS UNROLL
@@ -144,16 +150,60 @@ class SparseUnit {
         }
     }
 
-    // Clock `slot` of an element: the segment behind the one in use comes from the memory through two registers, so
-    // that nothing waits for the memory; it is needed in the last slot at the earliest.
-    void prefetch(int32_t slot) {
+    // Ends clock `slot` of an element; after its last one the next element follows.
+    //
+    // The segment behind the one in use comes from the memory in slot 0, through an output register in slot 1, is
+    // marked in slot 2 and needed in slot 3 at the earliest. Every step takes what an earlier clock has left, so the
+    // way through the memory is as many clocks long as the schedule needs.
+    void advance(int32_t slot, bool last, const Grid& grid) {
 #pragma HLS INLINE
-        if (slot == 0 && wanted_) {
-            arriving_ = memory_.read(set_, taken_);
+        const bool wanted = wanted_;
+        const int32_t number = taken_;
+        if (last) {
+            next(grid);
         }
-        if (slot == 1 && wanted_) {
-            staged_ = arriving_;
+        if (slot == 2 && wanted) {
+            staged_.mark(arrived_);
             wanted_ = false;
+        }
+        if (slot == 1) {
+            arrived_ = arriving_;
+        }
+        if (slot == 0 && wanted) {
+            arriving_ = memory_.read(set_, number);
+        }
+    }
+
+    // A sum of the drain; `address` in the grid of the strip.
+    typename T::accumulator_t take(int bank, int32_t kernel, number_t address) {
+#pragma HLS INLINE
+        return sums_.take(bank, T::plane(kernel) + static_cast<int32_t>(address - piece_.origin));
+    }
+
+    void clear(int32_t address) {
+#pragma HLS INLINE
+        sums_.clear(address);
+    }
+
+   private:
+    // The weight that meets each bank: rows first, then columns, so that every choice is a small multiplexer (SC 7.2).
+    void rotate(const KernelWeights<Config>& weights, typename T::mantissa_t (&weight)[T::banks]) const {
+#pragma HLS INLINE
+        typename T::mantissa_t of_row[T::kernel][T::kernel];
+#pragma HLS ARRAY_PARTITION variable=of_row complete dim=0
+    Rows_Rotate:
+        for (int i = 0; i < T::kernel; ++i) {
+#pragma HLS UNROLL
+        Columns_Keep:
+            for (int b = 0; b < T::kernel; ++b) {
+#pragma HLS UNROLL
+                of_row[i][b] = weights.cell[lane_][rows_.tap[i]][b];
+            }
+        }
+    Columns_Rotate:
+        for (int bank = 0; bank < T::banks; ++bank) {
+#pragma HLS UNROLL
+            weight[bank] = of_row[bank / T::kernel][columns_.tap[bank % T::kernel]];
         }
     }
 
@@ -175,44 +225,12 @@ class SparseUnit {
         value_ = segment_.pixel[pixel_].lane[lane_];
     }
 
-    // A sum of the drain; `address` in the grid of the strip.
-    typename T::accumulator_t take(int bank, int32_t kernel, number_t address) {
-#pragma HLS INLINE
-        return sums_.take(bank, kernel * T::words + static_cast<int32_t>(address - piece_.origin));
-    }
-
-    void clear(int32_t address) {
-#pragma HLS INLINE
-        sums_.clear(address);
-    }
-
-   private:
-    // Bit l: lane l is not zero.
-    static lanes_t marks(const Word<Config>& word) {
-#pragma HLS INLINE
-        lanes_t found = 0;
-    Lanes_Mark:
-        for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-            if (word.lane[l] != 0) {
-                found = static_cast<lanes_t>(found | (static_cast<lanes_t>(1) << l));
-            }
-        }
-        return found;
-    }
-
     void next_segment(const Grid& grid) {
 #pragma HLS INLINE
         segment_ = staged_;
+        pixels_ = staged_.pixels;
         ++taken_;
         wanted_ = taken_ < memory_.count(set_);
-    Pixels_Mark:
-        for (int p = 0; p < T::pixels; ++p) {
-#pragma HLS UNROLL
-            if (marks(segment_.pixel[p]) != 0) {
-                pixels_ = static_cast<pixels_t>(pixels_ | (static_cast<pixels_t>(1) << p));
-            }
-        }
         rows_.select(segment_.index.row_phase, grid.kernel_height, segment_.index.row_taps, grid.pitch);
     }
 
@@ -221,10 +239,10 @@ class SparseUnit {
         using R = Residue<Config>;
         pixel_ = lowest_one<T::pixels>(pixels_);
         pixels_ = without_lowest<T::pixels>(pixels_);
-        lanes_ = marks(segment_.pixel[pixel_]);
+        lanes_ = segment_.lanes[pixel_];
         const SegmentIndex<Config>& index = segment_.index;
         const R first = R::of(index.address, index.column_phase);
-        const R cell = first.plus(R::of(pixel_ / T::kernel, pixel_ % T::kernel), T::kernel, 1);
+        const R cell = first.plus(R::of_pixel(pixel_), T::kernel, 1);
         columns_.select(cell.remainder, grid.kernel_width, grid.columns.taps(grid.columns.after(index.column, pixel_)),
                         1);
         address_ = cell.quotient;
@@ -279,8 +297,9 @@ class SparseUnit {
     Piece<Config> piece_;
     SegmentMemory<Config> memory_;
     SumBanks<Config> sums_;
-    // The segments in use and behind it
-    StoredSegment<Config> segment_, staged_, arriving_;
+    // The segment in use, and the one behind it on its way
+    MarkedSegment<Config> segment_, staged_;
+    StoredSegment<Config> arriving_, arrived_;
     int set_ = 0;
     int32_t taken_ = 0;    // segments
     bool wanted_ = false;  // the segment behind the one in use is not staged yet
