@@ -144,6 +144,14 @@ def test_wide_results_that_do_not_fit_are_refused() -> None:
             collect([0, value], StatisticsKind(16))
 
 
+@pytest.mark.parametrize("value", [2**63 - 1, 2**62, -(2**63)])
+def test_the_widest_integers_are_refused_too(value: int) -> None:
+    """FP R8: a result that filled the 64 bits it was computed in is not taken for a small one."""
+    assert nsb_positions(value) == 62
+    with pytest.raises(DataError, match="needs 64 bits"):
+        collect([value, 1], StatisticsKind(48))
+
+
 def test_statistics_of_different_kinds_do_not_merge() -> None:
     """FP R14"""
     with pytest.raises(ConfigurationError, match="cannot be merged"):

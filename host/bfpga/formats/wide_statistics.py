@@ -29,8 +29,7 @@ def nsb_positions(values: npt.ArrayLike) -> Int64Array:
     """Index of the highest bit that differs from the sign bit; -1 for 0 and -1. FP R10."""
     numbers = np.asarray(values, np.int64)
     differing = numbers ^ (numbers >> 63)
-    # A one below the lowest bit is what is found if no bit differs.
-    return floor_log2(differing << 1 | 1) - 1
+    return np.where(differing > 0, floor_log2(np.maximum(differing, 1)), -1)
 
 
 def lsb_positions(values: npt.ArrayLike) -> Int64Array:
