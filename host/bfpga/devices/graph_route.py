@@ -80,7 +80,8 @@ class GraphRoute:
         inside = set(indices)
         read = set(self.program.outputs)
         for index, node in enumerate(self.program.nodes):
-            if index not in inside:
+            # The clocks of the sparse cluster follow from what its layers read.
+            if index not in inside or (isinstance(node, ArrayNode) and node.engine == "sparse_cluster"):
                 read.update(node.inputs)
         outputs = dict.fromkeys(node.output for node in nodes if node.output in read)
         try:
@@ -103,6 +104,7 @@ class GraphRoute:
         for position, name in enumerate(segment.outputs):
             parts = [result[position] for result in results]
             values.host[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            values.exact.add(name)
             self._to_array(name, values)
 
     def _to_array(self, name: str, values: Values) -> None:
