@@ -145,7 +145,7 @@ CASES = [(number, "native") for number in range(len(BUILDS))] + [(1, "ap_int"), 
 
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_builds_differ_in_clocks_alone(number: int, integers: Integers) -> None:
-    """ZS R35, R36, R38: ports that begin on any lane, rows of a step, wide mantissas, beats of two words, multipliers."""
+    """ZS R35, R36, R38: ports that begin on any lane, rows of a step, wide mantissas, wide beats, multipliers."""
     integer_flags(integers)
     changes: dict[str, Any] = dict(BUILDS[number])
     wide = changes.get("mantissa_bits", 8) > 8
