@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.block_float import mantissa_dtype
-from bfpga.network.layout import decode_tensor, encode_tensor, to_array
+from bfpga.network.layout import decode_tensor, encode_tensor
 from bfpga.network.program import BlockTensor, Program
 
 HostArray = npt.NDArray[Any]
@@ -51,8 +51,8 @@ class Values:
         self.samples = len(next(iter(inputs.values())))
         self.host: dict[str, HostArray] = dict(inputs)
         self.array: dict[str, BlockTensor] = {}
-        #: Values on the host's side that the array could have computed: nothing is rounded if they are encoded.
-        self.exact: set[str] = set()
+        #: What nothing but ``nonzero`` asks for, as it answers.
+        self.marks: dict[str, HostArray] = {}
 
     def on_host(self, name: str) -> HostArray:
         """(samples, ...) in ONNX layout."""
@@ -72,9 +72,7 @@ class Values:
 
     def nonzero(self, name: str) -> HostArray:
         """Not zero where the tensor's mantissas are not: (samples, height, width, channels)."""
-        if name in self.exact and name not in self.array:
-            return to_array(self.host[name] != 0, self.program.tensors[name])
-        return self.on_array(name).mantissa
+        return self.marks[name] if name in self.marks else self.on_array(name).mantissa
 
     def allocate(self, name: str) -> BlockTensor:
         """The tensor that layers or stores fill part by part (concatenation, tiles)."""
@@ -93,3 +91,4 @@ class Values:
         """Release a value that nothing reads any more."""
         self.host.pop(name, None)
         self.array.pop(name, None)
+        self.marks.pop(name, None)
