@@ -27,6 +27,7 @@ from network_samples import Float32Array, network_samples
 import bfpga
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.emulator import Emulator
+from bfpga.network.cycles import program_cycles
 from bfpga.network.options import CompileOptions
 from bfpga.network.program import ArrayNode, Program
 from bfpga.runtime import open_device
@@ -37,12 +38,18 @@ SPEED_MACS, REPEATS = 2e9, 5
 
 @dataclass
 class Measured:
-    """A network on one accelerator. layers: clocks of one sample by layer name, mean of the samples."""
+    """A network on one accelerator.
+
+    layers, computing: clocks of one sample by layer name, mean of the samples, and those of them that compute. alone:
+    clocks of one sample if the array of the same kernel computes everything.
+    """
 
     accelerator: str
     program: Program
     result: DeviceResult
     layers: dict[str, float]
+    computing: dict[str, float]
+    alone: int
     work: dict[str, Callable[[], object]]
 
     @property
@@ -64,13 +71,25 @@ def measure(model: Path, accelerator: str, engine: str, x: Float32Array, calibra
     emulator = Emulator(program)
     result = emulator.run({name: x})
     layers = {layer.name: layer.cycles / len(x) for layer in result.layers if layer.engine != "host"}
+    # Only computing depends on the data.
+    moves = {key: count.total - count.compute for key, count in emulator.cycles.layers.items()}
+    computing = {key: clocks - moves[key] for key, clocks in layers.items()}
+    of_array = bfpga.compile(model, accelerator, calibration, CompileOptions(engine="systolic_array"))
     check_kernel(program, {name: x[:1]})
     macs = sum(layer.macs for layer in result.layers) / len(x)
     data = {name: x[: max(1, int(SPEED_MACS / macs))]}
     work: dict[str, Callable[[], object]] = {
         "results": partial(emulator.run, data, statistics=False), "counters": partial(emulator.run, data),
     }  # fmt: skip
-    return Measured(accelerator + ("" if engine == "auto" else f", {engine}"), program, result, layers, work)
+    return Measured(
+        accelerator + ("" if engine == "auto" else f", {engine}"),
+        program,
+        result,
+        layers,
+        computing,
+        program_cycles(of_array).dma_inclusive,
+        work,
+    )
 
 
 def check_kernel(program: Program, sample: dict[str, Float32Array]) -> None:
@@ -98,13 +117,22 @@ def layer_table(name: str, baseline: Measured, others: list[Measured]) -> list[s
             continue
         weights = baseline.nodes()[layer].weights
         assert weights is not None
-        line = f"| {layer} | {100 * (1 - np.count_nonzero(weights) / weights.size):.0f} % | {clocks:,.0f} |"
+        line = f"| {layer} | {100 * (1 - np.count_nonzero(weights) / weights.size):.0f} % | "
+        line += f"{clocks:,.0f} ({baseline.computing[layer]:,.0f}) |"
         for other, node in zip(others, nodes, strict=True):
             assert node is not None
-            line += f" {other.layers[layer]:,.0f} | {node.engine} | {clocks / other.layers[layer]:.2f} |"
+            ratios = clocks / other.layers[layer], baseline.computing[layer] / other.computing[layer]
+            line += f" {other.layers[layer]:,.0f} ({other.computing[layer]:,.0f}) | {node.engine} | "
+            line += f"{ratios[0]:.2f} ({ratios[1]:.2f}) |"
         lines.append(line)
     shown = [f" {clocks:,.0f} | | {rest[0] / max(clocks, 1):.2f} |" for clocks in rest[1:]]
-    return [f"### {name}, clocks", "", *lines, f"| all other layers | | {rest[0]:,.0f} |" + "".join(shown), ""]
+    return [
+        f"{name}: clocks of layers (of them computing)",
+        "",
+        *lines,
+        f"| all other layers | | {rest[0]:,.0f} |" + "".join(shown),
+        "",
+    ]
 
 
 def totals(name: str, baseline: Measured, others: list[Measured]) -> list[str]:
@@ -120,7 +148,7 @@ def totals(name: str, baseline: Measured, others: list[Measured]) -> list[str]:
         lines.append(
             f"| {name} | {item.accelerator} | {item.program.clock_mhz:.0f} | {beside} | {item.cycles:,.0f} | "
             f"{baseline.cycles / item.cycles:.2f} | {item.milliseconds:.3f} | "
-            f"{baseline.milliseconds / item.milliseconds:.2f} | {agreement(baseline, item)} | "
+            f"{baseline.milliseconds / item.milliseconds:.2f} | {item.alone:,} | {agreement(baseline, item)} | "
             f"{speeds[0]:.2f} | {speeds[1]:.2f} |"
         )
     return lines
@@ -158,8 +186,8 @@ def main() -> int:
         return 2
     lines = [
         "| network | accelerator | MHz | layers beside the array | clocks | times fewer | ms | times faster | "
-        "outputs | emulation, results | with counters |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "its array alone, clocks | outputs | emulation, results | with counters |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     details = []
     for network in (network for network in NETWORKS if network.name in arguments.network):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import pytest
 import bfpga
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.overlay_files import write_overlay
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Operation
 from bfpga.engines.sparse_engines import ClusterBuild, ZeroSkipBuild
@@ -114,31 +118,85 @@ def test_intermediate_maps_may_go_to_memory(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_hundred_runs_leave_no_buffer(tmp_path: Path) -> None:
-    """SC R3, R20, R44, R57: the driver's buffers are used again, then freed; maps, kernels and results move by DMA."""
+@dataclass(frozen=True)
+class BoardCase:
+    """A program of three layers on the cluster, the overlay that runs it, samples and what they give."""
+
+    folder: Path
+    program: Program
+    samples: dict[str, np.ndarray]
+    wanted: list[np.ndarray]
+
+    def check(self, device: StreamingDevice) -> None:
+        found = bfpga.run(self.program, self.samples, device).outputs
+        for values, expected in zip(found.values(), self.wanted, strict=True):
+            np.testing.assert_array_equal(values, expected)
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> BoardCase:
     pytest.importorskip("pynq")
-    source = tmp_path / "accelerator.yaml"
-    source.write_text(FILE)
-    accelerator = load_accelerator(source)
+    folder = tmp_path_factory.mktemp("board")
+    (folder / "accelerator.yaml").write_text(FILE)
+    accelerator = load_accelerator(folder / "accelerator.yaml")
     network = separable(8)
-    path = tmp_path / "network.onnx"
-    path.write_bytes(network.model().SerializeToString())
+    (folder / "network.onnx").write_bytes(network.model().SerializeToString())
     program = compile_network(
-        path, accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, network.samples(4),
-        ON_CLUSTER,
+        folder / "network.onnx", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz,
+        network.samples(4), ON_CLUSTER,
     )  # fmt: skip
     assert engines(program) == ["sparse_cluster"] * 3
-    write_overlay(accelerator, tmp_path / "overlay")
-    samples = network.samples(2)
-    wanted = outputs_of(program, samples)
-    with bfpga.load(tmp_path / "overlay", "virtual") as overlay:
-        device = overlay.open(program)
+    write_overlay(accelerator, folder / "overlay")
+    samples = network.samples(1)
+    return BoardCase(folder / "overlay", program, samples, outputs_of(program, samples))
+
+
+def test_a_hundred_runs_leave_no_buffer(board: BoardCase) -> None:
+    """SC R3, R20, R44, R57: the driver's buffers are used again, then freed; maps, kernels and results move by DMA."""
+    with bfpga.load(board.folder, "virtual") as overlay:
+        device = overlay.open(board.program)
         pool = overlay._hardware.pool  # type: ignore[union-attr]
         held = set()
         for _ in range(100):
-            for found, expected in zip(bfpga.run(program, samples, device).outputs.values(), wanted, strict=True):
-                np.testing.assert_array_equal(found, expected)
+            board.check(device)
             held.add(pool.held_bytes)
     assert len(held) == 1
     assert held.pop() > 0
     assert pool.held_bytes == 0
+
+
+@pytest.mark.parametrize("kernels_first", [False, True])
+def test_maps_and_kernels_arrive_in_either_order(
+    board: BoardCase, kernels_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SC R6: whichever the driver sends first, the other one well after it"""
+    with bfpga.load(board.folder, "virtual") as overlay:
+        device = overlay.open(board.program)
+        hardware: Any = overlay._hardware
+        send_maps, send_kernels = hardware.input.begin, hardware.weights.begin
+        waiting: list[Callable[[], None]] = []
+        order: list[str] = []
+
+        def maps(*arguments: Any) -> None:
+            order.append("maps")
+            send_maps(*arguments)
+
+        def begin_maps(*arguments: Any) -> None:
+            if kernels_first:
+                waiting.append(lambda: maps(*arguments))
+            else:
+                maps(*arguments)
+
+        def begin_kernels(*arguments: Any) -> None:
+            if not kernels_first:
+                sleep(0.02)
+            order.append("kernels")
+            send_kernels(*arguments)
+            while waiting:
+                sleep(0.02)
+                waiting.pop()()
+
+        monkeypatch.setattr(hardware.input, "begin", begin_maps)
+        monkeypatch.setattr(hardware.weights, "begin", begin_kernels)
+        board.check(device)
+    assert order[-2:] == (["kernels", "maps"] if kernels_first else ["maps", "kernels"])

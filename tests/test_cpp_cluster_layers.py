@@ -14,16 +14,31 @@ from bfpga.devices.csim import Integers
 from bfpga.engines.partition import PartitionSettings
 from bfpga.engines.partition_geometry import Padding, Rectangle, folds, halo_geometry
 from bfpga.engines.sparse_cluster import SparseCluster, SparseClusterConfig, SparseLayer
+from bfpga.engines.sparse_cluster_parts import layer_parts
 from bfpga.engines.sparse_cluster_plan import Piece, Plan
 from bfpga.engines.sparse_cluster_weights import weight_order
+from bfpga.formats.compressed_maps import Payload
 from bfpga.formats.rounding import wrap
 from cluster_cpp import COUNTERS, Build, PieceCase, builds, find, issued_weights, run_piece
-from cluster_paths_cpp import STITCH_BITS, ReadOut, pool_maps, reduce_pixels, stitch_pieces
+from cluster_paths_cpp import (
+    STITCH_BITS,
+    ReadOut,
+    compute_piece,
+    encode_piece,
+    pool_maps,
+    reduce_pixels,
+    stitch_pieces,
+)
 from cpp_units import BUILDS
+from reference_sparse_cluster import full_grid
 from sparse_vectors import load_vector
 
 #: Counters that a unit of every variant has.
 COUNTED = COUNTERS[:9]
+
+
+def sparse(generator: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
+    return np.where(generator.random(shape) < density, generator.integers(-128, 128, shape), 0)
 
 
 class CppCluster:
@@ -195,6 +210,43 @@ def whole_piece(image: np.ndarray) -> Piece:
     return Piece(0, 0, whole, whole, (0, image.shape[2]))
 
 
+@pytest.mark.parametrize("variant", "ABCDE")
+def test_a_kernel_larger_than_the_units_in_four_parts(variant: str) -> None:
+    """SC R7: 7 x 8 on units of 5 x 5; sub-kernels with offsets, summed by the stitcher"""
+    generator = np.random.default_rng(8)
+    layer = SparseLayer(sparse(generator, (1, 7, 8, 2), 0.7), Padding(3, 3, 4, 3))
+    image = sparse(generator, (11, 12, 2), 0.4)
+    parts = layer_parts(layer, (5, 5), (11, 12))
+    assert [part.layer.kernel for part in parts] == [(5, 5), (5, 3), (2, 5), (2, 3)]
+    results = []
+    for part in parts:
+        cells = image[part.cells.row0 : part.cells.row1, part.cells.column0 : part.cells.column1]
+        cluster = CppCluster("native", find("native", 4, (4, 4)), variant, part.layer, cap=2 if variant in "CD" else 1)
+        whole = whole_piece(cells)
+        results.append((Rectangle(0, 0, 11, 12), cluster.run(cells, Plan("overlap_add", (whole,), ()))[0]))
+    found = stitch_pieces("native", (11, 12), results, ReadOut(11, 12))
+    wanted = SparseCluster(layer, SparseClusterConfig(largest_kernel=(8, 8))).run(image[None])[0, :, :, 0]
+    np.testing.assert_array_equal(found, wrap(wanted, STITCH_BITS))
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+def test_results_are_the_next_layers_words(integers: Integers) -> None:
+    """SC R127, R145, R151: ReLU and pooling, requantized, written as a piece and read by the unit of the next layer"""
+    generator = np.random.default_rng(9)
+    first, second = sparse(generator, (2, 3, 3, 1), 0.8), sparse(generator, (3, 3), 0.8)
+    image = sparse(generator, (13, 12, 1), 0.3)
+    layer = SparseLayer(first, Padding(1, 1, 1, 1))
+    cluster = CppCluster(integers, find(integers, 4, (4, 4)), "B", layer)
+    sums = cluster.run(image, Plan("overlap_add", (whole_piece(image),), ()))
+    pooled = np.clip(pool_maps(integers, 0, sums.transpose(1, 2, 0), "max", relu=True) >> 7, 0, 127)
+    assert 0 < np.count_nonzero(pooled) < pooled.size
+    for channel in range(2):
+        words = encode_piece(integers, 0, int(Payload.BITMAP), 1, 0, pooled[:, :, channel])
+        full, _, _ = compute_piece(integers, words, second)
+        wanted = full_grid(pooled[:, :, channel].tolist(), second.tolist())
+        assert full.tolist() == wanted
+
+
 # --- random layers, partitions by thresholds
 
 
@@ -208,10 +260,6 @@ def partitions(draw: st.DrawFn) -> PartitionSettings:
         metric=draw(st.sampled_from(["nnz_share", "zero_share", "nnz", "zeros", "rounds"])),
         tau=draw(st.sampled_from([0.0, 1.0, 3.0, 30.0] if unit == "pp" else [0.0, 0.05, 0.5])), tau_unit=unit,
     )  # fmt: skip
-
-
-def sparse(generator: np.random.Generator, shape: tuple[int, ...], density: float) -> np.ndarray:
-    return np.where(generator.random(shape) < density, generator.integers(-128, 128, shape), 0)
 
 
 @st.composite

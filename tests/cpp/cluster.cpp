@@ -128,7 +128,8 @@ class Run {
             case B:
                 return tiles<IndexedUnit<Config>>([](IndexedUnit<Config>&) {});
             case BWindow:
-                return tiles<IndexedUnit<Config, WindowSums<Config>>>([](IndexedUnit<Config, WindowSums<Config>>&) {});
+                return tiles<IndexedUnit<Config, TileWindowSums<Config>>>(
+                    [](IndexedUnit<Config, TileWindowSums<Config>>&) {});
             case CWord:
                 return packed<MergeFifoUnit<Config>>();
             case CBank:
@@ -252,7 +253,7 @@ struct Describe {
                                    Config::weights_per_round,
                                    Config::kernels_in_flight,
                                    Config::dependence_latency,
-                                   WindowSums<Config>::transfer};
+                                   TileWindowSums<Config>::transfer};
         std::copy(std::begin(numbers), std::end(numbers), values);
     }
 };

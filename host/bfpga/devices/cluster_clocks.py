@@ -53,8 +53,8 @@ class ClusterClocks:
     def beyond_expected(self, x: IntArray, measured: bool) -> int:
         """Clocks of all samples beyond those that the program's figures expect, less than zero if it took fewer.
 
-        x: (samples, height, width, channels) mantissas of the layer's input. measured: its policy slot was unused, so
-        the first sample is measured before it is computed.
+        x: (samples, height, width, channels), zero where the mantissas of the layer's input are. measured: its policy
+        slot was unused, so the first sample is measured before it is computed.
         """
         total = 0
         for strip in self._strips.values():

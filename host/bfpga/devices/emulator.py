@@ -166,8 +166,7 @@ class Emulator:
         if node.name in measured and node.name in self.cycles.first_sample:
             cycles += self.cycles.first_sample[node.name].total
         if index in self.clusters:
-            x = values.on_array(node.inputs[0]).mantissa
-            cycles += self.clusters[index].beyond_expected(x, node.name in measured)
+            cycles += self.clusters[index].beyond_expected(values.nonzero(node.inputs[0]), node.name in measured)
         return LayerResult(node.name, engine_of(node), samples * node.macs, cycles, counters)
 
     def reset(self) -> None:

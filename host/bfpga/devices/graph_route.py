@@ -17,7 +17,7 @@ from bfpga.devices.graph_translation import NotTranslatableError, Segment, stati
 from bfpga.devices.host import onnx_session
 from bfpga.devices.values import Values
 from bfpga.errors import DataError
-from bfpga.network.layout import encode_tensor
+from bfpga.network.layout import encode_tensor, to_array
 from bfpga.network.program import ArrayNode, Program
 
 #: Samples are computed in chunks whose largest tensor takes about this many bytes: they should stay in the cache.
@@ -38,6 +38,8 @@ class GraphRoute:
         self.reasons: list[str] = []
         self.starts: dict[int, tuple[Segment, Any]] = {}
         self.covered: set[int] = set()
+        #: Results that leave a graph for nothing but their zeros.
+        self.counted: set[str] = set()
         made: set[str] = set()
         for indices in list(self._runs()):
             nodes = [node for node in (program.nodes[index] for index in indices) if isinstance(node, ArrayNode)]
@@ -82,6 +84,10 @@ class GraphRoute:
         for index, node in enumerate(self.program.nodes):
             if index not in inside:
                 read.update(node.inputs)
+        # The clocks of the sparse cluster follow from the zeros of what its layers read.
+        counted = {node.inputs[0] for node in nodes if node.engine == "sparse_cluster"} - read
+        self.counted |= counted
+        read |= counted
         outputs = dict.fromkeys(node.output for node in nodes if node.output in read)
         try:
             return translate(self.program, nodes, outputs, made)
@@ -102,6 +108,10 @@ class GraphRoute:
             results.append(session.run(list(segment.outputs), part))
         for position, name in enumerate(segment.outputs):
             parts = [result[position] for result in results]
+            if name in self.counted:
+                spec = self.program.tensors[name]
+                values.marks[name] = np.concatenate([to_array(part != 0, spec) for part in parts])
+                continue
             values.host[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
             self._to_array(name, values)
 

@@ -241,8 +241,6 @@ class _Translation:
     # Layers
 
     def _layer(self, node: ArrayNode) -> None:
-        if node.engine == "sparse_cluster":
-            raise NotTranslatableError(f"layer {node.name} takes clocks that depend on its input's mantissas")
         if not node.policy.inherit and node.policy.policy != Policy.STATIC:
             raise NotTranslatableError(f"layer {node.name} chooses its exponent by its results")
         if node.function not in (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +116,7 @@ class ClusterOperation:
 
     def _largest_piece(self) -> Int64Array:
         """Elements of each channel word in the largest piece of equal size: (1, words)."""
-        rows, columns = self._equal_limits()
+        rows, columns = self._equal_limits
         cells = int(np.diff(rows).max()) * int(np.diff(columns).max())
         return cells * np.diff(np.append(self._starts, self.channels))[None]
 
@@ -143,17 +144,18 @@ class ClusterOperation:
     def _row_limits(self, lines: Float32Array) -> Int64Array:
         """lines: (samples, rows, columns * channels) -> (samples or 1, grid_rows + 1)."""
         if self._counted is None:
-            return self._equal_limits()[0][None]
+            return self._equal_limits[0][None]
         counts = lines @ np.tile(self._counted, self.descriptor.input_width)
         return limits(counts.astype(np.int64), self.build.grid_rows, self.descriptor.piece_rows)
 
     def _column_limits(self, bands: Float32Array) -> Int64Array:
         """bands: (samples, grid_rows, columns, channels) -> (samples or 1, grid_rows or 1, grid_columns + 1)."""
         if self._counted is None:
-            return self._equal_limits()[1][None, None]
+            return self._equal_limits[1][None, None]
         counts = (bands @ self._counted).astype(np.int64)
         return limits(counts, self.build.grid_columns, self.descriptor.piece_columns)
 
+    @cached_property
     def _equal_limits(self) -> tuple[Int64Array, Int64Array]:
         """Limits of rows and of columns if all lines count alike."""
         descriptor, build = self.descriptor, self.build

@@ -37,7 +37,7 @@ Lanes_Collect:
     return used;
 }
 
-// `Sums`: BankedSums or WindowSums. Two products of one weight have different indices, so nothing has to be ordered
+// `Sums`: BankedSums or TileWindowSums. Two products of one weight have different indices, so nothing has to be ordered
 // before it is written (SC R96).
 template <class Config, class Sums = BankedSums<Config>>
 class IndexedRounds {

@@ -253,7 +253,7 @@ class PackedRounds {
     MergePolicy policy_ = MergePolicy::DeferLater;
 };
 
-template <class Config, class Sums = WindowSums<Config>>
+template <class Config, class Sums = TileWindowSums<Config>>
 using MergeFifoUnit = TileUnit<Config, PackedRounds<Config, Sums, SingleExit>>;
 
 }  // namespace bfpga

@@ -86,7 +86,7 @@ struct PairExit {
     }
 };
 
-template <class Config, class Sums = WindowSums<Config>>
+template <class Config, class Sums = TileWindowSums<Config>>
 using PairAdderUnit = TileUnit<Config, PackedRounds<Config, Sums, PairExit>>;
 
 }  // namespace bfpga

@@ -134,7 +134,7 @@ class BankedSums {
 // A window in registers, loaded from the banks when a tile begins and stored to where it came from when it ends (SC
 // R76, R95). A tile begins at a bank's word, so a clock moves a word of every bank. Products of one word clash.
 template <class Config>
-class WindowSums {
+class TileWindowSums {
     using T = TileUnitTypes<Config>;
     using Grid = GridMemory<Config, Config::tile_rows, Config::tile_columns>;
 
@@ -144,7 +144,7 @@ class WindowSums {
     static constexpr int transfer =
         divided_up(T::window_rows, Config::tile_rows) * divided_up(T::window_columns, Config::tile_columns);
 
-    WindowSums() {
+    TileWindowSums() {
 #pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
     }
 

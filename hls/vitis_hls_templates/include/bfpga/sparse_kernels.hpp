@@ -23,7 +23,7 @@ struct KernelPart {
         const uint64_t mask = (static_cast<uint64_t>(static_cast<uint32_t>(get_signed<32>(beat, 32))) << 32) |
                               static_cast<uint32_t>(get_signed<32>(beat, 0));
         part.mask = static_cast<typename ClusterTypes<Config>::kernels_t>(mask);
-        simulation_check(static_cast<uint64_t>(part.mask) == mask, "a channel word",
+        simulation_check(mask >> (ClusterTypes<Config>::flight - 1) <= 1, "a channel word",
                          "has a kernel that is not in flight, by the mask of word", part.header.index);
         return part;
     }
@@ -80,7 +80,7 @@ class KernelRegisters {
         }
         if (beat_ == 0) {
             simulation_check(mask_ != 0, "a channel word", "has more kernels than its mask has bits:", next_);
-            number_[set_][next_] = lowest_one<T::flight>(mask_);
+            number_[set_][next_] = static_cast<typename T::kernel_t>(lowest_one<T::flight>(mask_));
             mask_ = without_lowest<T::flight>(mask_);
         }
         unpack(source.read());
@@ -95,7 +95,7 @@ class KernelRegisters {
 
     int32_t active(int set) const { return active_[set]; }
     // Active kernel n of a set: its number in the group, and its weights.
-    int32_t number(int set, int32_t n) const { return number_[set][n]; }
+    int32_t number(int set, int32_t n) const { return static_cast<int32_t>(number_[set][n]); }
 
     // One read of every memory serves all units.
     void read(int set, int32_t n, KernelWeights<Config>& weights) const {
@@ -125,7 +125,7 @@ class KernelRegisters {
     }
 
     typename T::mantissa_t weight_[2][T::flight][Config::lanes][T::banks];
-    int32_t number_[2][T::flight];
+    typename T::kernel_t number_[2][T::flight];
     int32_t active_[2] = {};
     // The set that is filled
     int set_ = 0;

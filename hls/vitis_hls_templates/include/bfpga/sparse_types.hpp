@@ -58,14 +58,15 @@ struct ClusterTypes {
     using count_t = int_t<count_bits>;
     using phase_t = int_t<7>;  // of `kernel` phases, and sums of two of them
     using taps_t = uint_t<kernel>;
-    using pixels_t = uint_t<pixels>;        // a bit for each pixel of a segment
-    using lanes_t = uint_t<Config::lanes>;  // a bit for each lane of a pixel
-    using kernels_t = uint_t<flight>;       // a bit for each kernel of a group
+    using pixels_t = uint_t<pixels>;              // a bit for each pixel of a segment
+    using lanes_t = uint_t<Config::lanes>;        // a bit for each lane of a pixel
+    using kernels_t = uint_t<flight>;             // a bit for each kernel of a group
+    using kernel_t = uint_t<bit_length(flight)>;  // of a group, or their number
 
     // First of the words of a kernel's sums in a bank: a few bits times a constant.
     static int32_t plane(int32_t kernel) {
 #pragma HLS INLINE
-        return static_cast<int32_t>(static_cast<uint_t<bit_length(flight)>>(kernel) * words);
+        return static_cast<int32_t>(static_cast<kernel_t>(kernel) * words);
     }
 };
 
