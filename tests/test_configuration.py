@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from bfpga.accelerator.boards import load_board, load_boards
-from bfpga.accelerator.constraints import config_findings, largest_columns
+from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
 from bfpga.accelerator.engine_constraints import Finding
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
@@ -142,6 +143,10 @@ def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
         ("dsp_packed\n", "dsp_packed\n    shift: {exp_width: 3}\n", "describes shift units; the array has none"),
         ("{profile: bfp8}", "{mantissa_bits: 17}\n    shift_columns: 1", "shift units take 16"),
         ("[none, relu,", "[relu,", "lacks `none`"),
+        ("position_bins: 16", "position_bins: 7", "is 7; must be 8..64, or 0 for a kernel without a collector"),
+        ("wide_words: 1024", "wide_words: 1000", "is 1000; must be a multiple of 64: 960 or 1024"),
+        ("wide_words: 1024", "wide_words: 16384", "block memories (36 Kbit) in all, more than the 140"),
+        ("position_bins: 16", "position_bins: 65", "must be a whole number 0..64"),
         ("[none, relu,", "[none, none,", "names a function twice"),
         ("clock_mhz: 142", "clock_mhz: 300", "must be 25..200 on TUL PYNQ-Z2"),
         ("{profile: bfp8}", "{exponent_bits: 8}", "must give a profile"),
@@ -150,6 +155,33 @@ def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
 )
 def test_constraint_between_keys_is_explained(tmp_path: Path, old: str, new: str, part: str) -> None:
     assert part in refusal(tmp_path, VALID.replace(old, new))
+
+
+def test_a_keep_buffer_or_a_collector_that_is_too_large_is_refused_with_the_largest_that_fits(tmp_path: Path) -> None:
+    """FP 7: one memory a column, one table for bins; the remedy is not to drop columns."""
+    message = refusal(tmp_path, VALID.replace("wide_words: 1024", "wide_words: 16384"))
+    best = int(re.search(r"engines\[0\]\.wide_words: .* at most (\d+) fit", message).group(1))  # type: ignore[union-attr]
+    assert load_accelerator(write(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best}"))).systolic
+    assert "at most" in refusal(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best + 64}"))
+    full = load_accelerator("pynq_z2_dense")
+    board = replace(full.board, lut=estimate_resources(replace(full.systolic, position_bins=24)).total.lut)
+    (finding,) = board_findings(replace(full.systolic, position_bins=64), board)
+    assert finding.key == "position_bins"
+    assert "at most 24 bins fit" in finding.text
+
+
+def test_keep_buffers_take_a_memory_a_column_and_collectors_none() -> None:
+    """FP 7: columns x wide_words x accumulator_bits; counters are registers, not memory."""
+    config = SystolicConfig(columns=5, accumulator_bits=32, position_bins=32, wide_words=1024)
+    parts = estimate_resources(config).parts
+    assert parts["keep buffer"].bram36 == 5  # 1024 x 36
+    assert estimate_resources(replace(config, accumulator_bits=48)).parts["keep buffer"].bram36 == 10
+    assert (parts["collector"].bram36, parts["collector"].dsp) == (0, 0)
+    assert parts["collector"].ff >= 32 * 32
+    wider = estimate_resources(replace(config, position_bins=64)).parts["collector"]
+    assert wider.lut > parts["collector"].lut
+    none = estimate_resources(replace(config, position_bins=0, wide_words=0)).parts
+    assert not {"collector", "keep buffer"} & set(none)
 
 
 def test_odd_rows_and_wide_words_are_refused() -> None:

@@ -142,6 +142,8 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         shift=shift_format(document, engines, number_format.mantissa_bits),
         zero_skip=zero_skip_build(engines.zero_skip) if engines.zero_skip else None,
         sparse_cluster=cluster_build(engines.sparse_cluster) if engines.sparse_cluster else None,
+        position_bins=section.position_bins,
+        wide_words=section.wide_words,
     )
 
 

@@ -84,6 +84,12 @@ class SystolicSection(Section):
         description="functions the function unit is built with; `none` must be among them",
     )
     skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
+    position_bins: int = Field(
+        0, ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"
+    )
+    wide_words: int = Field(
+        0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
+    )
 
 
 class ZeroSkipSection(Section):

@@ -21,7 +21,7 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.cycles import COMPUTE, ENGINES
-from bfpga.engines.descriptor import Descriptor, Flag, Operation
+from bfpga.engines.descriptor import Descriptor, Flag, LeadRule, Operation
 from bfpga.engines.exponents import LEARNING
 from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
 from bfpga.network.engine_tiles import output_columns
@@ -277,10 +277,10 @@ class KernelDevice:
     def _filled(
         self, operations: Sequence[KernelOperation], node: MatMulNode, operands: MatMulOperands, matrix: int
     ) -> list[KernelOperation]:
-        """The operations of one matrix with the bytes of its second operand."""
+        """The operations of one matrix with the bytes of its second operand, and bins where its results will be."""
         config = self.program.config
-        second = operands.second
-        layer = product_node(node, second.mantissa[matrix, 0].T, int(second.exponent[matrix]))
+        second, exponent = operands.second, int(operands.second.exponent[matrix])
+        layer = product_node(node, second.mantissa[matrix, 0].T, exponent)
         result, m0 = [], 0
         for operation in operations:
             if operation.descriptor.operation == Operation.WEIGHTS:
@@ -288,6 +288,9 @@ class KernelDevice:
                 data = pack_parameters(layer, config, m0, m1) + pack_weights(layer, config, m0, m1)
                 operation = replace(operation, weights=data)
                 m0 = 0 if m1 == node.columns else m1
+            elif operation.descriptor.lead_rule != LeadRule.LEAD:
+                base = node.policy.base + exponent
+                operation = replace(operation, descriptor=replace(operation.descriptor, position_base=base))
             result.append(operation)
         return result
 

@@ -19,6 +19,7 @@ import math
 
 from bfpga.engines.cluster_resources import cluster_parts
 from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.position_resources import collector, keep_buffer
 from bfpga.engines.resource_units import (
     LUTRAM_DEPTH,
     LUTRAM_LUT_PER_BIT,
@@ -70,9 +71,16 @@ def estimate_resources(config: SystolicConfig) -> ArrayResources:
             "output stages": scaled(output_stage(config), columns),
             "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
             "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
+            **positions(config),
             **engines_beside(config),
         }
     )
+
+
+def positions(config: SystolicConfig) -> dict[str, Resources]:
+    """Parts that find exponents from a preceding operation (docs/kernel-positions.md)."""
+    parts = {"collector": collector(config, config.columns)} if config.position_bins else {}
+    return parts | ({"keep buffer": keep_buffer(config)} if config.wide_words else {})
 
 
 def engines_beside(config: SystolicConfig) -> dict[str, Resources]:
@@ -90,13 +98,14 @@ def engines_beside(config: SystolicConfig) -> dict[str, Resources]:
 def engine_ports(config: SystolicConfig, results: int, pixels: int) -> Resources:
     """An engine's way from and to the activation memory: ``pixels`` that come and ``results`` that leave in a clock.
 
-    The output stage is one piece of C++, but the loops of an engine are hardware of their own: nothing is shared.
+    The output stage and its collector are one piece of C++, but the loops of an engine are hardware of their own:
+    nothing is shared.
     """
     bank_bits = config.lanes * config.format.mantissa_bits + address_bits(config.activation_words)
     joined = Resources(lut=config.banks * bank_bits)
     result = output_stage(config) + bank_access(config) + Resources(lut=ADDRESS_LUT, ff=2 * 32)
     pixel = bank_access(config) + Resources(lut=TRANSFER_ADDRESS_LUT)
-    return scaled(result, results) + scaled(pixel, pixels) + joined
+    return scaled(result, results) + scaled(pixel, pixels) + joined + collector(config, results)
 
 
 def dsp_columns(config: SystolicConfig) -> int:

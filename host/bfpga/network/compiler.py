@@ -25,7 +25,7 @@ from bfpga.network.layers import IndexArray, Layer, Lowered
 from bfpga.network.layout import together
 from bfpga.network.lower import lower
 from bfpga.network.matmul import matmul_reserve, matmul_step
-from bfpga.network.measuring import histogram_base
+from bfpga.network.measuring import histogram_base, product_base
 from bfpga.network.options import CompileOptions
 from bfpga.network.policies import PolicyChoice
 from bfpga.network.program import (
@@ -202,9 +202,11 @@ class _Builder:
         if layer.kind == "matmul":
             batch, rows, inner, columns = layer.product
             first, second = layer.inputs
-            return MatMulNode(
+            product = MatMulNode(
                 layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
             )
+            policy.base = product_base(product, self.config)
+            return product
         exponent = policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.moments.get(layer.name)
         options = self.options.layer(layer.name, layer.output)

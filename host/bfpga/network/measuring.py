@@ -11,7 +11,7 @@ from bfpga.engines.configuration import ACTIVATION_EXPONENT, SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Function
 from bfpga.engines.flows import Sample, everything, sample_of
 from bfpga.errors import ModelError
-from bfpga.network.program import ArrayNode, Tile
+from bfpga.network.program import ArrayNode, MatMulNode, Tile
 from bfpga.network.streams import block_rows, working_columns
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
@@ -40,6 +40,15 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
         rows = [0] * len(bits) if node.weight_exponents is None else node.weight_exponents.tolist()
         largest, row = 0, max(bit + exponent for bit, exponent in zip(bits, rows, strict=True))
     return largest.bit_length() + row + 1 - config.position_bins
+
+
+def product_base(node: MatMulNode, config: SystolicConfig) -> int:
+    """The same for a product of activations, from the sum of its operands' exponents.
+
+    The second operand's exponent is that of the rows: who packs its mantissas adds it to the field.
+    """
+    largest = node.inner * config.format.mantissa_max * (config.format.mantissa_max + 1)
+    return largest.bit_length() + 1 - config.position_bins
 
 
 def node_sample(node: ArrayNode, streamed: bool, config: SystolicConfig) -> Sample:

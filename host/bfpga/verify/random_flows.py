@@ -10,23 +10,29 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import LeadRule
 
 Generator = np.random.Generator
+#: A base of bins that no result of a random network comes near.
+FAR = 1000
 
 
 def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
-    """Fields of a policy that say how results become an exponent; bins that are rarely the compiler's."""
+    """Fields of a policy that say how results become an exponent; bins that are rarely the compiler's.
+
+    Now and then all results lie above the last bin, or below the first one.
+    """
     if not config.position_bins or rng.random() < 0.3:
         return {}
+    reach = 12 if rng.random() < 0.8 else FAR
     return {
         "rule": LeadRule(int(rng.integers(1, 5))),
-        "rate": int(rng.choice([0, 1, 2, 4, 8, 12])),
-        "margin": int(rng.choice([0, 0, 1, 3])),
-        "base": int(rng.integers(-12, 12)),
+        "rate": int(rng.choice([0, 1, 2, 4, 8, 12, 16])),
+        "margin": int(rng.choice([0, 0, 0, 1, 3, 15])),
+        "base": int(rng.integers(-reach, reach)),
     }
 
 
 def random_flow(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
     """Fields of a policy that say what is measured, and what is kept."""
-    flows = ["two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * bool(config.wide_words)
+    flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * bool(config.wide_words)
     return {
         "flow": str(rng.choice(flows)),
         "sample_period": int(rng.choice([1, 2, 3, 8])),

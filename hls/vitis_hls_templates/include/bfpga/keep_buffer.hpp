@@ -30,9 +30,11 @@ class KeepBuffer<Config, true> {
     using accumulator_t = int_t<Config::accumulator_bits>;
 
     KeepBuffer() {
-// One memory for each column; a clock reads or writes one accumulator of each.
+// One memory for each column; a clock reads or writes one accumulator of each. An operation keeps or takes, never both:
+// no iteration of its loop waits for a write.
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+#pragma HLS DEPENDENCE variable=cell_ inter false
     }
 
     // `word`: where the first row of the operation is.

@@ -78,6 +78,7 @@ class SystolicArray {
         stage_.start(d, exponents.accumulator, exponents.output);
         keeps_ = d.has(Flag::Keep);
         kept_ = d.has(Flag::Kept);
+        simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
         wide_.start(d.wide_word, keeps_ || kept_);
     }
 
