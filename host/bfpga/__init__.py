@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bfpga.devices.board import load
+    from bfpga.dynamic_graph.run import eager
     from bfpga.runtime import compare, compile, evaluate, open_device, run
 
-__all__ = ["compare", "compile", "evaluate", "load", "open_device", "run"]
+__all__ = ["compare", "compile", "eager", "evaluate", "load", "open_device", "run"]
 __version__ = "0.1.0"
+
+
+#: Where what is not in the runtime lies.
+_ELSEWHERE = {"eager": "bfpga.dynamic_graph.run", "load": "bfpga.devices.board"}
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        module = "bfpga.devices.board" if name == "load" else "bfpga.runtime"
+        module = _ELSEWHERE.get(name, "bfpga.runtime")
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'bfpga' has no attribute {name!r}")

@@ -1,0 +1,134 @@
+"""What computes operations: the emulator, or a kernel (C simulation, virtual board, board) that stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bfpga.devices.kernel_device import Kernel
+from bfpga.dynamic_graph.blocks import ArrayBlock
+from bfpga.dynamic_graph.calls import RESULT, operand_names
+from bfpga.dynamic_graph.compiled import CompiledCall
+from bfpga.engines.accumulators import Block
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.exponents import PolicyRegisters
+from bfpga.engines.systolic import COUNTER_MASK, LayerCounters, LayerEngine
+from bfpga.formats.block_float import mantissa_dtype
+from bfpga.network.cycles import started_clocks
+from bfpga.network.program import BlockTensor, KernelOperation
+
+
+@dataclass
+class Outcome:
+    """A result (height, width, channels), and what was counted while it was computed."""
+
+    block: ArrayBlock
+    cycles: int = 0
+    counters: LayerCounters = field(default_factory=LayerCounters)
+
+
+class Machine(Protocol):
+    """One kernel, real or emulated, that computes one operation after another."""
+
+    def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
+        """Compute an operation; resident weights that the one before left are not loaded again."""
+        ...
+
+    def close(self) -> None:
+        """Release the kernel."""
+        ...
+
+
+class WeightMemory:
+    """Whose resident weights a kernel holds: those of the operation that ran last."""
+
+    def __init__(self) -> None:
+        self._owner: CompiledCall | None = None
+
+    def starts(self, call: CompiledCall) -> list[list[KernelOperation]]:
+        """The kernel starts that an operation takes now; weights are loaded unless they are there already."""
+        if self._owner is call or not call.setup:
+            return call.starts
+        first, *others = call.starts
+        return [[*call.setup, *first], *others]
+
+    def ran(self, call: CompiledCall) -> None:
+        """The operation's weights are in memory; it has taken the place of all others."""
+        self._owner = call
+
+    def forget(self) -> None:
+        """Nothing is known of the memory."""
+        self._owner = None
+
+
+class EmulatedMachine:
+    """The emulator: an operation's node in numpy, clocks from the cycle model."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self.config = config
+        self._memory = WeightMemory()
+        self._registers = PolicyRegisters(config.policy_slots, config.format)
+        self._engines: WeakKeyDictionary[CompiledCall, LayerEngine] = WeakKeyDictionary()
+
+    def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
+        """See ``Machine.run``."""
+        if call not in self._engines:
+            self._engines[call] = LayerEngine(call.node, self.config, self._registers)
+        blocks = [Block(*_single(operand)) for operand in operands]
+        output, counters = self._engines[call].run(blocks)
+        starts = self._memory.starts(call)
+        cycles = sum(started_clocks(self.config, operation) for start in starts for operation in start)
+        self._memory.ran(call)
+        return Outcome(ArrayBlock(output.mantissa[0], int(output.exponent[0])), cycles, counters)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class KernelMachine:
+    """A kernel that is fed by streams; opened once for all operations."""
+
+    def __init__(self, config: SystolicConfig, kernel: Kernel) -> None:
+        self.config = config
+        self.kernel = kernel
+        self._memory = WeightMemory()
+
+    def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
+        """See ``Machine.run``; a DeviceError leaves a kernel that the next operation finds clean."""
+        names = operand_names(len(operands))
+        tensors = {name: BlockTensor(*_single(operand)) for name, operand in zip(names, operands, strict=True)}
+        spec = call.tensors[RESULT]
+        kind = mantissa_dtype(self.config.format.mantissa_bits)
+        empty = np.zeros((1, spec.height, spec.width, spec.channels), kind)
+        tensors[RESULT] = BlockTensor(empty, np.zeros(1, np.int32))
+        starts = self._memory.starts(call)
+        self._memory.forget()
+        outcome = Outcome(ArrayBlock(empty[0], 0))
+        for start in starts:
+            self._start(start, tensors, outcome)
+        self._memory.ran(call)
+        result = tensors[RESULT]
+        outcome.block = ArrayBlock(result.mantissa[0], int(result.exponent[0]))
+        return outcome
+
+    def _start(
+        self, operations: Sequence[KernelOperation], tensors: Mapping[str, BlockTensor], outcome: Outcome
+    ) -> None:
+        result, counters = self.kernel.run_operations(operations, tensors), outcome.counters
+        outcome.cycles += result.cycles
+        counters.overflows = (counters.overflows + result.overflow) & COUNTER_MASK
+        counters.underflows = (counters.underflows + result.underflow) & COUNTER_MASK
+        counters.status |= result.status
+
+    def close(self) -> None:
+        """Release the kernel."""
+        self.kernel.close()
+
+
+def _single(operand: ArrayBlock) -> tuple[np.ndarray, np.ndarray]:
+    """Mantissas and exponents of a batch of one sample."""
+    return operand.mantissa[np.newaxis], np.array([operand.exponent], np.int32)

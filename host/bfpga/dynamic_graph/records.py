@@ -1,0 +1,107 @@
+"""What a define-by-run session did: one record for each operation, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal["device", "host"]
+
+
+@dataclass(frozen=True)
+class OperationRecord:
+    """One operation after it ran (FP R18, R49).
+
+    where: `device`, or `host` for what numpy computed. exponent: of the result, found from its own data;
+    first_exponent: the one assumed while that was measured, of the operation before. saturated, underflows, status:
+    what the kernel counted. compiled: whether it had to be compiled first. reason: why the host computed it.
+    """
+
+    name: str
+    where: Place
+    input_shapes: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    input_exponents: tuple[int, ...] = ()
+    first_exponent: int = 0
+    exponent: int | None = None
+    measured: bool = False
+    saturated: int = 0
+    underflows: int = 0
+    status: int = 0
+    macs: int = 0
+    cycles: int = 0
+    seconds: float = 0.0
+    compiled: bool = False
+    reason: str = ""
+
+    @property
+    def position(self) -> int | None:
+        """The position (number of fraction bits) of the result; None if it is no array."""
+        return None if self.exponent is None else -self.exponent
+
+
+@dataclass(frozen=True)
+class Report:
+    """The operations of a session in order, and their sums."""
+
+    accelerator: str
+    device: str
+    clock_mhz: float
+    operations: Sequence[OperationRecord]
+
+    def __iter__(self) -> Iterator[OperationRecord]:
+        return iter(self.operations)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    @property
+    def on_device(self) -> int:
+        """Operations that ran on the device."""
+        return sum(record.where == "device" for record in self.operations)
+
+    @property
+    def on_host(self) -> int:
+        """Operations that numpy computed."""
+        return len(self.operations) - self.on_device
+
+    @property
+    def compiled(self) -> int:
+        """Operations that had to be compiled; the others were known."""
+        return sum(record.compiled for record in self.operations)
+
+    @property
+    def cycles(self) -> int:
+        """Clocks of the kernel, weights and transfers included."""
+        return sum(record.cycles for record in self.operations)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates on the device."""
+        return sum(record.macs for record in self.operations)
+
+    @property
+    def saturated(self) -> int:
+        """Results that saturated."""
+        return sum(record.saturated for record in self.operations)
+
+    @property
+    def seconds(self) -> float:
+        """What the clocks would take at the accelerator's rate."""
+        return self.cycles / (self.clock_mhz * 1e6)
+
+    def __str__(self) -> str:
+        lines = [f"{'operation':<16} {'where':<7} {'result':<20} {'exponent':>8} {'saturated':>9} {'cycles':>10}"]
+        lines += [_line(record) for record in self.operations]
+        lines.append(
+            f"{self.on_device} operations on {self.device} ({self.accelerator}), {self.on_host} on the host, "
+            f"{self.compiled} compiled; {self.cycles} cycles, {self.saturated} results saturated"
+        )
+        return "\n".join(lines)
+
+
+def _line(record: OperationRecord) -> str:
+    exponent = "" if record.exponent is None else str(record.exponent)
+    text = f"{record.name:<16} {record.where:<7} {record.shape!s:<20} {exponent:>8} {record.saturated:>9} "
+    return text + f"{record.cycles:>10}" + (f"  {record.reason}" if record.reason else "")

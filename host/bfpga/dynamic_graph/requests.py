@@ -1,0 +1,221 @@
+"""Every operation that the array computes, from blocks as the user shapes them to a layer and back.
+
+A request is an ``ArrayCall`` with the way from its result (height, width, channels) to the user's axes. Shapes and
+arguments are checked here, each mistake with one DataError; what the array cannot do is NotOnArrayError: the caller
+lets numpy do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.calls import RESULT, Activation, ArrayCall, image, operand_names
+from bfpga.dynamic_graph.windows import columns_of, stacked
+from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.descriptor import Function
+from bfpga.errors import DataError
+from bfpga.network.layers import Kind, Layer
+from bfpga.network.program import Window
+
+FloatArray = npt.NDArray[np.floating[Any]]
+Shaper = Callable[[IntArray], IntArray]
+#: Elements that operations element by element take as channels of a pixel, at most.
+PIXEL = 64
+
+
+class NotOnArrayError(Exception):
+    """The array cannot compute an operation; the text says why."""
+
+
+@dataclass
+class Request:
+    """A call, and how mantissas of its result (height, width, channels) get the user's shape."""
+
+    call: ArrayCall
+    shaped: Shaper
+
+
+def checked_activation(activation: Activation, config: SystolicConfig) -> Activation:
+    """NotOnArrayError for a function that the accelerator was built without."""
+    if activation.function.name.lower() not in config.functions:
+        raise NotOnArrayError(f"the accelerator has no {activation.function.name.lower()}")
+    return activation
+
+
+def _layer(name: str, kind: Kind, count: int, channels: int, window: Window, activation: Activation) -> Layer:
+    layer = Layer(name, kind, operand_names(count), RESULT, channels, window)
+    layer.function, layer.argument = activation.function, activation.argument
+    return layer
+
+
+def _with_weights(layer: Layer, weights: FloatArray, bias: FloatArray | None) -> Layer:
+    """weights: (output channels, kernel rows, kernel columns, input channels of a group)."""
+    layer.weights = np.ascontiguousarray(weights, np.float64)
+    layer.bias = None if bias is None else np.asarray(bias, np.float64)
+    layer.macs = layer.pixels * layer.weights.size
+    return layer
+
+
+def product(name: str, x: ArrayBlock, weights: FloatArray, bias: FloatArray | None, activation: Activation) -> Request:
+    """(..., K) x (K, M): the leading axes are the rows of one matrix."""
+    inner, columns = weights.shape
+    lead = x.mantissa.shape[:-1]
+    rows = int(np.prod(lead))
+    window = Window(output_height=rows)
+    layer = _layer(name, "gemm", 1, columns, window, activation)
+    _with_weights(layer, weights.T.reshape(columns, 1, 1, inner), bias)
+    call = ArrayCall(layer, [image(x, (rows, 1, inner))], (rows, 1, columns))
+    return Request(call, lambda result: result.reshape(*lead, columns))
+
+
+def products(name: str, x: ArrayBlock, weights: FloatArray) -> Request:
+    """(B, R, K) x (B, K, M): matrices side by side as groups of channels, so that all have one exponent."""
+    batch, rows, inner = x.mantissa.shape
+    columns = weights.shape[2]
+    layer = _layer(name, "gemm", 1, batch * columns, Window(output_height=rows), Activation())
+    layer.groups = batch
+    _with_weights(layer, weights.transpose(0, 2, 1).reshape(batch * columns, 1, 1, inner), None)
+    beside = ArrayBlock(x.mantissa.transpose(1, 0, 2), x.exponent)
+    call = ArrayCall(layer, [image(beside, (rows, 1, batch * inner))], (rows, 1, batch * columns))
+    return Request(call, lambda result: result.reshape(rows, batch, columns).transpose(1, 0, 2))
+
+
+def convolution(
+    x: ArrayBlock,
+    weights: FloatArray,
+    bias: FloatArray | None,
+    window: Window,
+    groups: int,
+    activation: Activation,
+    config: SystolicConfig,
+) -> Request:
+    """Images (N, channels, height, width); weights (output channels, channels of a group, rows, columns)."""
+    images = x.mantissa.transpose(0, 2, 3, 1)
+    taps = weights.transpose(0, 2, 3, 1)
+    if not _readable(window, config):
+        return _unfolded(x, images, taps, bias, window, groups, activation)
+    flat, wide = stacked(images, window, pools=False)
+    layer = _layer("conv2d", "gemm", 1, len(weights), wide, activation)
+    layer.groups = groups
+    return _pixels(_with_weights(layer, taps, bias), ArrayBlock(flat, x.exponent), len(images), window)
+
+
+def _unfolded(
+    x: ArrayBlock,
+    images: IntArray,
+    taps: FloatArray,
+    bias: FloatArray | None,
+    window: Window,
+    groups: int,
+    activation: Activation,
+) -> Request:
+    """The same by way of the im2col matrix: for strides with which all columns would read one bank."""
+    outputs, kernel_height, kernel_width, inner = taps.shape
+    matrix = columns_of(images, window).reshape(-1, kernel_height * kernel_width, groups, inner)
+    matrix = matrix.transpose(0, 2, 1, 3).reshape(len(matrix), 1, -1)
+    layer = _layer("conv2d", "gemm", 1, outputs, Window(output_height=len(matrix)), activation)
+    layer.groups = groups
+    _with_weights(layer, taps.reshape(outputs, 1, 1, -1), bias)
+    return _pixels(layer, ArrayBlock(matrix, x.exponent), len(images), window)
+
+
+def average_pool(x: ArrayBlock, window: Window, config: SystolicConfig) -> Request:
+    """Images (N, channels, height, width); pixels outside the image count as zeros."""
+    images = x.mantissa.transpose(0, 2, 3, 1)
+    channels, count = images.shape[3], window.kernel_height * window.kernel_width
+    weights = np.full((channels, window.kernel_height, window.kernel_width, 1), 1.0 / count)
+    if not _readable(window, config):
+        raise NotOnArrayError(_same_bank(window, config))
+    if "linear" not in config.weight_formats and count & (count - 1):
+        raise NotOnArrayError(f"1 / {count} is no weight of shift units")
+    flat, wide = stacked(images, window, pools=False)
+    layer = _layer("average_pool2d", "gemm", 1, channels, wide, Activation())
+    layer.groups, layer.uniform_weights = channels, True
+    return _pixels(_with_weights(layer, weights, None), ArrayBlock(flat, x.exponent), len(images), window)
+
+
+def max_pool(x: ArrayBlock, window: Window, config: SystolicConfig) -> Request:
+    """Images (N, channels, height, width); the result keeps the exponent (FP R35)."""
+    if not _readable(window, config):
+        raise NotOnArrayError(_same_bank(window, config))
+    images = x.mantissa.transpose(0, 2, 3, 1)
+    flat, wide = stacked(images, window, pools=True)
+    layer = _layer("max_pool2d", "max", 1, images.shape[3], wide, Activation())
+    return _pixels(layer, ArrayBlock(flat, x.exponent), len(images), window)
+
+
+def _pixels(layer: Layer, flat: ArrayBlock, count: int, window: Window) -> Request:
+    """A call whose result are ``count`` images, and the way back to (N, channels, height, width)."""
+    height, width, channels = window.output_height, window.output_width, layer.channels
+    inner = (layer.window.output_height, layer.window.output_width, channels)
+    call = ArrayCall(layer, [ArrayBlock(np.ascontiguousarray(flat.mantissa), flat.exponent)], inner)
+    return Request(call, lambda result: result.reshape(count, height, width, channels).transpose(0, 3, 1, 2))
+
+
+def _readable(window: Window, config: SystolicConfig) -> bool:
+    """Whether columns beside each other read different banks."""
+    return config.columns == 1 or window.output_width == 1 or window.stride_x % config.banks != 0
+
+
+def _same_bank(window: Window, config: SystolicConfig) -> str:
+    return f"with a stride of {window.stride_x} all columns read one of the {config.banks} banks"
+
+
+def elementwise(name: str, operands: list[ArrayBlock], activation: Activation, negate_second: bool = False) -> Request:
+    """One block through a function, or the sum or difference of two of one shape."""
+    shape = operands[0].mantissa.shape
+    inner = _pixel_shape(shape)
+    window = Window(kernel_width=len(operands), output_height=inner[0])
+    layer = _layer(name, "sum", len(operands), inner[2], window, activation)
+    layer.negate_second = negate_second
+    call = ArrayCall(layer, [image(block, inner) for block in operands], inner)
+    return Request(call, lambda result: result.reshape(shape))
+
+
+def scaled(x: ArrayBlock, factor: float) -> Request:
+    """Every element times a number: one weight for each channel of a pixel."""
+    shape = x.mantissa.shape
+    inner = _pixel_shape(shape)
+    layer = _layer("multiply", "gemm", 1, inner[2], Window(output_height=inner[0]), Activation())
+    layer.groups = inner[2]
+    _with_weights(layer, np.full((inner[2], 1, 1, 1), factor), None)
+    call = ArrayCall(layer, [image(x, inner)], inner)
+    return Request(call, lambda result: result.reshape(shape))
+
+
+def _pixel_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Elements in order as (rows, 1, channels): the most channels up to PIXEL that divide their number."""
+    size = int(np.prod(shape))
+    channels = max(count for count in range(1, min(size, PIXEL) + 1) if size % count == 0)
+    return size // channels, 1, channels
+
+
+def check_product(x: tuple[int, ...], weights: tuple[int, ...], name: str) -> None:
+    """DataError unless the last axis of one is the first but last of the other."""
+    if len(x) < 1 or len(weights) < 2 or x[-1] != weights[-2]:
+        raise DataError(
+            f"{name}: shapes {x} and {weights} do not go together: {x[-1:] or 'no axis'} columns meet "
+            f"{weights[-2:-1] or 'no'} rows"
+        )
+
+
+def leaky_shift(slope: float) -> int:
+    """The right shift of a leaky ReLU; NotOnArrayError unless the slope is a power of two from 1/2 to 2^-15."""
+    mantissa, exponent = np.frexp(slope)
+    shift = 1 - int(exponent)
+    if mantissa != 0.5 or not 1 <= shift <= 15:
+        raise NotOnArrayError(f"a slope of {slope:g} is no power of two from 1/2 to 2^-15")
+    return shift
+
+
+def clip_activation(low: float, high: float) -> Activation:
+    """The function for bounds; NotOnArrayError unless they start at zero."""
+    if low != 0 or not high > 0:
+        raise NotOnArrayError(f"bounds {low:g} and {high:g}: the array clips from 0 on")
+    return Activation(Function.RELU) if np.isinf(high) else Activation(Function.CLIP, float(high))
