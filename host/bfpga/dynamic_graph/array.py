@@ -151,27 +151,13 @@ class EagerArray(NDArrayOperatorsMixin):
 
     # numpy's protocol
 
-    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        if options.get("out") is not None:
-            raise TypeError("arrays in block floating point are not changed in place: take the result instead")
-        if method == "__call__" and not options:
-            return self.run.apply(function, inputs)
-        return self._on_host(f"{function.__name__}.{method}", getattr(function, method), inputs, options)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return self.run.numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
-        self, function: Callable[..., Any], types: Any, arguments: Sequence[Any], options: Mapping[str, Any]
+        self, function: Callable[..., Any], types: Any, inputs: Sequence[Any], options: Mapping[str, Any]
     ) -> Any:
-        if function in REARRANGING and arguments and arguments[0] is self:
-            return self.run.rearranged(self, lambda mantissa: function(mantissa, *arguments[1:], **options))
-        return self._on_host(function.__name__, function, arguments, options)
-
-    def _on_host(
-        self, name: str, function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
-    ) -> Any:
-        found: list[EagerArray] = []
-        values = _values(tuple(arguments), found)
-        keywords = {key: _values(value, found) for key, value in options.items()}
-        return self.run.on_host(name, lambda: function(*values, **keywords), found, "numpy's")
+        return self.run.numpy_function(function, inputs, options)
 
     def __iadd__(self, other: Any) -> Any:
         return self + other
@@ -190,31 +176,12 @@ class EagerArray(NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Sum over axes, by numpy."""
-        return np.sum(self, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
+        return np.sum(self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Mean over axes, by numpy."""
-        return np.mean(self, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
+        return np.mean(self, axis=axis, keepdims=keepdims)
 
     def argmax(self, axis: Any = None) -> Any:
         """Index of the largest value over an axis, by numpy."""
-        return np.argmax(self, axis=axis)  # type: ignore[call-overload]
-
-
-#: Functions of numpy that only move the elements of their first argument.
-REARRANGING = frozenset(
-    {
-        np.reshape, np.transpose, np.swapaxes, np.moveaxis, np.squeeze, np.expand_dims, np.broadcast_to, np.flip,
-        np.roll, np.tile, np.repeat, np.ravel, np.take, np.take_along_axis, np.rot90, np.atleast_2d,
-    }
-)  # fmt: skip
-
-
-def _values(item: Any, found: list[EagerArray]) -> Any:
-    """Arguments with arrays replaced by their values; ``found`` gets the arrays."""
-    if isinstance(item, EagerArray):
-        found.append(item)
-        return item.numpy()
-    if isinstance(item, (tuple, list)):
-        return type(item)(_values(part, found) for part in item)
-    return item
+        return np.argmax(self, axis=axis)

@@ -62,7 +62,7 @@ def content_digest(*arrays: npt.NDArray[Any] | None) -> str:
     """A digest of the values of arrays, shapes aside."""
     content = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        content.update(b"none" if array is None else np.ascontiguousarray(array))
+        content.update(b"none" if array is None else np.ascontiguousarray(array).data)
     return content.hexdigest()
 
 
@@ -75,3 +75,9 @@ def image(block: ArrayBlock, shape: tuple[int, int, int]) -> ArrayBlock:
     """A block with its mantissas as (height, width, channels)."""
     mantissa: IntArray = np.ascontiguousarray(block.mantissa).reshape(shape)
     return ArrayBlock(mantissa, block.exponent)
+
+
+def image_shape(block: ArrayBlock) -> tuple[int, int, int]:
+    """Height, width and channels of a block that is an image."""
+    height, width, channels = block.mantissa.shape
+    return height, width, channels

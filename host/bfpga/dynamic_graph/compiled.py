@@ -1,66 +1,98 @@
-"""One operation compiled: an integer node and the kernel operations that compute it.
+"""Operations compiled, and kept: by their shapes the schedule, by their weights what the kernel is sent.
 
-The compiler of whole networks does all of it, for a network of one layer (`network.quantize`, `network.schedule`).
+The compiler of whole networks does the work, for a network of one layer (`network.quantize`, `network.schedule`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Generic, TypeVar
 
-from bfpga.dynamic_graph.calls import RESULT, ArrayCall, operand_names
+from bfpga.dynamic_graph.call_schedule import CallSchedule, CompiledCall, schedule_call
+from bfpga.dynamic_graph.calls import RESULT, ArrayCall, image_shape, operand_names
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.network.measuring import histogram_base
 from bfpga.network.options import CompileOptions
 from bfpga.network.policies import PolicyChoice
-from bfpga.network.program import ArrayNode, KernelOperation, TensorSpec
+from bfpga.network.program import ArrayNode, TensorSpec
 from bfpga.network.quantize import quantize_layer
-from bfpga.network.schedule import Scheduler
 from bfpga.network.weight_formats import choose_format
-from bfpga.network.weight_plan import plan_weights, setup_launch
+
+#: Schedules that are kept, and operations with their packed weights: those of a step of a large network.
+KEPT_SCHEDULES = 1024
+KEPT_CALLS = 256
+
+Item = TypeVar("Item")
 
 
-@dataclass(eq=False)
-class CompiledCall:
-    """An operation ready to run; two objects are the same only if they are one.
+class Recent(Generic[Item]):
+    """The items that were used last, by key."""
 
-    setup: loads the resident weights; starts: the kernel starts that follow, in order.
-    """
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._items: OrderedDict[Hashable, Item] = OrderedDict()
 
-    node: ArrayNode
-    tensors: dict[str, TensorSpec]
-    setup: list[KernelOperation]
-    starts: list[list[KernelOperation]]
-
-
-def compile_call(call: ArrayCall, config: SystolicConfig, options: CompileOptions) -> CompiledCall:
-    """Quantize and schedule one operation; its exponent is found by what precedes it (FP R16, R17).
-
-    ModelError with the operation and its shapes if the array's memories cannot hold even a part of it.
-    """
-    tensors = {
-        name: TensorSpec(name, *block.mantissa.shape)
-        for name, block in zip(operand_names(len(call.operands)), call.operands, strict=True)
-    }
-    tensors[RESULT] = TensorSpec(RESULT, *call.inner)
-    try:
-        node = _node(call, config, options)
-        plans = plan_weights([node], config)
-        steps = Scheduler(config, tensors, [node], plans, {RESULT}).run()
-        setup = setup_launch([node], plans, config)
-    except BfpgaError as error:
-        shapes = " and ".join(str(block.mantissa.shape) for block in call.operands)
-        raise ModelError(
-            f"{call.layer.name}: cannot be computed on this accelerator, operands (height, width, channels) {shapes}, "
-            f"result {call.inner}: {error}"
-        ) from None
-    return CompiledCall(node, tensors, setup.operations, [step.operations for step in steps])
+    def get(self, key: Hashable, make: Callable[[], Item]) -> tuple[Item, bool]:
+        """The item of a key, made if it is not there; whether it was."""
+        known = key in self._items
+        if not known:
+            self._items[key] = make()
+            while len(self._items) > self.size:
+                self._items.popitem(last=False)
+        self._items.move_to_end(key)
+        return self._items[key], known
 
 
-def _node(call: ArrayCall, config: SystolicConfig, options: CompileOptions) -> ArrayNode:
-    layer = call.layer
-    policy = PolicyChoice(config, options, {}, [layer]).of(layer)
-    choice = choose_format(layer, config, options, options.weights)
-    node, _ = quantize_layer(layer, config, policy, None, options.weights, choice.weight_format)
-    node.policy.base = histogram_base(node, config)
-    return node
+class CallCompiler:
+    """Compiles operations for one array; what it knows already is not compiled again."""
+
+    def __init__(self, config: SystolicConfig, options: CompileOptions) -> None:
+        """options: of every operation. ConfigurationError if the accelerator cannot follow them."""
+        self.config = config
+        self.options = options
+        self._schedules: Recent[CallSchedule] = Recent(KEPT_SCHEDULES)
+        self._calls: Recent[CompiledCall] = Recent(KEPT_CALLS)
+        self.scheduled = 0
+
+    def compile(self, call: ArrayCall, exact: bool = False) -> CompiledCall:
+        """Quantize and schedule one operation; its exponent is found by what precedes it (FP R16, R17).
+
+        exact: weights are mantissas of a block, and no format but integers will do. ``scheduled`` counts operations
+        whose shapes are new. ModelError with the operation and its shapes if the array's memories cannot hold even a
+        part of it.
+        """
+        try:
+            return self._calls.get((*call.key, exact), lambda: self._made(call, exact))[0]
+        except BfpgaError as error:
+            shapes = " and ".join(str(block.mantissa.shape) for block in call.operands)
+            raise ModelError(
+                f"{call.layer.name}: cannot be computed on this accelerator, operands (height, width, channels) "
+                f"{shapes}, result {call.inner}: {error}"
+            ) from None
+
+    def _made(self, call: ArrayCall, exact: bool) -> CompiledCall:
+        node = self._node(call, exact)
+        schedule, known = self._schedules.get(
+            (*call.geometry, node.weight_format), lambda: schedule_call(node, _tensors(call), self.config)
+        )
+        self.scheduled += not known
+        return schedule.bind(node)
+
+    def _node(self, call: ArrayCall, exact: bool) -> ArrayNode:
+        layer, config = call.layer, self.config
+        options = replace(self.options, formats="linear") if exact else self.options
+        policy = PolicyChoice(config, options, {}, [layer]).of(layer)
+        choice = choose_format(layer, config, options, options.weights)
+        node, _ = quantize_layer(layer, config, policy, None, options.weights, choice.weight_format)
+        node.policy.base = histogram_base(node, config)
+        return node
+
+
+def _tensors(call: ArrayCall) -> dict[str, TensorSpec]:
+    names = operand_names(len(call.operands))
+    images = [image_shape(block) for block in call.operands]
+    tensors = {name: TensorSpec(name, *shape) for name, shape in zip(names, images, strict=True)}
+    return tensors | {RESULT: TensorSpec(RESULT, *call.inner)}

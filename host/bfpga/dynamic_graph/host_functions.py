@@ -9,11 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.dynamic_graph.windows import columns_of
+from bfpga.errors import DataError
 from bfpga.network.program import Window
 
 FloatArray = npt.NDArray[np.floating[Any]]
 #: Functions that an operation may end with, and the argument of those that take one where none is given.
 ARGUMENTS = {"relu": 0.0, "leaky_relu": 0.125, "sigmoid": 0.0, "tanh": 0.0, "clip": 6.0}
+
+
+def named_function(function: str | tuple[str, float]) -> tuple[str, float]:
+    """Name and argument of a function; DataError for a name that is unknown."""
+    name, argument = function if isinstance(function, tuple) else (function, None)
+    if name not in ARGUMENTS:
+        raise DataError(f"function {name!r} is unknown; known are {', '.join(ARGUMENTS)}")
+    return name, ARGUMENTS[name] if argument is None else float(argument)
 
 
 def host_function(name: str, argument: float) -> Callable[[FloatArray], FloatArray]:

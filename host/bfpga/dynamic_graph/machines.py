@@ -10,15 +10,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from bfpga.devices.kernel_device import Kernel
-from bfpga.dynamic_graph.blocks import ArrayBlock
+from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.call_schedule import CompiledCall
 from bfpga.dynamic_graph.calls import RESULT, operand_names
-from bfpga.dynamic_graph.compiled import CompiledCall
 from bfpga.engines.accumulators import Block
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.exponents import PolicyRegisters
 from bfpga.engines.systolic import COUNTER_MASK, LayerCounters, LayerEngine
 from bfpga.formats.block_float import mantissa_dtype
-from bfpga.network.cycles import started_clocks
 from bfpga.network.program import BlockTensor, KernelOperation
 
 
@@ -32,7 +31,10 @@ class Outcome:
 
 
 class Machine(Protocol):
-    """One kernel, real or emulated, that computes one operation after another."""
+    """One kernel, real or emulated, that computes one operation after another.
+
+    It holds the resident weights of the operation that ran last; those of another one take their place.
+    """
 
     def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
         """Compute an operation; resident weights that the one before left are not loaded again."""
@@ -43,34 +45,12 @@ class Machine(Protocol):
         ...
 
 
-class WeightMemory:
-    """Whose resident weights a kernel holds: those of the operation that ran last."""
-
-    def __init__(self) -> None:
-        self._owner: CompiledCall | None = None
-
-    def starts(self, call: CompiledCall) -> list[list[KernelOperation]]:
-        """The kernel starts that an operation takes now; weights are loaded unless they are there already."""
-        if self._owner is call or not call.setup:
-            return call.starts
-        first, *others = call.starts
-        return [[*call.setup, *first], *others]
-
-    def ran(self, call: CompiledCall) -> None:
-        """The operation's weights are in memory; it has taken the place of all others."""
-        self._owner = call
-
-    def forget(self) -> None:
-        """Nothing is known of the memory."""
-        self._owner = None
-
-
 class EmulatedMachine:
     """The emulator: an operation's node in numpy, clocks from the cycle model."""
 
     def __init__(self, config: SystolicConfig) -> None:
         self.config = config
-        self._memory = WeightMemory()
+        self._loaded: CompiledCall | None = None
         self._registers = PolicyRegisters(config.policy_slots, config.format)
         self._engines: WeakKeyDictionary[CompiledCall, LayerEngine] = WeakKeyDictionary()
 
@@ -78,11 +58,9 @@ class EmulatedMachine:
         """See ``Machine.run``."""
         if call not in self._engines:
             self._engines[call] = LayerEngine(call.node, self.config, self._registers)
-        blocks = [Block(*_single(operand)) for operand in operands]
-        output, counters = self._engines[call].run(blocks)
-        starts = self._memory.starts(call)
-        cycles = sum(started_clocks(self.config, operation) for start in starts for operation in start)
-        self._memory.ran(call)
+        output, counters = self._engines[call].run([Block(*_single(operand)) for operand in operands])
+        cycles = call.schedule.clocks + (0 if self._loaded is call else call.schedule.setup_clocks)
+        self._loaded = call if call.takes_weights else self._loaded
         return Outcome(ArrayBlock(output.mantissa[0], int(output.exponent[0])), cycles, counters)
 
     def close(self) -> None:
@@ -95,22 +73,24 @@ class KernelMachine:
     def __init__(self, config: SystolicConfig, kernel: Kernel) -> None:
         self.config = config
         self.kernel = kernel
-        self._memory = WeightMemory()
+        self._loaded: CompiledCall | None = None
 
     def run(self, call: CompiledCall, operands: Sequence[ArrayBlock]) -> Outcome:
         """See ``Machine.run``; a DeviceError leaves a kernel that the next operation finds clean."""
         names = operand_names(len(operands))
         tensors = {name: BlockTensor(*_single(operand)) for name, operand in zip(names, operands, strict=True)}
-        spec = call.tensors[RESULT]
+        spec = call.schedule.tensors[RESULT]
         kind = mantissa_dtype(self.config.format.mantissa_bits)
         empty = np.zeros((1, spec.height, spec.width, spec.channels), kind)
         tensors[RESULT] = BlockTensor(empty, np.zeros(1, np.int32))
-        starts = self._memory.starts(call)
-        self._memory.forget()
+        starts, loaded = list(call.starts), self._loaded
+        if loaded is not call:
+            starts[0] = [*call.setup, *starts[0]]
+        self._loaded = None  # unknown, should a start fail
         outcome = Outcome(ArrayBlock(empty[0], 0))
         for start in starts:
             self._start(start, tensors, outcome)
-        self._memory.ran(call)
+        self._loaded = call if call.takes_weights else loaded
         result = tensors[RESULT]
         outcome.block = ArrayBlock(result.mantissa[0], int(result.exponent[0]))
         return outcome
@@ -129,6 +109,6 @@ class KernelMachine:
         self.kernel.close()
 
 
-def _single(operand: ArrayBlock) -> tuple[np.ndarray, np.ndarray]:
+def _single(operand: ArrayBlock) -> tuple[IntArray, IntArray]:
     """Mantissas and exponents of a batch of one sample."""
     return operand.mantissa[np.newaxis], np.array([operand.exponent], np.int32)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
 from bfpga.dynamic_graph.calls import RESULT, Activation, ArrayCall, image, operand_names
+from bfpga.dynamic_graph.host_functions import named_function
 from bfpga.dynamic_graph.windows import columns_of, stacked
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Function
@@ -39,13 +40,6 @@ class Request:
 
     call: ArrayCall
     shaped: Shaper
-
-
-def checked_activation(activation: Activation, config: SystolicConfig) -> Activation:
-    """NotOnArrayError for a function that the accelerator was built without."""
-    if activation.function.name.lower() not in config.functions:
-        raise NotOnArrayError(f"the accelerator has no {activation.function.name.lower()}")
-    return activation
 
 
 def _layer(name: str, kind: Kind, count: int, channels: int, window: Window, activation: Activation) -> Layer:
@@ -74,16 +68,27 @@ def product(name: str, x: ArrayBlock, weights: FloatArray, bias: FloatArray | No
     return Request(call, lambda result: result.reshape(*lead, columns))
 
 
-def products(name: str, x: ArrayBlock, weights: FloatArray) -> Request:
-    """(B, R, K) x (B, K, M): matrices side by side as groups of channels, so that all have one exponent."""
-    batch, rows, inner = x.mantissa.shape
-    columns = weights.shape[2]
-    layer = _layer(name, "gemm", 1, batch * columns, Window(output_height=rows), Activation())
+def products(x: ArrayBlock, weights: FloatArray) -> Request:
+    """(..., R, K) x (..., K, M): matrices side by side as groups of channels, so that all have one exponent.
+
+    DataError for leading axes that do not go together.
+    """
+    shapes = x.mantissa.shape, weights.shape
+    try:
+        lead = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
+    except ValueError:
+        raise DataError(f"matmul: the leading axes of {shapes[0]} and {shapes[1]} do not go together") from None
+    (inner, columns), rows, batch = shapes[1][-2:], shapes[0][-2], int(np.prod(lead))
+    first = np.broadcast_to(x.mantissa, (*lead, rows, inner)).reshape(batch, rows, inner)
+    second = np.broadcast_to(weights, (*lead, inner, columns)).reshape(batch, inner, columns)
+    layer = _layer("matmul", "gemm", 1, batch * columns, Window(output_height=rows), Activation())
     layer.groups = batch
-    _with_weights(layer, weights.transpose(0, 2, 1).reshape(batch * columns, 1, 1, inner), None)
-    beside = ArrayBlock(x.mantissa.transpose(1, 0, 2), x.exponent)
+    _with_weights(layer, second.transpose(0, 2, 1).reshape(batch * columns, 1, 1, inner), None)
+    beside = ArrayBlock(first.transpose(1, 0, 2), x.exponent)
     call = ArrayCall(layer, [image(beside, (rows, 1, batch * inner))], (rows, 1, batch * columns))
-    return Request(call, lambda result: result.reshape(rows, batch, columns).transpose(1, 0, 2))
+    return Request(
+        call, lambda result: result.reshape(rows, batch, columns).transpose(1, 0, 2).reshape(*lead, rows, columns)
+    )
 
 
 def convolution(
@@ -167,26 +172,41 @@ def _same_bank(window: Window, config: SystolicConfig) -> str:
     return f"with a stride of {window.stride_x} all columns read one of the {config.banks} banks"
 
 
-def elementwise(name: str, operands: list[ArrayBlock], activation: Activation, negate_second: bool = False) -> Request:
-    """One block through a function, or the sum or difference of two of one shape."""
-    shape = operands[0].mantissa.shape
+def addition(name: str, x: ArrayBlock, y: ArrayBlock) -> Request:
+    """``add`` or ``subtract`` of two blocks; DataError for shapes that numpy would not broadcast."""
+    shapes = x.mantissa.shape, y.mantissa.shape
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise DataError(f"{name}: shapes {shapes[0]} and {shapes[1]} do not go together") from None
     inner = _pixel_shape(shape)
-    window = Window(kernel_width=len(operands), output_height=inner[0])
-    layer = _layer(name, "sum", len(operands), inner[2], window, activation)
-    layer.negate_second = negate_second
-    call = ArrayCall(layer, [image(block, inner) for block in operands], inner)
-    return Request(call, lambda result: result.reshape(shape))
+    operands = [ArrayBlock(np.broadcast_to(block.mantissa, shape), block.exponent) for block in (x, y)]
+    window = Window(kernel_width=2, output_height=inner[0])
+    layer = _layer(name, "sum", 2, inner[2], window, Activation())
+    layer.negate_second = name == "subtract"
+    return Request(ArrayCall(layer, [image(block, inner) for block in operands], inner), _reshaper(shape))
 
 
-def scaled(x: ArrayBlock, factor: float) -> Request:
+def function(name: str, x: ArrayBlock, activation: Activation) -> Request:
+    """A block through the function unit."""
+    shape = x.mantissa.shape
+    inner = _pixel_shape(shape)
+    layer = _layer(name, "sum", 1, inner[2], Window(output_height=inner[0]), activation)
+    return Request(ArrayCall(layer, [image(x, inner)], inner), _reshaper(shape))
+
+
+def scaling(x: ArrayBlock, factor: float) -> Request:
     """Every element times a number: one weight for each channel of a pixel."""
     shape = x.mantissa.shape
     inner = _pixel_shape(shape)
     layer = _layer("multiply", "gemm", 1, inner[2], Window(output_height=inner[0]), Activation())
     layer.groups = inner[2]
     _with_weights(layer, np.full((inner[2], 1, 1, 1), factor), None)
-    call = ArrayCall(layer, [image(x, inner)], inner)
-    return Request(call, lambda result: result.reshape(shape))
+    return Request(ArrayCall(layer, [image(x, inner)], inner), _reshaper(shape))
+
+
+def _reshaper(shape: tuple[int, ...]) -> Shaper:
+    return lambda result: result.reshape(shape)
 
 
 def _pixel_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -198,24 +218,35 @@ def _pixel_shape(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 def check_product(x: tuple[int, ...], weights: tuple[int, ...], name: str) -> None:
     """DataError unless the last axis of one is the first but last of the other."""
-    if len(x) < 1 or len(weights) < 2 or x[-1] != weights[-2]:
+    if not x or not weights or x[-1] != weights[-2:][0]:
+        raise DataError(f"{name}: shapes {x} and {weights} do not go together")
+
+
+def check_convolution(images: tuple[int, ...], weights: tuple[int, ...], groups: int) -> None:
+    """DataError unless images and weights have four axes and channels that go together."""
+    shaped = len(images) == len(weights) == 4
+    if not shaped or groups < 1 or images[1] != weights[1] * groups or weights[0] % groups:
         raise DataError(
-            f"{name}: shapes {x} and {weights} do not go together: {x[-1:] or 'no axis'} columns meet "
-            f"{weights[-2:-1] or 'no'} rows"
+            f"conv2d: images {images} and weights {weights} in {groups} groups do not go together; images are (N, "
+            "channels, height, width), weights (outputs, channels / groups, rows, columns)"
         )
 
 
-def leaky_shift(slope: float) -> int:
-    """The right shift of a leaky ReLU; NotOnArrayError unless the slope is a power of two from 1/2 to 2^-15."""
+def activation_of(function: str | tuple[str, float], config: SystolicConfig) -> Activation:
+    """The function unit's setting; NotOnArrayError for a function, slope or bound that it cannot have."""
+    name, argument = named_function(function)
+    if name not in config.functions:
+        raise NotOnArrayError(f"the accelerator has no {name}")
+    if name == "clip" and not argument > 0:
+        raise NotOnArrayError(f"an upper bound of {argument:g}: the array clips from 0 on")
+    if name == "leaky_relu":
+        argument = float(_leaky_shift(argument))
+    return Activation(Function[name.upper()], argument)
+
+
+def _leaky_shift(slope: float) -> int:
     mantissa, exponent = np.frexp(slope)
     shift = 1 - int(exponent)
     if mantissa != 0.5 or not 1 <= shift <= 15:
         raise NotOnArrayError(f"a slope of {slope:g} is no power of two from 1/2 to 2^-15")
     return shift
-
-
-def clip_activation(low: float, high: float) -> Activation:
-    """The function for bounds; NotOnArrayError unless they start at zero."""
-    if low != 0 or not high > 0:
-        raise NotOnArrayError(f"bounds {low:g} and {high:g}: the array clips from 0 on")
-    return Activation(Function.RELU) if np.isinf(high) else Activation(Function.CLIP, float(high))

@@ -16,12 +16,13 @@ from bfpga.dynamic_graph.blocks import IntArray
 from bfpga.errors import DataError
 from bfpga.network.program import Window
 
+#: One number for both axes, or (vertical, horizontal).
 Pair = int | tuple[int, int]
 IndexArray = npt.NDArray[np.int64]
 Number = TypeVar("Number", bound=np.number[Any])
 
 
-def pair(value: Pair, what: str, least: int) -> tuple[int, int]:
+def _pair(value: Pair | tuple[int, ...], what: str, least: int) -> tuple[int, int]:
     """(vertical, horizontal) of one number or two; DataError for numbers below ``least``."""
     numbers = (value, value) if isinstance(value, (int, np.integer)) else tuple(value)
     if len(numbers) != 2 or not all(isinstance(number, (int, np.integer)) and number >= least for number in numbers):
@@ -30,19 +31,28 @@ def pair(value: Pair, what: str, least: int) -> tuple[int, int]:
 
 
 def window_of(
-    size: tuple[int, int], kernel: tuple[int, int], stride: Pair, padding: Pair, dilation: Pair, what: str
+    images: tuple[int, ...], kernel: Pair | tuple[int, ...], stride: Pair, padding: Pair, dilation: Pair, what: str
 ) -> Window:
-    """The window of an operation on images of ``size``; DataError if it does not fit into the padded image."""
-    strides, pads, steps = pair(stride, "stride", 1), pair(padding, "padding", 0), pair(dilation, "dilation", 1)
+    """The window of an operation on images of a shape (N, channels, height, width).
+
+    DataError for another number of axes, and for a window that does not fit into the padded image.
+    """
+    if len(images) != 4:
+        raise DataError(f"{what}: shape {images}; images are (N, channels, height, width)")
+    spans, strides, steps = (
+        _pair(value, f"{what}: {name}", 1)
+        for value, name in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
+    )
+    pads = _pair(padding, f"{what}: padding", 0)
     output = [
         (length + 2 * pad - (span - 1) * step - 1) // by + 1
-        for length, pad, span, step, by in zip(size, pads, kernel, steps, strides, strict=True)
+        for length, pad, span, step, by in zip(images[2:], pads, spans, steps, strides, strict=True)
     ]
     if min(output) < 1:
-        raise DataError(
-            f"{what}: a kernel of {kernel} does not fit images of {size} (height, width) with padding {pads}"
-        )
-    return Window(*kernel, *strides, *pads, *steps, *output)
+        raise DataError(f"{what}: a kernel of {spans} does not fit images {images} with a padding of {pads}")
+    if any(pad >= (span - 1) * step + 1 for pad, span, step in zip(pads, spans, steps, strict=True)):
+        raise DataError(f"{what}: a padding of {pads} gives windows of a kernel of {spans} that see no pixel")
+    return Window(*spans, *strides, *pads, *steps, *output)
 
 
 def stacked(images: IntArray, window: Window, pools: bool) -> tuple[IntArray, Window]:
@@ -80,7 +90,7 @@ def _rows(window: Window, height: int) -> IndexArray:
 
 def columns_of(images: npt.NDArray[Number], window: Window, outside: float = 0) -> npt.NDArray[Number]:
     """The im2col matrix (N * output pixels, kernel rows, kernel columns, channels) of images, channels last."""
-    count, height, width, channels = images.shape
+    height, width, channels = images.shape[1:]
     bottom = (window.output_height - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
     right = (window.output_width - 1) * window.stride_x + (window.kernel_width - 1) * window.dilation_x + 1
     below, beside = max(bottom - window.pad_top - height, 0), max(right - window.pad_left - width, 0)
