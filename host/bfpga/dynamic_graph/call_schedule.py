@@ -58,9 +58,8 @@ class CallSchedule:
 
     def bind(self, node: ArrayNode) -> CompiledCall:
         """The operations with the weights of ``node``, a layer of the same shapes."""
-        node.policy.sample, node.policy.flow = self.node.policy.sample, self.node.policy.flow
-        node.tiles = self.node.tiles
-        return CompiledCall(node, self)
+        policy = replace(self.node.policy, base=node.policy.base)
+        return CompiledCall(replace(node, policy=policy, tiles=self.node.tiles), self)
 
     def filled(self, node: ArrayNode, operations: list[KernelOperation]) -> list[KernelOperation]:
         """Operations of the schedule with the weights and numbers of a node."""
@@ -121,7 +120,7 @@ class CompiledCall:
 
 def schedule_call(node: ArrayNode, tensors: dict[str, TensorSpec], config: SystolicConfig) -> CallSchedule:
     """The schedule of a layer. ModelError if the memories cannot hold even a part of it."""
-    marked = copy(node)
+    marked = replace(node, policy=replace(node.policy), tiles=[])
     plans = plan_weights([marked], config)
     plan = plans[marked.name]
     if marked.weight_exponents is not None:

@@ -5,6 +5,7 @@ The compiler of whole networks does the work, for a network of one layer (`netwo
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -49,10 +50,11 @@ class Recent(Generic[Item]):
 class CallCompiler:
     """Compiles operations for one array; what it knows already is not compiled again."""
 
-    def __init__(self, config: SystolicConfig, options: CompileOptions) -> None:
-        """options: of every operation. ConfigurationError if the accelerator cannot follow them."""
+    def __init__(self, config: SystolicConfig, options: CompileOptions, least_sample: int = 0) -> None:
+        """options: of every operation. least_sample: values that a sample has at least; else everything is measured."""
         self.config = config
         self.options = options
+        self.least_sample = least_sample
         self._schedules: Recent[CallSchedule] = Recent(KEPT_SCHEDULES)
         self._calls: Recent[CompiledCall] = Recent(KEPT_CALLS)
         self.scheduled = 0
@@ -75,6 +77,7 @@ class CallCompiler:
 
     def _made(self, call: ArrayCall, exact: bool) -> CompiledCall:
         node = self._node(call, exact)
+        node.policy.sample_offset = self.scheduled  # of an operation that is new: samples begin a row later (FP R30)
         schedule, known = self._schedules.get(
             (*call.geometry, node.weight_format), lambda: schedule_call(node, _tensors(call), self.config)
         )
@@ -85,6 +88,8 @@ class CallCompiler:
         layer, config = call.layer, self.config
         options = replace(self.options, formats="linear") if exact else self.options
         policy = PolicyChoice(config, options, {}, [layer]).of(layer)
+        if math.prod(call.inner) < self.least_sample * options.sample:
+            policy.flow = "two_pass"
         choice = choose_format(layer, config, options, options.weights)
         node, _ = quantize_layer(layer, config, policy, None, options.weights, choice.weight_format)
         node.policy.base = histogram_base(node, config)

@@ -19,7 +19,7 @@ from bfpga.dynamic_graph.host_functions import host_convolution, host_function, 
 from bfpga.dynamic_graph.numpy_functions import apply_function, apply_ufunc
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import NotOnArrayError, Request
-from bfpga.dynamic_graph.session import Session, accelerator_of, session_options
+from bfpga.dynamic_graph.session import PositionOptions, Session, accelerator_of
 from bfpga.dynamic_graph.windows import Pair, window_of
 from bfpga.engines.flows import Flow
 from bfpga.errors import DataError
@@ -49,13 +49,12 @@ def eager(
     """Open a device for operations that are called one by one (FP 4.1, R16).
 
     accelerator: a name, a YAML file, or loaded. device: as ``bfpga.open_device`` takes it. rule, flow, sample, rate,
-    margin: how an operation finds the exponent of its result, see ``network.options.LayerOptions``; rule and flow
-    default to the specification's (rate, two_pass_sampled), on accelerators without ``position_bins`` to lead and
-    two_pass. formats: of float weights. DeviceError if the device cannot be opened, ConfigurationError for an unknown
-    accelerator or for options it cannot follow.
+    margin: how an operation finds the exponent of its result, see ``PositionOptions``. formats: of float weights.
+    DeviceError if the device cannot be opened, ConfigurationError for an unknown accelerator or for options it cannot
+    follow.
     """
-    described = accelerator_of(accelerator)
-    return EagerRun(Session(described, device, session_options(described, rule, flow, sample, rate, margin, formats)))
+    options = PositionOptions(rule, flow, sample, rate, margin)
+    return EagerRun(Session(accelerator_of(accelerator), device, options, formats))
 
 
 class EagerRun:

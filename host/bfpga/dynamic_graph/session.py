@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -14,17 +15,21 @@ from bfpga.dynamic_graph.compiled import CallCompiler
 from bfpga.dynamic_graph.machines import EmulatedMachine, KernelMachine, Machine
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import Request
+from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.flows import Flow
 from bfpga.errors import DeviceError, ToolError
 from bfpga.network.layers import Layer
 from bfpga.network.options import CompileOptions, FormatChoice, RuleName
 from bfpga.network.policies import PolicyChoice
 from bfpga.network.program import LaunchStep, Program
+from bfpga.network.weight_formats import check_formats
 from bfpga.runtime import open_device
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
 
+#: Fewer values say nothing about one in 4096, which rule ``rate`` lets saturate (FP 2.3).
+LEAST_SAMPLE = 4096
 #: A layer of which only the policy is asked: whether the accelerator can follow the options.
 _PROBE = Layer("eager", "sum", ("operand_0",), RESULT, 1)
 
@@ -32,15 +37,16 @@ _PROBE = Layer("eager", "sum", ("operand_0",), RESULT, 1)
 class Session:
     """One accelerator on one device, open until ``close``. trace: a record of every operation, in order (FP R49)."""
 
-    def __init__(self, accelerator: Accelerator, device: str, options: CompileOptions) -> None:
+    def __init__(
+        self, accelerator: Accelerator, device: str, options: PositionOptions, formats: FormatChoice = "auto"
+    ) -> None:
         """Open the device. DeviceError if it is unknown or cannot be opened; ConfigurationError for wrong options."""
         self.accelerator = accelerator
         self.device = device
         self.config = accelerator.systolic
         self.trace: list[OperationRecord] = []
-        self._compiler = CallCompiler(self.config, options)
+        self._compiler = options.compiler(self.config, formats)
         self._exponent = 0
-        PolicyChoice(self.config, options, {}, [_PROBE]).of(_PROBE)
         self._machine: Machine | None = _open(accelerator, device)
 
     def close(self) -> None:
@@ -103,25 +109,32 @@ class Session:
         )
 
 
-def session_options(
-    accelerator: Accelerator,
-    rule: RuleName | None,
-    flow: Flow | None,
-    sample: int,
-    rate: int,
-    margin: int,
-    formats: FormatChoice,
-) -> CompileOptions:
-    """Options of policy ``dynamic``. Without a collector the rule is ``lead``, and everything is measured.
+@dataclass(frozen=True)
+class PositionOptions:
+    """How operations find the exponents of their results (FP 2.3, 3.4, 3.5), see ``network.options.LayerOptions``.
 
-    A sample may miss the largest value; rule ``rate`` lets a few values saturate in any case (FP 2.3).
+    rule: None is ``rate``, and ``lead`` on an accelerator without ``position_bins``. flow: None is
+    ``two_pass_sampled`` for rule ``rate`` where the sample has ``LEAST_SAMPLE`` values, else ``two_pass``: a sample may
+    miss the largest value, and only a rule that lets a few values saturate in any case can live with that.
     """
-    collects = accelerator.systolic.position_bins > 0
-    chosen = rule or ("rate" if collects else "lead")
-    measured = flow or ("two_pass_sampled" if chosen == "rate" else "two_pass")
-    return CompileOptions(
-        policy="dynamic", rule=chosen, flow=measured, sample=sample, rate=rate, margin=margin, formats=formats
-    )
+
+    rule: RuleName | None = None
+    flow: Flow | None = None
+    sample: int = 8
+    rate: int = 12
+    margin: int = 0
+
+    def compiler(self, config: SystolicConfig, formats: FormatChoice) -> CallCompiler:
+        """A compiler of operations with these options; ConfigurationError if the accelerator cannot follow them."""
+        rule = self.rule or ("rate" if config.position_bins else "lead")
+        flow = self.flow or ("two_pass_sampled" if rule == "rate" else "two_pass")
+        options = CompileOptions(
+            policy="dynamic", rule=rule, flow=flow, sample=self.sample, rate=self.rate, margin=self.margin,
+            formats=formats,
+        )  # fmt: skip
+        check_formats(config, options)
+        PolicyChoice(config, options, {}, [_PROBE]).of(_PROBE)
+        return CallCompiler(config, options, 0 if self.flow else LEAST_SAMPLE)
 
 
 def _open(accelerator: Accelerator, device: str) -> Machine:
