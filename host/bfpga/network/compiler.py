@@ -60,12 +60,15 @@ def compile_network(
     calibration: Calibration | None = None,
     options: CompileOptions | None = None,
     progress: Progress | None = None,
+    items: int = 1,
 ) -> Program:
     """Compile an ONNX network for an accelerator.
 
     calibration: float samples (samples, ...) in the layout of the network's input, or a dictionary of them by input
     name; without them every layer measures its own range (policy ``max``). digest: of the accelerator's description;
-    a program runs only where it agrees. Raises ModelError, DataError or ConfigurationError.
+    a program runs only where it agrees. items: of a batch that is one sample of the program, so that they share its
+    exponents (networks of fully connected layers; their input becomes (items, K)). Raises ModelError, DataError or
+    ConfigurationError.
     """
     say = progress or (lambda text: None)
     options = options or CompileOptions()
@@ -75,7 +78,9 @@ def compile_network(
     count = options.side_by_side
     if count > 1 and calibration is None:
         raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
-    graph = import_model(model_path, count)
+    if count > 1 and items > 1:
+        raise ConfigurationError("samples side by side cannot be items of a batch too; choose one of them")
+    graph = import_model(model_path, max(count, items))
     say("lower the layers")
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:

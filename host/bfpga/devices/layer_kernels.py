@@ -1,0 +1,216 @@
+"""A program layer by layer, each exponent found by the layer's own data or told by the caller (FP 3.7, 4.3).
+
+A layer is a start of the kernel; activations and kept accumulators stay on it from start to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.kernel_device import Kernel, make_available
+from bfpga.devices.values import HostArray, Values
+from bfpga.engines.accumulators import Block
+from bfpga.engines.cycles import COMPUTE
+from bfpga.engines.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.engines.exponents import PolicyRegisters
+from bfpga.engines.systolic import LayerEngine
+from bfpga.errors import ProgramError
+from bfpga.network.cycles import started_clocks
+from bfpga.network.program import ArrayNode, BlockTensor, HostNode, KernelOperation, LaunchStep, Program, Transfer
+
+#: What the STORE is called that reads an exponent back.
+_EXPONENT = "exponent"
+
+
+@dataclass(frozen=True)
+class LayerRun:
+    """What a layer's start gave: the exponent of its results and the clocks it took."""
+
+    exponent: int
+    clocks: int
+
+
+class LayerMachine(Protocol):
+    """A kernel, real or emulated, with one program whose layers are started one by one."""
+
+    @property
+    def program(self) -> Program: ...
+
+    def begin(self, inputs: Mapping[str, BlockTensor]) -> None:
+        """Take one sample: tensors by name, (1, height, width, channels)."""
+        ...
+
+    def run(self, index: int, exponent: int | None = None) -> LayerRun:
+        """Run the next layer; or the last one again. exponent: of its results; by its policy if None."""
+        ...
+
+    def outputs(self) -> dict[str, HostArray]:
+        """The program's outputs by name (1, ...), after the last layer."""
+        ...
+
+    def close(self) -> None:
+        """Release the kernel."""
+        ...
+
+
+class LayerStarts:
+    """The operations of a program as one start for each layer.
+
+    ProgramError for a program with host operators between its layers, or with products of two activations.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+        others = program.nodes[len(self.nodes) :]
+        if not all(isinstance(node, HostNode) for node in others):
+            raise ProgramError(
+                f"program {program.name}: its layers cannot run one by one, because the host computes between them; "
+                "operators of the host may only follow the last layer"
+            )
+        self.behind = [node for node in others if isinstance(node, HostNode)]
+        self._operations: list[list[KernelOperation]] = [[] for _ in self.nodes]
+        number = {node.name: index for index, node in enumerate(self.nodes)}
+        current = 0
+        for step in program.steps:
+            for operation in step.operations if isinstance(step, LaunchStep) else ():
+                current = max(current, number[operation.layer])
+                self._operations[current].append(operation)
+
+    def found(self, index: int) -> list[KernelOperation]:
+        """A layer whose policy finds the exponent; it is read back with the first word of the results."""
+        node, operations = self.nodes[index], self._operations[index]
+        stored = any(_stores(operation, node.output) for operation in operations)
+        return one_packet([*operations] if stored else [*operations, _exponent_store(node, operations)])
+
+    def told(self, index: int, exponent: int) -> list[KernelOperation]:
+        """The same layer without its measurements, its results with a given exponent; inherited ones stay."""
+        operations = [item for item in self._operations[index] if not item.descriptor.flags & Flag.MEASURE]
+        fields = {"policy": int(Policy.STATIC), "output_exponent": exponent, "lead_rule": int(LeadRule.LEAD)}
+        return one_packet(
+            [
+                replace(item, descriptor=replace(item.descriptor, **fields))
+                if item.descriptor.operation in COMPUTE
+                else item
+                for item in operations
+            ]
+        )
+
+    def of(self, index: int, exponent: int | None) -> list[KernelOperation]:
+        return self.found(index) if exponent is None else self.told(index, exponent)
+
+
+def one_packet(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
+    """Operations as a start of their own: its last STORE, and no other one, ends the packet."""
+    result = list(operations)
+    stores = [index for index, item in enumerate(result) if item.descriptor.operation == Operation.STORE]
+    for index in stores:
+        descriptor = result[index].descriptor
+        flags = descriptor.flags & ~int(Flag.END_PACKET) | (int(Flag.END_PACKET) if index == stores[-1] else 0)
+        result[index] = replace(result[index], descriptor=replace(descriptor, flags=flags))
+    return result
+
+
+def _stores(operation: KernelOperation, tensor: str) -> bool:
+    transfer = operation.transfer
+    return operation.descriptor.operation == Operation.STORE and transfer is not None and transfer.tensor == tensor
+
+
+def _exponent_store(node: ArrayNode, operations: Sequence[KernelOperation]) -> KernelOperation:
+    """STORE of one word of what the layer's last operation wrote: the header before it is the exponent."""
+    done = [item.descriptor for item in operations if item.descriptor.operation in COMPUTE][-1]
+    store = Descriptor(
+        operation=int(Operation.STORE), input_slot=done.output_slot, output_pixels=1, output_width=1,
+        input_pixel_words=1, input_word=done.output_word, input_bank=done.output_bank,
+    )  # fmt: skip
+    return KernelOperation(node.name, store, Transfer(_EXPONENT, 0, 1))
+
+
+class _Layers:
+    """What both machines share: one sample's values, and operators of the host behind the last layer."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.starts = LayerStarts(program)
+        self._host: list[HostFunction] = [host_function(node) for node in self.starts.behind]
+
+    def begin(self, inputs: Mapping[str, BlockTensor]) -> None:
+        """See ``LayerMachine.begin``."""
+        shapes = {name: np.zeros((1, *shape), np.float32) for name, shape in self.program.inputs.items()}
+        self.values = Values(self.program, shapes)
+        self.values.array.update(inputs)
+
+    def outputs(self) -> dict[str, HostArray]:
+        """See ``LayerMachine.outputs``."""
+        for node, function in zip(self.starts.behind, self._host, strict=True):
+            self.values.host.update(function({name: self.values.on_host(name) for name in node.inputs}))
+        return self.values.outputs()
+
+
+class EmulatedLayers(_Layers):
+    """The emulator layer by layer; clocks from the cycle model."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        config = program.config
+        self._registers = PolicyRegisters(config.policy_slots, config.format)
+        #: Nodes of its own: their policies are replaced by told exponents.
+        self._nodes = [replace(node) for node in self.starts.nodes]
+        self._engines = [LayerEngine(node, config, self._registers) for node in self._nodes]
+
+    def run(self, index: int, exponent: int | None = None) -> LayerRun:
+        """See ``LayerMachine.run``."""
+        node, given = self._nodes[index], self.starts.nodes[index].policy
+        node.policy = given if exponent is None else replace(given, policy=Policy.STATIC, exponent=exponent)
+        blocks = [Block(tensor.mantissa, tensor.exponent) for tensor in map(self.values.on_array, node.inputs)]
+        result, _ = self._engines[index].run(blocks)
+        self.values.array[node.output] = BlockTensor(*result)
+        clocks = sum(started_clocks(self.program.config, item) for item in self.starts.of(index, exponent))
+        return LayerRun(int(result.exponent[0]), clocks)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class KernelLayers(_Layers):
+    """A kernel layer by layer; clocks as it counted them. Resident weights are loaded when it is made, and again after
+    an error."""
+
+    def __init__(self, program: Program, kernel: Kernel) -> None:
+        super().__init__(program)
+        self.kernel = kernel
+        self._loaded = False
+        self._load()
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self.kernel.run_operations(self.program.setup.operations, {}, clear_policies=True)
+            self._loaded = True
+
+    def begin(self, inputs: Mapping[str, BlockTensor]) -> None:
+        """See ``LayerMachine.begin``."""
+        self._load()
+        super().begin(inputs)
+
+    def run(self, index: int, exponent: int | None = None) -> LayerRun:
+        """See ``LayerMachine.run``; DeviceError if the kernel fails."""
+        operations = self.starts.of(index, exponent)
+        scratch = BlockTensor(np.zeros((1, 1, 1, self.program.config.lanes), np.int32), np.zeros(1, np.int32))
+        self.values.array[_EXPONENT] = scratch
+        make_available([item for item in operations if item.transfer != Transfer(_EXPONENT, 0, 1)], self.values)
+        self._loaded = False
+        result = self.kernel.run_operations(operations, self.values.array)
+        self._loaded = True
+        if exponent is None:
+            output = self.starts.nodes[index].output
+            stored = any(_stores(operation, output) for operation in operations)
+            exponent = int((self.values.array[output] if stored else scratch).exponent[0])
+        return LayerRun(exponent, result.cycles)
+
+    def close(self) -> None:
+        """Release the kernel."""
+        self.kernel.close()

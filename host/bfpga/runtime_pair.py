@@ -1,0 +1,100 @@
+"""Open a network on two groups of kernels: one finds the exponents, the other follows with all data (FP 3.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine
+from bfpga.devices.position_pair import PositionPair
+from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.position_closure import batch_sample
+from bfpga.engines.position_sampling import Sampling
+from bfpga.errors import ConfigurationError
+from bfpga.network.program import Program
+from bfpga.runtime import open_device
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.loader import Accelerator
+    from bfpga.network.options import CompileOptions
+
+
+@dataclass(frozen=True)
+class PairSide:
+    """Kernels of one side: equal ones of an accelerator (its name, its YAML file, or loaded), on a device each."""
+
+    accelerator: str | Path | Accelerator
+    kernels: int = 1
+    device: str = "emulator"
+
+
+def open_pair(
+    model: str | Path,
+    preceding: PairSide,
+    main: PairSide,
+    batch: int,
+    sampling: Sampling | None = None,
+    *,
+    rule: str = "rate",
+    rate: int = 12,
+    margin: int = 0,
+    depth: int = 2,
+) -> PositionPair:
+    """A network of fully connected layers on both sides, compiled and loaded. FP R37, R38, R46.
+
+    batch: items that share an exponent a layer, split over the main kernels. sampling: those of the preceding side,
+    along B; one of eight if None. rule, rate, margin: how it selects; several preceding kernels need the rule `lead`.
+    depth: layers that it may be ahead. ModelError for another network, ConfigurationError for numbers that do not fit,
+    DeviceError for a device that cannot be opened.
+    """
+    from bfpga.network.options import CompileOptions
+    from bfpga.network.told_exponents import told
+
+    sampling = sampling or Sampling.along("B")
+    sampled = len(batch_sample(sampling, batch))
+    shares = [_share("main", batch, main.kernels), _share("preceding", sampled, preceding.kernels)]
+    finding = CompileOptions(policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
+    following = told(_compiled(model, main, shares[0], CompileOptions(policy="max")))
+    found = _compiled(model, preceding, shares[1], finding)
+    machines: list[LayerMachine] = []
+    try:
+        for program, side in ((found, preceding), (following, main)):
+            machines += [open_layers(program, side.device) for _ in range(side.kernels)]
+        return PositionPair(machines[: preceding.kernels], machines[preceding.kernels :], sampling, depth)
+    except BaseException:
+        for machine in machines:
+            machine.close()
+        raise
+
+
+def open_layers(program: Program, device: str) -> LayerMachine:
+    """A program on a device of ``bfpga.runtime.DEVICES`` whose layers are started one by one; errors of
+    ``open_device``."""
+    if device == "emulator":
+        return EmulatedLayers(program)
+    opened = open_device(device, program)
+    assert isinstance(opened, StreamingDevice)
+    return KernelLayers(program, opened.kernel)
+
+
+def _share(side: str, items: int, kernels: int) -> int:
+    if kernels < 1 or items % kernels:
+        raise ConfigurationError(
+            f"{items} items cannot be split evenly over {kernels} kernels of the {side} side; choose a number of "
+            "kernels that divides them, or another batch or sample"
+        )
+    return items // kernels
+
+
+def _compiled(model: str | Path, side: PairSide, items: int, options: CompileOptions) -> Program:
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.network.compiler import compile_network
+
+    accelerator = side.accelerator
+    if isinstance(accelerator, (str, Path)):
+        accelerator = load_accelerator(accelerator)
+    return compile_network(
+        model, accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, None, options,
+        items=items,
+    )  # fmt: skip
