@@ -202,7 +202,7 @@ class LeadCollector<Config, true> {
         const spread_t below = spread_down<ACC>(differing);
         const spread_t filled = static_cast<spread_t>((static_cast<spread_t>(1) << left) - 1);
         const spread_t moved = static_cast<spread_t>(((below >> right) << left) | filled | 1);
-        constexpr spread_t all = static_cast<spread_t>(~static_cast<uint64_t>(0) >> (64 - bins));
+        const spread_t all = static_cast<spread_t>(~static_cast<uint64_t>(0) >> (64 - bins));
         const bins_t kept = static_cast<bins_t>(moved & all);
         return static_cast<bins_t>(kept ^ (kept >> 1));
     }
