@@ -20,6 +20,9 @@ REARRANGING = frozenset(
     }
 )  # fmt: skip
 
+#: Functions that only look at an array's shape.
+INSPECTING = frozenset({np.shape, np.ndim, np.size})
+
 
 def apply_ufunc(run: EagerRun, function: np.ufunc, kind: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """A function element by element, or a product of matrices; kind: `__call__` or a method such as `reduce`.
@@ -45,6 +48,8 @@ def apply_function(
 ) -> Any:
     """A function of whole arrays."""
     first = inputs[0] if inputs else None
+    if function in INSPECTING and isinstance(first, EagerArray):
+        return function(first.mantissa, *inputs[1:], **options)
     if function in REARRANGING and isinstance(first, EagerArray):
         return run.rearranged(first, lambda mantissa: function(mantissa, *inputs[1:], **options))
     return with_numpy(run, function.__name__, function, inputs, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -20,6 +21,7 @@ from bfpga.dynamic_graph.numpy_functions import apply_function, apply_ufunc
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import NotOnArrayError, Request
 from bfpga.dynamic_graph.session import PositionOptions, Session, accelerator_of
+from bfpga.dynamic_graph.torch_modules import attached
 from bfpga.dynamic_graph.windows import Pair, window_of
 from bfpga.engines.flows import Flow
 from bfpga.errors import DataError
@@ -93,6 +95,13 @@ class EagerRun:
     def report(self) -> Report:
         """The operations so far and their sums."""
         return self.session.report()
+
+    def attach(self, module: Any) -> AbstractContextManager[Mapping[str, str]]:
+        """A `with` block in which a PyTorch module's linear layers and convolutions compute on the device.
+
+        See ``torch_modules.attached``.
+        """
+        return attached(self, module)
 
     # Arrays
 
@@ -337,7 +346,7 @@ class EagerRun:
         first = result[0] if isinstance(result, (tuple, list)) and result else result
         exponent = first.exponent if isinstance(first, EagerArray) else None
         blocks = [operand.block for operand in operands]
-        self.session.note_host(name, blocks, tuple(np.shape(first)), exponent, perf_counter() - begun, reason)
+        self.session.note_host(name, blocks, np.shape(first), exponent, perf_counter() - begun, reason)
         return result
 
     def _from_host(self, name: str, result: Any) -> Any:
