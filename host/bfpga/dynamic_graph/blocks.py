@@ -44,4 +44,7 @@ def encode_block(values: npt.ArrayLike, form: BlockFormat, what: str) -> ArrayBl
         mantissa, exponent = encode_samples(numbers[np.newaxis], form)
     except DataError as error:
         raise DataError(f"{what}: {error}") from None
+    largest = form.mantissa_max * 2.0**form.exponent_max
+    if np.abs(numbers).max() > largest:
+        raise DataError(f"{what} holds magnitudes beyond {largest:.3g}, the largest of the accelerator's format")
     return ArrayBlock(mantissa[0], int(exponent[0]))
