@@ -52,11 +52,12 @@ class LeadCollector<Config, true> {
     static constexpr int bins = Config::position_bins;
     static constexpr int fits = Config::mantissa_bits - 2;  // position of a mantissa's highest bit beside its sign
     static_assert(bins >= 8 && bins <= 64, "a collector has 8 to 64 bins");
-    static constexpr int spread = ACC + 1 > bins ? ACC + 1 : bins;
 
     using value_t = int_t<ACC>;
     using bins_t = uint_t<bins>;
-    using spread_t = uint_t<spread>;
+    using moved_t = uint_t<ACC + bins>;
+    using distance_t = uint_t<7>;
+    static_assert(ACC + bins < 1 << 7, "a distance has 7 bits");
     using count_t = uint_t<32>;
     using row_count_t = uint_t<16>;
 
@@ -90,7 +91,7 @@ class LeadCollector<Config, true> {
     void open_row(exponent_t exponent) {
 #pragma HLS INLINE
         row_exponent_ = exponent;
-        row_offset_ = static_cast<exponent_t>(exponent - base_);
+        row_distance_ = distance(static_cast<exponent_t>(exponent - base_));
         row_open_ = true;
         row_values_ = 0;
         row_differing_ = 0;
@@ -107,7 +108,7 @@ class LeadCollector<Config, true> {
     void see(int i, value_t value) {
 #pragma HLS INLINE
         const uint_t<ACC> differing = differing_bits<ACC>(value);
-        row_bin_[i] = bin_of(differing, row_offset_);
+        row_bin_[i] = bin_of(differing, row_distance_);
         row_differing_ = static_cast<uint_t<ACC>>(row_differing_ | differing);
         row_set_ = static_cast<uint_t<ACC>>(row_set_ | static_cast<uint_t<ACC>>(value));
         ++row_values_;
@@ -137,7 +138,7 @@ class LeadCollector<Config, true> {
         bins_t alone_bin = 0;
         if (row_alone_ != 0) {
             const uint_t<ACC> differing = differing_bits<ACC>(alone_value_);
-            alone_bin = bin_of(differing, static_cast<exponent_t>(alone_exponent_ - base_));
+            alone_bin = bin_of(differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
             include_position(differing, alone_exponent_);
             include_lowest(static_cast<uint_t<ACC>>(alone_value_), alone_exponent_);
         }
@@ -188,23 +189,23 @@ class LeadCollector<Config, true> {
         }
     }
 
-    // The bin of the highest of the bits as the one bit that is set; none for no bits. All bins at and below it are
-    // moved as they are: what leaves the histogram above or below counts in its last or first bin.
-    static bins_t bin_of(uint_t<ACC> differing, exponent_t offset) {
+    // How far bits move down to their bins, `offset`: exponent of the value less the position of bin 0. What leaves the
+    // histogram above or below counts in its last or first bin, so distances end there.
+    static distance_t distance(exponent_t offset) {
 #pragma HLS INLINE
-        if (differing == 0) {
-            return 0;
-        }
-        constexpr int most = spread - 1;
-        const int distance = static_cast<int>(offset);
-        const uint_t<6> left = static_cast<uint_t<6>>(distance > most ? most : distance > 0 ? distance : 0);
-        const uint_t<6> right = static_cast<uint_t<6>>(-distance > most ? most : distance < 0 ? -distance : 0);
-        const spread_t below = spread_down<ACC>(differing);
-        const spread_t filled = static_cast<spread_t>((static_cast<spread_t>(1) << left) - 1);
-        const spread_t moved = static_cast<spread_t>(((below >> right) << left) | filled | 1);
-        const spread_t all = static_cast<spread_t>(~static_cast<uint64_t>(0) >> (64 - bins));
-        const bins_t kept = static_cast<bins_t>(moved & all);
-        return static_cast<bins_t>(kept ^ (kept >> 1));
+        const int up = static_cast<int>(offset);
+        return static_cast<distance_t>(bins - (up > bins ? bins : up < -ACC ? -ACC : up));
+    }
+
+    // The bin of the highest of the bits as the one bit that is set; none for no bits. The highest bit with all below
+    // it, and ones for the bins below those, move together: one shift for both directions.
+    static bins_t bin_of(uint_t<ACC> differing, distance_t down) {
+#pragma HLS INLINE
+        const moved_t ones = static_cast<moved_t>((static_cast<moved_t>(1) << bins) - 1);
+        const moved_t below = static_cast<moved_t>(static_cast<moved_t>(spread_down<ACC>(differing)) << bins);
+        const moved_t moved = static_cast<moved_t>((below | ones) >> down);
+        const bins_t kept = static_cast<bins_t>((moved & ones) | 1);
+        return differing == 0 ? static_cast<bins_t>(0) : static_cast<bins_t>(kept ^ (kept >> 1));
     }
 
     void include_position(uint_t<ACC> differing, exponent_t exponent) {
@@ -285,7 +286,8 @@ class LeadCollector<Config, true> {
     // Of the row
     bins_t row_bin_[Config::columns];
     uint_t<ACC> row_differing_, row_set_;
-    exponent_t row_exponent_, row_offset_, alone_exponent_;
+    exponent_t row_exponent_, alone_exponent_;
+    distance_t row_distance_;
     value_t alone_value_;
     row_count_t row_values_, row_alone_;
     bool row_open_;
