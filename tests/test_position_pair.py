@@ -277,7 +277,7 @@ def test_a_picture_of_both_sides() -> None:
     """FP R41: a bar for every layer of each side."""
     pytest.importorskip("matplotlib")
     run = pair().run(X)
-    (axes,) = draw_timeline(run.layers, run.timeline()).axes
+    (axes,) = draw_timeline(run.timeline()).axes
     assert len(axes.patches) == 2 * len(run.layers)
 
 

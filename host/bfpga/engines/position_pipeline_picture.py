@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INCHES = (9.0, 2.6)
+#: Share of the whole from which a bar has room for its layer's number.
+NUMBERED = 0.015
 _ROWS = {"preceding": 1, "main": 0}
 
 
@@ -28,15 +30,15 @@ def timeline_table(layers: Sequence[str], times: StageTimes, run: PipelineRun) -
     )
 
 
-def draw_timeline(layers: Sequence[str], run: PipelineRun, unit: str = "microseconds") -> Figure:
-    """Both sides as bars, a layer a colour. FP R41. ``ToolError`` without matplotlib."""
+def draw_timeline(run: PipelineRun, unit: str = "microseconds") -> Figure:
+    """Both sides as bars, each layer with its number and colour. FP R41. ``ToolError`` without matplotlib."""
     figure = empty_figure(INCHES)
     axes = figure.subplots()
     for span in run.spans:
-        row = _ROWS[span.side]
-        axes.barh(row, span.end - span.begin, left=span.begin, color=f"C{span.layer % 10}", edgecolor="white")
-        if span.side == "main":
-            axes.text((span.begin + span.end) / 2, row, layers[span.layer], ha="center", va="center", fontsize="small")
+        row, width = _ROWS[span.side], span.end - span.begin
+        axes.barh(row, width, left=span.begin, color=f"C{span.layer % 10}", edgecolor="white", linewidth=0.5)
+        if width > NUMBERED * run.makespan:
+            axes.text(span.begin + width / 2, row, str(span.layer + 1), ha="center", va="center")
     axes.set_yticks(list(_ROWS.values()), list(_ROWS))
     axes.set_xlabel(unit)
     return figure

@@ -1,0 +1,144 @@
+"""What it costs that one group of kernels finds the exponents for another: real networks, counted clocks.
+
+    BFPGA_MODELS=FOLDER python benchmarks/position_pairs.py [--network NAME ...] [--device csim] [--picture FILE.png]
+
+Embodiments 6 (1 of 4 equal kernels precedes 3) and 7 (a kernel of a quarter of the multipliers precedes 2 large ones),
+fully connected networks, a batch split over the main kernels. Every layer's time is its slowest kernel's; the event
+model puts both sides together, the last column for ten batches in a row. Ends with 1 if the bits are not those of one
+kernel that runs flow 2 with the same sample, or if a pair takes longer than the main side alone and its longest layer,
+unless its sample is more than the preceding side can compute in the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from accuracy import NETWORKS, Array, Network, scaled, windows
+
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.position_pair import PairRun
+from bfpga.engines.flows import Sample
+from bfpga.engines.position_pipeline_events import simulate
+from bfpga.engines.position_pipeline_picture import draw_timeline, timeline_table
+from bfpga.engines.position_sampling import SampleFraction, Sampling
+from bfpga.network.compiler import compile_network
+from bfpga.network.options import CompileOptions
+from bfpga.network.program import ArrayNode
+from bfpga.runtime_pair import PairSide, open_pair
+
+ACCELERATOR = Path(__file__).parent.parent / "configs" / "accelerators" / "pynq_z2_dense.yaml"
+NAMES = ("mlp_digits", "mlp_mnist", "ad01_autoencoder")
+BATCH = 96
+ITERATIONS = 10
+#: Layers that the preceding side may be ahead: a word of 16 bits each.
+DEPTH = 16
+FRACTIONS = (SampleFraction(1, 8), SampleFraction(1, 16), SampleFraction(1, 32))
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Kernels of both sides."""
+
+    number: int
+    preceding: PairSide
+    main: PairSide
+
+
+def arrangements(device: str) -> list[Arrangement]:
+    large = load_accelerator(ACCELERATOR)
+    small = quarter(large)
+    return [
+        Arrangement(6, PairSide(large, 1, device), PairSide(large, 3, device)),
+        Arrangement(7, PairSide(small, 1, device), PairSide(large, 2, device)),
+    ]
+
+
+def quarter(large: Accelerator) -> Accelerator:
+    """Half the rows of half the columns."""
+    array = replace(large.systolic, columns=large.systolic.columns // 2, rows=large.systolic.rows // 2)
+    return replace(large, name=f"{large.name}_quarter", systolic=array)
+
+
+def samples(network: Network, folder: Path) -> Array:
+    with np.load(folder / "data" / f"{network.data}.npz", allow_pickle=False) as file:
+        x = scaled(file)
+    x = windows(x[:8])[::7] if network.name == "ad01_autoencoder" else x.reshape(len(x), -1)
+    return np.asarray(x[:BATCH])
+
+
+def alone(model: Path, x: Array, fraction: SampleFraction) -> Array:
+    """Flow 2 with the same items on one emulated kernel."""
+    large = load_accelerator(ACCELERATOR)
+    options = CompileOptions(policy="dynamic", flow="two_pass", rule="rate")
+    program = compile_network(
+        model, large.name, large.digest, large.systolic, large.clock_mhz, None, options, items=len(x)
+    )
+    for node in program.nodes:
+        assert isinstance(node, ArrayNode)
+        node.policy.sample = Sample(((0, node.channels),), fraction.period)
+    (output,) = Emulator(program).run({next(iter(program.inputs)): x[None]}).outputs.values()
+    return np.asarray(output[0])
+
+
+def run(model: Path, arranged: Arrangement, x: Array, fraction: SampleFraction) -> PairRun:
+    pair = open_pair(model, arranged.preceding, arranged.main, len(x), Sampling.along("B", fraction), depth=DEPTH)
+    try:
+        return pair.run(x)
+    finally:
+        pair.close()
+
+
+def row(name: str, number: int, fraction: SampleFraction, found: PairRun, equal: bool) -> tuple[str, bool]:
+    """A line of the table, and whether the goal is met."""
+    times, makespan = found.times(), found.timeline().makespan
+    preceding, main, longest = sum(times.preceding), sum(times.main), max(times.main)
+    ten = simulate(times, [-e for e in found.batches[0].exponents], found.depth, ITERATIONS).makespan / ITERATIONS
+    line = (
+        f"| {name} | {number} | {fraction} | {preceding:.1f} | {main:.1f} | {makespan:.1f} "
+        f"(+{makespan / main - 1:.1%}) | {longest:.1f} | {times.sequential:.1f} | {'yes' if equal else 'NO'} "
+        f"| +{ten / main - 1:.1%} |"
+    )
+    return line, equal and (makespan <= main + longest or preceding > main)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", action="append", choices=NAMES)
+    parser.add_argument("--device", default="emulator")
+    parser.add_argument("--picture", type=Path, help="timeline of the last pair")
+    arguments = parser.parse_args()
+    folder = os.environ.get("BFPGA_MODELS")
+    if not folder:
+        print("set BFPGA_MODELS to the folder that has models/ and data/", file=sys.stderr)
+        return 2
+    lines, good = [], True
+    for network in (item for item in NETWORKS if item.name in (arguments.network or NAMES)):
+        model, x = Path(folder) / "models" / f"{network.name}.onnx", samples(network, Path(folder))
+        for fraction in FRACTIONS:
+            expected = alone(model, x, fraction)
+            for arranged in arrangements(arguments.device):
+                found = run(model, arranged, x, fraction)
+                (output,) = found.outputs.values()
+                line, met = row(network.name, arranged.number, fraction, found, np.array_equal(output, expected))
+                lines.append(line)
+                good &= met
+        print(f"\n{network.name}, embodiment {arranged.number}, {fraction}, microseconds:\n")
+        print(timeline_table(found.layers, found.times(), found.timeline()), flush=True)
+        if arguments.picture:
+            draw_timeline(found.timeline()).savefig(arguments.picture)
+    print(
+        "\n| network | embodiment | sample | preceding alone | main alone | pair | longest main layer | one after the "
+        "other | bits of one kernel | a batch of ten |\n|---|---|---|---|---|---|---|---|---|---|"
+    )
+    print("\n".join(lines))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
