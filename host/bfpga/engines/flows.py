@@ -14,12 +14,14 @@ Flow = Literal["auto", "two_pass", "two_pass_sampled", "keep", "keep_sampled"]
 class Sample:
     """Outputs that are measured: rows y with (y - offset) mod step = 0 of the channels of the blocks.
 
-    blocks: ranges [m0, m1) of output channels, ascending. A step of 1 takes all rows.
+    blocks: ranges [m0, m1) of output channels, ascending. A step of 1 takes all rows. apart: an operation of its own
+    measures every row, because pixels of rows so far apart meet in the same banks.
     """
 
     blocks: tuple[tuple[int, int], ...]
     step: int = 1
     offset: int = 0
+    apart: bool = False
 
     def rows(self, height: int) -> range:
         """Measured rows of a result with ``height`` rows."""
@@ -31,16 +33,17 @@ def everything(channels: int) -> Sample:
     return Sample(((0, channels),))
 
 
-def sample_of(height: int, channels: int, block_rows: int, period: int, offset: int) -> Sample:
-    """The sample of a result: every ``period``-th row; with few rows every ``period``-th block of output channels.
+def samples_of(height: int, channels: int, block_rows: int, period: int, offset: int) -> list[Sample]:
+    """The sample of a result, with the ways to measure it: every ``period``-th row, all together or one by one; with few
+    rows every ``period``-th block of output channels.
 
     block_rows: output channels of a block; 0 for layers whose channels are not computed block by block (groups).
     Everything, where neither leaves something out. FP R28-R30.
     """
     if period > 1 and height >= 2 * period:
-        return Sample(((0, channels),), period, offset % period)
+        return [Sample(((0, channels),), period, offset % period, apart) for apart in (False, True)]
     blocks = -(-channels // block_rows) if block_rows else 1
     if period > 1 and blocks >= 2:
         starts = range(offset % min(period, blocks) * block_rows, channels, period * block_rows)
-        return Sample(tuple((m, min(m + block_rows, channels)) for m in starts))
-    return everything(channels)
+        return [Sample(tuple((m, min(m + block_rows, channels)) for m in starts))]
+    return [everything(channels)]

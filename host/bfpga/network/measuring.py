@@ -9,7 +9,7 @@ import numpy as np
 
 from bfpga.engines.configuration import ACTIVATION_EXPONENT, SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Function
-from bfpga.engines.flows import Sample, everything, sample_of
+from bfpga.engines.flows import Sample, everything, samples_of
 from bfpga.errors import ModelError
 from bfpga.network.program import ArrayNode, MatMulNode, Tile
 from bfpga.network.streams import block_rows, working_columns
@@ -20,7 +20,7 @@ KEEPING = ("keep", "keep_sampled")
 
 def keeps(node: ArrayNode) -> bool:
     """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
-    return node.kind == "gemm" and node.engine == "systolic_array" and not node.uniform_weights
+    return node.kind == "gemm" and node.engine == "systolic_array"
 
 
 def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
@@ -51,37 +51,42 @@ def product_base(node: MatMulNode, config: SystolicConfig) -> int:
     return largest.bit_length() + 1 - config.position_bins
 
 
-def node_sample(node: ArrayNode, streamed: bool, config: SystolicConfig) -> Sample:
-    """The outputs of a node that are measured.
+def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:
+    """The outputs of a node that are measured, with the ways to measure them.
 
     streamed: its weights come with every operation, in an order that leaves no block out.
     """
     policy = node.policy
     if policy.flow not in SAMPLED or node.engine != "systolic_array":
-        return everything(node.channels)
+        return [everything(node.channels)]
     by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed
     rows = block_rows(node, config) if by_blocks else 0
-    return sample_of(node.window.output_height, node.channels, rows, policy.sample_period, policy.sample_offset)
+    return samples_of(node.window.output_height, node.channels, rows, policy.sample_period, policy.sample_offset)
 
 
 def sampled_parts(sample: Sample, part: Tile) -> list[Tile]:
     """The parts of ``part`` that are in the sample, each of one descriptor."""
-    first = part.y0 + (sample.offset - part.y0) % sample.step
-    if first >= part.y1:
+    rows = _sampled_rows(sample, part)
+    if not rows:
         return []
-    ranges = ((max(part.m0, m0), min(part.m1, m1)) for m0, m1 in sample.blocks)
-    return [Tile(first, part.y1, m0, m1, step=sample.step) for m0, m1 in ranges if m0 < m1]
+    ranges = [(y, y + 1, 1) for y in rows] if sample.apart else [(rows[0], part.y1, sample.step)]
+    channels = [(max(part.m0, m0), min(part.m1, m1)) for m0, m1 in sample.blocks]
+    return [Tile(y0, y1, m0, m1, step=step) for y0, y1, step in ranges for m0, m1 in channels if m0 < m1]
 
 
 def other_parts(sample: Sample, part: Tile) -> list[Tile]:
     """The parts of ``part`` that are not in the sample, in as few descriptors as possible."""
     if sample.step == 1:
         return [Tile(part.y0, part.y1, m0, m1) for m0, m1 in _gaps(sample.blocks, part.m0, part.m1)]
-    rows = [(y, y + 1) for y in range(part.y0 + (sample.offset - part.y0) % sample.step, part.y1, sample.step)]
+    rows = [(y, y + 1) for y in _sampled_rows(sample, part)]
     between = [Tile(y0, y1, part.m0, part.m1) for y0, y1 in _gaps(rows, part.y0, part.y1)]
     steps = [(part.y0 + n) for n in range(sample.step) if (part.y0 + n - sample.offset) % sample.step]
     stepped = [Tile(y, part.y1, part.m0, part.m1, step=sample.step) for y in steps if y < part.y1]
     return min(between, stepped, key=len)
+
+
+def _sampled_rows(sample: Sample, part: Tile) -> range:
+    return range(part.y0 + (sample.offset - part.y0) % sample.step, part.y1, sample.step)
 
 
 def _gaps(taken: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import active_columns, fetch_cycles
+from bfpga.engines.cycles import active_columns, fetch_cycles, operation_cycles
 from bfpga.engines.descriptor import Flag, Operation, Policy
 from bfpga.engines.flows import Flow, Sample, everything
 from bfpga.errors import ModelError
@@ -27,7 +27,7 @@ from bfpga.network.descriptors import (
 )
 from bfpga.network.engine_operations import EngineOperations
 from bfpga.network.engine_tiles import strip_rows
-from bfpga.network.measuring import KEEPING, KeepBuffer, keeps, node_sample, other_parts, sampled_parts
+from bfpga.network.measuring import KEEPING, KeepBuffer, keeps, node_samples, other_parts, sampled_parts
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
 from bfpga.network.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
@@ -294,15 +294,33 @@ class Scheduler:
 
     def _measured(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> None:
         """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25."""
-        streamed = self.plans[node.name].mode == "stream"
-        sample = node.policy.sample = node_sample(node, streamed, self.config)
+        sample = node.policy.sample = self._fastest_sample(node, strips)
         self._phase(node, strips, Flag.MEASURE, False, loaded, sample)
         self._phase(node, strips, Flag.NONE, False, loaded, sample)
 
+    def _fastest_sample(self, node: ArrayNode, strips: list[Strip]) -> Sample:
+        """A layer's sample, measured in the way that takes the fewest clocks."""
+        choices = node_samples(node, self.plans[node.name].mode == "stream", self.config)
+        return min(choices, key=lambda sample: self._measuring_clocks(node, strips, sample))
+
+    def _measuring_clocks(self, node: ArrayNode, strips: list[Strip], sample: Sample) -> int:
+        """Clocks of the operations that measure a sample."""
+        places = [
+            self._placement(node, strip, tile, part, flags)
+            for strip in strips
+            for tile in self.plans[node.name].tiles
+            for part, flags in self._parts(node, strip, tile, Flag.MEASURE, sample)
+        ]
+        clocks = sum(operation_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
+        return clocks + fetch_cycles(self.config) * len(places)
+
     def _fastest_flow(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> Flow:
-        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36."""
+        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36.
+
+        Converting all kept results may take fewer clocks than computing a sample of them twice.
+        """
         tried: dict[Flow, int] = {}
-        for flow in ("two_pass_sampled", "keep_sampled") if keeps(node) else ("two_pass_sampled",):
+        for flow in ("two_pass_sampled", "keep_sampled", "keep") if keeps(node) else ("two_pass_sampled",):
             node.policy.flow = flow
             try:
                 tried[flow] = self._trial(node, strips, loaded)
@@ -379,24 +397,28 @@ class Scheduler:
             self.engines[node.name] = EngineOperations(self.config, node, self.tensors[node.inputs[0]])
         return self.engines[node.name]
 
-    def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
-        plan = self.plans[node.name]
-        stream = plan.mode == "stream" and not flags & Flag.KEPT
+    def _placement(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> Placement:
+        """Where an operation finds the operands of a part of a weight tile."""
+        stream = self.plans[node.name].mode == "stream" and not flags & Flag.KEPT
         place = Placement(
             node, self.tensors[node.inputs[0]], strip.inputs, strip.output, part, tile.weight_base,
             tile.parameter_base, stream, flags,
         )
-        if node.engine != "systolic_array":
-            return self._engine(node).operation(place)
-        if part.m0 > tile.m0:
+        if part.m0 > tile.m0 and node.engine == "systolic_array":
             place.weight_base += weight_words(node, self.config, tile.m0, part.m0)
             place.parameter_base += part.m0 - tile.m0
+        return place
+
+    def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
+        plan, place = self.plans[node.name], self._placement(node, strip, tile, part, flags)
+        if node.engine != "systolic_array":
+            return self._engine(node).operation(place)
         descriptor = compute_descriptor(self.config, place)
         data = b""
         if flags & (Flag.KEEP | Flag.KEPT):
             buffer = self.kept.setdefault(node.name, KeepBuffer(self.config, node))
             descriptor.wide_word = buffer.place(part, descriptor)
-        if stream:
+        if place.stream:
             groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
             words = packed_weights(node, plan, tile, self.config)
             repeats = groups
