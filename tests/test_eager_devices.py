@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +21,7 @@ from bfpga.network.options import RuleName
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, tiny_with
 
 FLOWS = get_args(Flow)
+EXAMPLE = Path(__file__).parent.parent / "examples" / "define_by_run.py"
 
 
 def facts(record: OperationRecord) -> tuple[object, ...]:
@@ -107,3 +110,15 @@ def test_session_on_a_kernel_survives_an_operation_that_fails() -> None:
             run.array(X) @ W[:3]
         after = run.array(X) @ W
     assert np.array_equal(before.mantissa, after.mantissa)
+
+
+def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its second operation has as many rows as the first one left doubtful."""
+    runpy.run_path(str(EXAMPLE))["main"]("csim", "tiny")
+    printed = capsys.readouterr().out
+    first, second = (float(number) for number in re.findall(r"([\d.]+)%", printed))
+    assert second > first > 85
+    doubtful = re.search(r"(\d+) doubtful", printed)
+    assert doubtful is not None
+    assert f"({doubtful[1]}, 100)" in printed
+    assert "2 operations on csim (tiny), 0 on the host" in printed

@@ -182,6 +182,14 @@ class EagerArray(NDArrayOperatorsMixin):
         """Mean over axes, by numpy."""
         return np.mean(self, axis=axis, keepdims=keepdims)
 
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Largest value over axes, by numpy."""
+        return np.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Smallest value over axes, by numpy."""
+        return np.min(self, axis=axis, keepdims=keepdims)
+
     def argmax(self, axis: Any = None) -> Any:
         """Index of the largest value over an axis, by numpy."""
         return np.argmax(self, axis=axis)

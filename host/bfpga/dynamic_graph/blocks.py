@@ -44,7 +44,7 @@ def encode_block(values: npt.ArrayLike, form: BlockFormat, what: str) -> ArrayBl
         mantissa, exponent = encode_samples(numbers[np.newaxis], form)
     except DataError as error:
         raise DataError(f"{what}: {error}") from None
-    largest = form.mantissa_max * 2.0**form.exponent_max
+    largest = min(form.mantissa_max * 2.0**form.exponent_max, float(np.finfo(np.float32).max))
     if np.abs(numbers).max() > largest:
-        raise DataError(f"{what} holds magnitudes beyond {largest:.3g}, the largest of the accelerator's format")
+        raise DataError(f"{what} holds magnitudes beyond {largest:.3g}, the largest of the format and of float32")
     return ArrayBlock(mantissa[0], int(exponent[0]))
