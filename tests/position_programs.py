@@ -18,7 +18,9 @@ from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.errors import ModelError
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Program, TensorSpec, Window
+from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_network import NetworkBuilder, schedule
 from kernel_pairs import QUICK
 
@@ -66,9 +68,7 @@ def one_convolution(policy: PolicySpec, config: SystolicConfig = POSITIONS, **fi
     """A program of one such layer on an image of 17 x 4 x 5."""
     size = fields.get("size", (17, 4))
     inputs, channels = fields.get("inputs", 5), fields.get("channels", 9)
-    return scheduled(
-        config, [image("t0", *size, inputs), image("y", *size, channels)], [convolution(policy, **fields)]
-    )
+    return scheduled(config, [image("t0", *size, inputs), image("y", *size, channels)], [convolution(policy, **fields)])
 
 
 def samples(program: Program, count: int = 3, seed: int = 1, spread: float = 3.0) -> dict[str, npt.NDArray[np.float32]]:
@@ -91,6 +91,7 @@ def compiled(
     program: Program, inputs: dict[str, npt.NDArray[np.float32]], trace: bool = True, integers: Integers = "native"
 ) -> DeviceResult:
     """On the C simulation; built without optimization, once for each array."""
+    program = replace(program, accelerator="random", digest="0" * 64)  # one build for programs of any name
     kernel = CSimulation(program.config, integers, program.accelerator, program.digest, flags=QUICK)
     device = StreamingDevice(program, kernel, "csim")
     try:
@@ -137,3 +138,29 @@ def same_bits(first: DeviceResult, second: DeviceResult) -> bool:
         and np.array_equal(tensor.mantissa, second.tensors[name].mantissa)
         for name, tensor in first.tensors.items()
     )
+
+
+class FlowBuilder(NetworkBuilder):
+    """Random networks whose exponents nearly all follow from a preceding operation, with bins anywhere."""
+
+    def policy(self) -> PolicySpec:
+        draw = self.rng.random()
+        if draw < 0.1:
+            return super().policy()
+        rule = random_rule(self.rng, self.config)
+        if draw < 0.25:
+            slot = len(self.nodes) % self.config.policy_slots
+            return PolicySpec(Policy.ROLLING_MAX, -6, slot, window=1, **rule)
+        return replace(PolicySpec(Policy.MAX, **rule), **random_flow(self.rng, self.config))
+
+
+def random_flows(rng: np.random.Generator, config: SystolicConfig) -> Program:
+    """A scheduled program of one to three random layers that fits the array and its keep buffer."""
+    for _ in range(100):
+        builder = FlowBuilder(rng, config)
+        last = builder.grow(int(rng.integers(1, 4)))
+        try:
+            return schedule(builder, last)
+        except ModelError:
+            continue
+    raise AssertionError("no random network fits")

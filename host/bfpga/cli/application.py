@@ -44,6 +44,22 @@ Recipe = Annotated[
 PolicyName = Annotated[
     str | None, typer.Option("--policy", help="How the exponents of activations are chosen; default: auto.")
 ]
+FlowName = Annotated[
+    str | None,
+    typer.Option(
+        "--flow",
+        help="With --policy dynamic, what precedes a layer: two_pass_sampled (a sample computed twice, the default), "
+        "two_pass, keep or keep_sampled (accumulators are kept), or auto (the fewest clocks).",
+    ),
+]
+RuleName = Annotated[
+    str | None,
+    typer.Option(
+        "--rule",
+        help="With --policy dynamic or delayed, how statistics of results become an exponent: rate (the default), max, "
+        "lsb, window or lead.",
+    ),
+]
 Formats = Annotated[
     str | None,
     typer.Option(
@@ -264,6 +280,8 @@ def compile_command(
     ] = None,
     recipe: Recipe = None,
     policy: PolicyName = None,
+    flow: FlowName = None,
+    rule: RuleName = None,
     formats: Formats = None,
     engine: Engine = None,
     dispatch: Dispatch = None,
@@ -284,6 +302,7 @@ def compile_command(
     Examples:
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
       bfpga compile lenet_mnist.onnx -a zcu104_hetero -c mnist_calibration.npz -o lenet.bfpga --explain
+      bfpga compile lenet_mnist.onnx -a pynq_z2_dense -o lenet.bfpga --policy dynamic --flow auto
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
@@ -296,7 +315,7 @@ def compile_command(
     output.check_target(target)
     check_picture(picture)
     described = load_accelerator(accelerator)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch, flow, rule)
     program = work.compile_for_file(described, model, calibration, options)
     if picture is not None:
         write_engines(picture, program)
@@ -318,6 +337,8 @@ def run(
     calibration: Calibration = None,
     recipe: Recipe = None,
     policy: PolicyName = None,
+    flow: FlowName = None,
+    rule: RuleName = None,
     formats: Formats = None,
     engine: Engine = None,
     dispatch: Dispatch = None,
@@ -336,7 +357,7 @@ def run(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch, flow, rule)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     if not compare:
         output.write_json(json, reports.run_report(job, work.run(job, device, batch), device))
@@ -355,6 +376,8 @@ def evaluate(
     calibration: Calibration = None,
     recipe: Recipe = None,
     policy: PolicyName = None,
+    flow: FlowName = None,
+    rule: RuleName = None,
     formats: Formats = None,
     engine: Engine = None,
     dispatch: Dispatch = None,
@@ -372,7 +395,7 @@ def evaluate(
     from bfpga.cli import reports, work
 
     output.check_target(json)
-    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch)
+    options = work.compile_options(recipe, policy, side_by_side, formats, engine, dispatch, flow, rule)
     job = work.prepare(model, accelerator, data, calibration, options, samples)
     output.write_json(json, reports.evaluation_report(job, work.evaluate(job, batch)))
 

@@ -17,6 +17,7 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.network.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.network.dispatch import SUPPORTED_OPERATIONS
 from bfpga.network.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
+from bfpga.network.flow_listing import flow_choices
 from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.network.program import ArrayNode, HostNode, Program
 from bfpga.runtime import Evaluation
@@ -187,6 +188,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "layers": layer_rows(program),
         "weight_formats": weight_formats(program),
         "engine_choices": engine_choices(program),
+        "flow_choices": flow_choices(program),
         "notes": program.notes,
     }
 

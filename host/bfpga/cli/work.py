@@ -74,10 +74,13 @@ def compile_options(
     formats: str | None = None,
     engine: str | None = None,
     dispatch: str | None = None,
+    flow: str | None = None,
+    rule: str | None = None,
 ) -> CompileOptions:
     """Options of a recipe with those that are given on top; ConfigurationError for what there is not."""
     given = {
         "policy": policy, "side_by_side": side_by_side, "formats": formats, "engine": engine, "dispatch": dispatch,
+        "flow": flow, "rule": rule,
     }  # fmt: skip
     options = load_recipe(recipe) if recipe else CompileOptions()
     return replace(options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]

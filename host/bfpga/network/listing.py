@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bfpga.engines.descriptor import Function, Operation, Policy
+from bfpga.engines.descriptor import Function, LeadRule, Operation, Policy
 from bfpga.network.cycles import CycleCount, program_cycles
 from bfpga.network.explanation import ENGINE_WORDS
+from bfpga.network.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
 from bfpga.network.program import (
     EXACT_DB,
     ArrayNode,
@@ -47,6 +48,8 @@ def listing(program: Program) -> str:
     choices = format_rows(program)
     if choices:
         lines += ["", FORMATS_TITLE, "", *_aligned([format_headings(program), *choices], set())]
+    if has_choices(program):
+        lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
 
 
@@ -164,4 +167,7 @@ def _exponent(policy: PolicySpec) -> str:
     if policy.policy == Policy.STATIC:
         return f"static 2^{policy.exponent}"
     start = f" from 2^{policy.exponent}" if policy.preset else ""
+    if policy.rule != LeadRule.LEAD:
+        before = "" if policy.policy == Policy.MAX else f"{policy.policy.name.lower()} of "
+        return f"{before}{rule_text(policy)}{start}"
     return policy.policy.name.lower() + start
