@@ -17,6 +17,7 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine, LayerRun
 from bfpga.devices.position_pair import PairRun, PositionPair
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.configuration import BlockFormat, SystolicConfig
 from bfpga.engines.descriptor import Function
 from bfpga.engines.position_closure import batch_sample
@@ -27,8 +28,11 @@ from bfpga.engines.position_sampling import SampleFraction, Sampling
 from bfpga.errors import ConfigurationError, DataError, DeviceError, ModelError, ProgramError
 from bfpga.formats.position_rules import PositionRule
 from bfpga.formats.wide_statistics import StatisticsKind
+from bfpga.network.compiler import compile_network
+from bfpga.network.options import CompileOptions
 from bfpga.network.program import BlockTensor, Program, TensorSpec, Window
 from bfpga.network.told_exponents import told, with_policies
+from bfpga.runtime import open_device
 from bfpga.runtime_pair import PairSide, open_layers, open_pair
 from kernel_pairs import QUICK
 from position_programs import POSITIONS, compiled, dynamic, scheduled
@@ -314,7 +318,7 @@ def test_a_network_from_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.board
 def test_three_virtual_boards_in_one_process(tmp_path: Path) -> None:
-    """FP R37, R38: positions go from one board to two others; bits and clocks are the emulator's."""
+    """FP R1, R37, R38: positions go from one board to two others; bits and clocks are the emulator's."""
     pytest.importorskip("pynq")
     path, runs = small_model(tmp_path), []
     for device in ("emulator", "virtual"):
@@ -329,6 +333,29 @@ def test_three_virtual_boards_in_one_process(tmp_path: Path) -> None:
         runs.append(opened.run(X))
         opened.close()
     assert same(*runs)
+
+
+@pytest.mark.board
+def test_a_board_finds_its_exponents_without_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FP R1, R2: two layers with what precedes them are a list of descriptors that one control write starts."""
+    pytest.importorskip("pynq")
+    tiny = load_accelerator("tiny")
+    program = compile_network(
+        small_model(tmp_path, softmax=False), "tiny", tiny.digest, tiny.systolic, tiny.clock_mhz, None,
+        CompileOptions(policy="dynamic", flow="two_pass", rule="lead"), items=8,
+    )  # fmt: skip
+    device = open_device("virtual", program)
+    assert isinstance(device, StreamingDevice)
+    starts, begin = [], device.streaming.begin
+    monkeypatch.setattr(device.streaming, "begin", lambda start: starts.append(start) or begin(start))
+    found = device.run({"x": X[None, :8]})
+    device.close()
+    expected = Emulator(program).run({"x": X[None, :8]})
+    assert len(starts) == 1
+    assert starts[0].descriptors >= 6  # load, each layer measured and computed, store
+    assert found.cycles == expected.cycles
+    for name, output in expected.outputs.items():
+        np.testing.assert_array_equal(found.outputs[name], output)
 
 
 # ---------------------------------------------------------------- what is refused
