@@ -14,7 +14,9 @@ from bfpga.network.cycles import program_cycles
 from bfpga.network.program import ArrayNode, PolicySpec, Program
 
 #: What the columns of ``flow_rows`` hold.
-FLOWS_TITLE = "Exponents from the data of the same pass: all clocks of one sample, those compared without transfers"
+FLOWS_TITLE = (
+    "Exponents from the data of the same pass: clocks of one sample, those compared without whole tensors' transfers"
+)
 FLOW_HEADINGS = ("layer", "flow", "rule", "measured", "cycles", "flows that were compared")
 
 

@@ -9,40 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import active_columns, fetch_cycles, operation_cycles
-from bfpga.engines.descriptor import Flag, Operation, Policy
-from bfpga.engines.flows import Flow, Sample, everything
+from bfpga.engines.descriptor import Flag, Operation
 from bfpga.errors import ModelError
 from bfpga.network.allocate import ActivationMemory, Region
-from bfpga.network.cycles import operation_clocks
-from bfpga.network.descriptors import (
-    Placement,
-    compute_descriptor,
-    load_descriptor,
-    store_descriptor,
-    weight_words,
-)
-from bfpga.network.engine_operations import EngineOperations
 from bfpga.network.engine_tiles import strip_rows
-from bfpga.network.measuring import KEEPING, KeepBuffer, keeps, node_samples, other_parts, sampled_parts
+from bfpga.network.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.network.pitch_choice import PitchChoice
-from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Tile, Transfer, Window
-from bfpga.network.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
-
-
-@dataclass
-class Strip:
-    """Output rows [y0, y1) with the regions that hold what they need; loads and stores that belong to them."""
-
-    y0: int
-    y1: int
-    inputs: list[Region]
-    output: Region
-    loads: list[Region] = field(default_factory=list)
-    store: Region | None = None
+from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
+from bfpga.network.weight_plan import NodeWeights
 
 
 def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
@@ -78,8 +55,6 @@ class Scheduler:
         produced = set(self.producers)
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial: set[str] = set()
-        self.engines: dict[str, EngineOperations] = {}
-        self.kept: dict[str, KeepBuffer] = {}
         self.steps: list[LaunchStep] = []
         self._restart()
 
@@ -117,14 +92,11 @@ class Scheduler:
         self.stored.add(name)
         (self.partial if self.producers[name] else self.on_host).add(name)
 
-    def _load(self, layer: str, region: Region, first_only: bool = False) -> None:
-        transfer = Transfer(region.tensor, region.y0, region.y1)
-        descriptor = load_descriptor(self.config, region)
-        self.operations.append(KernelOperation(layer, descriptor, transfer, first_only=first_only))
+    def _load(self, layer: str, region: Region) -> None:
+        self.operations.append(load_operation(self.config, layer, region))
 
     def _store(self, layer: str, region: Region) -> None:
-        transfer = Transfer(region.tensor, region.y0, region.y1)
-        self.operations.append(KernelOperation(layer, store_descriptor(self.config, region), transfer))
+        self.operations.append(store_operation(self.config, layer, region))
 
     # Placement of whole tensors
 
@@ -146,7 +118,8 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        self._emit(node, strips)
+        plan, spec = self.plans[node.name], self.tensors[node.inputs[0]]
+        self.operations += NodeOperations(self.config, node, spec, plan, strips).scheduled()
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:
@@ -271,161 +244,6 @@ class Scheduler:
         if node.output in self.partial:
             loads.append(target)
         return Strip(y0, y1, inputs, target, loads, target)
-
-    # Operations of one node
-
-    def _emit(self, node: ArrayNode, strips: list[Strip]) -> None:
-        plan = self.plans[node.name]
-        policy = node.policy
-        predicted = policy.policy in (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
-        measured = policy.policy == Policy.MAX or (predicted and not policy.preset)
-        once = plan.mode != "resident" and len(plan.tiles) == 1
-        if once:
-            self.operations.append(weights_operation(node, plan, plan.tiles[0], self.config))
-        if policy.inherit or not measured or predicted:
-            whole = everything(node.channels)
-            if measured and not policy.inherit:
-                self._phase(node, strips, Flag.MEASURE, True, once, whole)
-            self._phase(node, strips, Flag.NONE, False, once, whole)
-            return
-        if policy.flow == "auto":
-            policy.flow = self._fastest_flow(node, strips, once)
-        self._measured(node, strips, once)
-
-    def _measured(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> None:
-        """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25."""
-        sample = node.policy.sample = self._fastest_sample(node, strips)
-        self._phase(node, strips, Flag.MEASURE, False, loaded, sample)
-        self._phase(node, strips, Flag.NONE, False, loaded, sample)
-
-    def _fastest_sample(self, node: ArrayNode, strips: list[Strip]) -> Sample:
-        """A layer's sample, measured in the way that takes the fewest clocks."""
-        choices = node_samples(node, self.plans[node.name].mode == "stream", self.config)
-        return min(choices, key=lambda sample: self._measuring_clocks(node, strips, sample))
-
-    def _measuring_clocks(self, node: ArrayNode, strips: list[Strip], sample: Sample) -> int:
-        """Clocks of the operations that measure a sample."""
-        places = [
-            self._placement(node, strip, tile, part, flags)
-            for strip in strips
-            for tile in self.plans[node.name].tiles
-            for part, flags in self._parts(node, strip, tile, Flag.MEASURE, sample)
-        ]
-        clocks = sum(operation_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
-        return clocks + fetch_cycles(self.config) * len(places)
-
-    def _fastest_flow(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> Flow:
-        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36.
-
-        Converting all kept results may take fewer clocks than computing a sample of them twice.
-        """
-        tried: dict[Flow, int] = {}
-        for flow in ("two_pass_sampled", "keep_sampled", "keep") if keeps(node) else ("two_pass_sampled",):
-            node.policy.flow = flow
-            try:
-                tried[flow] = self._trial(node, strips, loaded)
-            except ModelError:  # more than the buffer holds
-                continue
-        node.flow_clocks = {str(flow): clocks for flow, clocks in tried.items()}
-        return min(tried, key=lambda flow: tried[flow])
-
-    def _trial(self, node: ArrayNode, strips: list[Strip], loaded: bool) -> int:
-        """Clocks of a layer with the operation that precedes it; nothing of it is scheduled."""
-        before = self.operations
-        self.operations = []
-        try:
-            self._measured(node, strips, loaded)
-            fetched = fetch_cycles(self.config)
-            return sum(operation_clocks(self.config, operation) + fetched for operation in self.operations)
-        finally:
-            self.operations = before
-            node.tiles.clear()
-            self.kept.pop(node.name, None)
-
-    def _phase(
-        self, node: ArrayNode, strips: list[Strip], flags: Flag, first_only: bool, loaded: bool, sample: Sample
-    ) -> None:
-        """All tiles of a node, measuring what is in the sample, or computing; loaded: its weights are in memory."""
-        plan, first = self.plans[node.name], len(self.operations)
-        computed: list[KernelOperation] = []
-        for strip in strips:
-            work = [(tile, self._parts(node, strip, tile, flags, sample)) for tile in plan.tiles]
-            if not any(parts for _, parts in work):
-                continue
-            for region in strip.loads:
-                if not (flags & Flag.MEASURE and region.tensor == node.output):
-                    self._load(node.name, region, first_only)
-            for tile, parts in work:
-                if parts and plan.mode != "resident" and node.kind == "gemm" and not loaded:
-                    self.operations.append(weights_operation(node, plan, tile, self.config))
-                for part, kind in parts:
-                    operation = self._compute(node, strip, tile, part, kind)
-                    computed.append(operation)
-                    self.operations.append(operation)
-                    if not flags & Flag.MEASURE:
-                        node.tiles.append(part)
-            if strip.store is not None and not flags & Flag.MEASURE:
-                self._store(node.name, strip.store)
-        computed[0].descriptor.flags |= int(Flag.FIRST)
-        if not flags & Flag.MEASURE:
-            computed[-1].descriptor.flags |= int(Flag.LAST)
-        for operation in self.operations[first:]:
-            operation.first_only = first_only
-
-    def _parts(
-        self, node: ArrayNode, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample
-    ) -> list[tuple[Tile, Flag]]:
-        """What single operations measure or compute of a strip and a tile, with their flags.
-
-        The array computes all of it at once, other engines what they hold; what was kept is not computed again.
-        """
-        whole = Tile(strip.y0, strip.y1, tile.m0, tile.m1)
-        if node.engine != "systolic_array":
-            return [(part, flags) for part in self._engine(node).tiles(whole)]
-        kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
-        if flags & Flag.MEASURE:
-            flags |= Flag.KEEP if kept else Flag.NONE
-            return [(part, flags) for part in sampled_parts(sample, whole)]
-        if not kept:
-            return [(whole, flags)]
-        return [(part, flags | Flag.KEPT) for part in sampled_parts(sample, whole)] + [
-            (part, flags) for part in other_parts(sample, whole)
-        ]
-
-    def _engine(self, node: ArrayNode) -> EngineOperations:
-        if node.name not in self.engines:
-            self.engines[node.name] = EngineOperations(self.config, node, self.tensors[node.inputs[0]])
-        return self.engines[node.name]
-
-    def _placement(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> Placement:
-        """Where an operation finds the operands of a part of a weight tile."""
-        stream = self.plans[node.name].mode == "stream" and not flags & Flag.KEPT
-        place = Placement(
-            node, self.tensors[node.inputs[0]], strip.inputs, strip.output, part, tile.weight_base,
-            tile.parameter_base, stream, flags,
-        )
-        if part.m0 > tile.m0 and node.engine == "systolic_array":
-            place.weight_base += weight_words(node, self.config, tile.m0, part.m0)
-            place.parameter_base += part.m0 - tile.m0
-        return place
-
-    def _compute(self, node: ArrayNode, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
-        plan, place = self.plans[node.name], self._placement(node, strip, tile, part, flags)
-        if node.engine != "systolic_array":
-            return self._engine(node).operation(place)
-        descriptor = compute_descriptor(self.config, place)
-        data = b""
-        if flags & (Flag.KEEP | Flag.KEPT):
-            buffer = self.kept.setdefault(node.name, KeepBuffer(self.config, node))
-            descriptor.wide_word = buffer.place(part, descriptor)
-        if place.stream:
-            groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
-            words = packed_weights(node, plan, tile, self.config)
-            repeats = groups
-            if node.uniform_weights:
-                repeats *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
-            data = words * repeats
-        return KernelOperation(node.name, descriptor, weights=data)
 
     def _after(self, node: ArrayNode) -> None:
         """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
