@@ -116,3 +116,36 @@ CASES: dict[str, tuple[Operation, Expected]] = {
         lambda: windows(IMAGES, (2, 4), 1, 0, 0).mean(axis=(4, 5)),
     ),
 }  # fmt: skip
+
+
+def random_convolution(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Images, kernels and options of a convolution of any geometry that fits."""
+    generator = np.random.default_rng(seed)
+    groups, kernel = int(generator.choice([1, 1, 2, 3])), generator.integers(1, 5, 2)
+    stride, dilation = generator.integers(1, 6, 2), generator.integers(1, 3, 2)
+    span = (kernel - 1) * dilation + 1
+    padding = generator.integers(0, span)
+    size = np.maximum(span - 2 * padding, 1) + generator.integers(0, 8, 2)
+    count, inner, outer = (int(number) for number in generator.integers(1, 5, 3))
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    named: dict[str, Any] = {name: (int(pair[0]), int(pair[1])) for name, pair in options.items()}
+    images = integers(count, groups * inner, *size, seed=seed)
+    return images, integers(groups * outer, inner, *kernel, seed=seed + 1), {**named, "groups": groups}
+
+
+def plain_convolution(x: np.ndarray, w: np.ndarray, options: dict[str, Any]) -> np.ndarray:
+    """Every result by itself: the sum over its window, pixels outside the image left out."""
+    (down, right), (top, left), (below, beside) = options["stride"], options["padding"], options["dilation"]
+    groups, (outputs, inner, rows, columns) = options["groups"], w.shape
+    padded = np.pad(x, ((0, 0), (0, 0), (top, top), (left, left)))
+    height = (padded.shape[2] - (rows - 1) * below - 1) // down + 1
+    width = (padded.shape[3] - (columns - 1) * beside - 1) // right + 1
+    result = np.zeros((len(x), outputs, height, width))
+    for output in range(outputs):
+        first = output // (outputs // groups) * inner
+        for i, j in np.ndindex(rows, columns):
+            y, z = i * below, j * beside
+            seen = padded[:, first : first + inner, y : y + (height - 1) * down + 1 : down]
+            seen = seen[..., z : z + (width - 1) * right + 1 : right]
+            result[:, output] += np.einsum("nchw,c->nhw", seen, w[output, :, i, j])
+    return result

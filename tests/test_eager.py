@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bfpga
+from bfpga.dynamic_graph import compiled
 from bfpga.dynamic_graph.run import EagerRun
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, convolved, integers, tiny_with
 
@@ -212,3 +213,16 @@ def test_in_place_operators_bind_a_new_array(run: EagerRun) -> None:
     assert np.abs(np.asarray(weights) - W / 2).max() <= 2.0 ** (weights.exponent - 1)
     with pytest.raises(TypeError, match="not changed in place"):
         np.add(kept, kept, out=kept)
+
+
+def test_weights_that_are_kept_stay_within_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long training run packs new weights in every step; those of steps long ago are given up."""
+    monkeypatch.setattr(compiled, "KEPT_WEIGHTS", 4096)
+    with bfpga.eager("tiny") as run:
+        first = run.array(X) @ W
+        for step in range(8):
+            run.array(X) @ (W + step)
+        again = run.array(X) @ W
+    kept = run.session.compiler.calls
+    assert kept.total <= 4096
+    assert np.array_equal(first.mantissa, again.mantissa)

@@ -18,7 +18,7 @@ from bfpga.dynamic_graph.run import EagerRun
 from bfpga.engines.flows import Flow
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.network.options import RuleName
-from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, tiny_with
+from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, plain_convolution, random_convolution, tiny_with
 
 FLOWS = get_args(Flow)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "define_by_run.py"
@@ -44,6 +44,18 @@ def test_every_operation_gives_the_emulators_bits(device: str) -> None:
     with bfpga.eager("tiny", "emulator") as expected, bfpga.eager("tiny", device) as found:
         results = [(operation(found), operation(expected)) for operation, _ in CASES.values()]
         check_equal(found, expected, results)
+
+
+def test_convolutions_of_any_geometry_are_exact_and_the_same_on_a_kernel() -> None:
+    """FP R3, R48: strides, padding, dilation, groups and batches; half a step from the exact result."""
+    with bfpga.eager("tiny", "emulator") as expected, bfpga.eager("tiny", "csim") as found:
+        for seed in range(40):
+            images, kernels, options = random_convolution(seed)
+            ours, theirs = (run.conv2d(images, kernels, **options) for run in (found, expected))
+            check_equal(found, expected, [(ours, theirs)])
+            error = np.abs(np.asarray(ours) - plain_convolution(images, kernels, options))
+            saturated = found.trace[-1].saturated > 0  # the largest, by its rounding carry
+            assert error.max() <= 2.0**ours.exponent * (1 if saturated else 0.5), options
 
 
 def program(run: EagerRun) -> list[EagerArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class ArrayCall:
         shapes = tuple(block.mantissa.shape for block in self.operands)
         weights = None if layer.weights is None else layer.weights.shape
         return (
-            layer.name, layer.kind, shapes, self.inner, astuple(layer.window), layer.groups, weights,
+            layer.name, layer.kind, shapes, self.inner, tuple(vars(layer.window).values()), layer.groups, weights,
             layer.bias is not None, layer.function, layer.argument, layer.negate_second, layer.uniform_weights,
         )  # fmt: skip
 

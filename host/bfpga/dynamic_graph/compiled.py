@@ -22,29 +22,33 @@ from bfpga.network.program import ArrayNode, TensorSpec
 from bfpga.network.quantize import quantize_layer
 from bfpga.network.weight_formats import choose_format
 
-#: Schedules that are kept, and operations with their packed weights: those of a step of a large network.
+#: Schedules that are kept: those of a step of a large network.
 KEPT_SCHEDULES = 1024
-KEPT_CALLS = 256
+#: Weights of all operations that are kept. Packed, and in the emulator's number type, each takes some bytes.
+KEPT_WEIGHTS = 1 << 24
 
 Item = TypeVar("Item")
 
 
 class Recent(Generic[Item]):
-    """The items that were used last, by key."""
+    """The items that were used last, by key: as many as ``limit`` holds, by what each of them costs; one at least."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, limit: int, cost: Callable[[Item], int] = lambda item: 1) -> None:
+        self.limit = limit
+        self.cost = cost
+        self.total = 0
         self._items: OrderedDict[Hashable, Item] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Item]) -> tuple[Item, bool]:
         """The item of a key, made if it is not there; whether it was."""
-        known = key in self._items
-        if not known:
-            self._items[key] = make()
-            while len(self._items) > self.size:
-                self._items.popitem(last=False)
-        self._items.move_to_end(key)
-        return self._items[key], known
+        if key in self._items:
+            self._items.move_to_end(key)
+            return self._items[key], True
+        item = self._items[key] = make()
+        self.total += self.cost(item)
+        while self.total > self.limit and len(self._items) > 1:
+            self.total -= self.cost(self._items.popitem(last=False)[1])
+        return item, False
 
 
 class CallCompiler:
@@ -56,7 +60,7 @@ class CallCompiler:
         self.options = options
         self.least_sample = least_sample
         self._schedules: Recent[CallSchedule] = Recent(KEPT_SCHEDULES)
-        self._calls: Recent[CompiledCall] = Recent(KEPT_CALLS)
+        self.calls: Recent[CompiledCall] = Recent(KEPT_WEIGHTS, _weights)
         self.scheduled = 0
 
     def compile(self, call: ArrayCall, exact: bool = False) -> CompiledCall:
@@ -67,7 +71,7 @@ class CallCompiler:
         part of it.
         """
         try:
-            return self._calls.get((*call.key, exact), lambda: self._made(call, exact))[0]
+            return self.calls.get((*call.key, exact), lambda: self._made(call, exact))[0]
         except BfpgaError as error:
             shapes = " and ".join(str(block.mantissa.shape) for block in call.operands)
             raise ModelError(
@@ -94,6 +98,11 @@ class CallCompiler:
         node, _ = quantize_layer(layer, config, policy, None, options.weights, choice.weight_format)
         node.policy.base = histogram_base(node, config)
         return node
+
+
+def _weights(call: CompiledCall) -> int:
+    """Weights of an operation; one without any costs as much as a few."""
+    return 1024 if call.node.weights is None else max(1024, call.node.weights.size)
 
 
 def _tensors(call: ArrayCall) -> dict[str, TensorSpec]:

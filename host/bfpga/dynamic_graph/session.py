@@ -45,7 +45,7 @@ class Session:
         self.device = device
         self.config = accelerator.systolic
         self.trace: list[OperationRecord] = []
-        self._compiler = options.compiler(self.config, formats)
+        self.compiler = options.compiler(self.config, formats)
         self._exponent = 0
         self._machine: Machine | None = _open(accelerator, device)
 
@@ -66,8 +66,8 @@ class Session:
         """
         if self._machine is None:
             raise DeviceError(f"the session on {self.device} is closed: operations belong inside its `with` block")
-        begun, scheduled = perf_counter(), self._compiler.scheduled
-        compiled = self._compiler.compile(request.call, exact)
+        begun, scheduled = perf_counter(), self.compiler.scheduled
+        compiled = self.compiler.compile(request.call, exact)
         outcome = self._machine.run(compiled, request.call.operands)
         result = ArrayBlock(request.shaped(outcome.block.mantissa), outcome.block.exponent)
         self.trace.append(
@@ -86,7 +86,7 @@ class Session:
                 macs=request.call.layer.macs,
                 cycles=outcome.cycles,
                 seconds=perf_counter() - begun,
-                compiled=self._compiler.scheduled > scheduled,
+                compiled=self.compiler.scheduled > scheduled,
             )
         )
         self._exponent = result.exponent
