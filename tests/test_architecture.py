@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    "errors", "formats", "engines", "network", "accelerator", "devices", "data", "runtime", "dynamic_graph", "verify",
-    "deploy", "cli",
+    "errors", "formats", "engines", "network", "accelerator", "devices", "data", "runtime", "dynamic_graph", "training",
+    "verify", "deploy", "cli",
 ]  # fmt: skip
 #: Plain data that every floor may read: the numbers of an engine and the fields of a descriptor.
 PLAIN_DATA = {"engines.configuration", "engines.descriptor"}
