@@ -153,8 +153,9 @@ def test_counters_and_status_name_what_happened() -> None:
 
 def test_layers_of_one_kernel_start_recirculate() -> None:
     """R68: two convolutions in a start; nothing is loaded or stored between them, and plain integers agree."""
+    config = SystolicConfig(activation_words=4096, weight_words=1 << 14)
     for seed in range(11, 50):  # a drawn convolution may be a concatenation of several
-        builder = NetworkBuilder(np.random.default_rng(seed), SystolicConfig(activation_words=4096, weight_words=1 << 14))
+        builder = NetworkBuilder(np.random.default_rng(seed), config)
         last = builder.convolution(builder.convolution(builder.tensor(7, 7, 3, -5)))
         if len(builder.nodes) == 2:
             break
