@@ -92,6 +92,13 @@ def pair(
     )
 
 
+def once(make: Machine = EmulatedLayers, preceding: int = 1, **changes: Any) -> PositionPair:
+    """The same pair whose main side leaves the sampled items to the other one."""
+    opened = pair(make, preceding, **changes)
+    rest = make(told(network(BATCH - len(SAMPLE), rich=bool(changes.get("rich")))))
+    return PositionPair(opened.preceding, [rest], Sampling.along("B", FRACTION), once=True)
+
+
 def on_plain_integers(program: Program) -> LayerMachine:
     return KernelLayers(program, PlainKernel(program.config))
 
@@ -177,6 +184,18 @@ def test_several_preceding_kernels_are_one(case: str) -> None:
     one, two, four = (pair(preceding=count, rich=case != "zeros", rule="lead").run(x) for count in (1, 2, 4))
     assert same(one, two, clocks=False)
     assert same(one, four, clocks=False)
+
+
+def test_no_item_has_to_be_computed_on_both_sides() -> None:
+    """FP R37, R47: what the preceding side narrowed are results; the main side computes the other items."""
+    expected = pair(rich=True, rule="rate").run(X)
+    assert same(once(rich=True, rule="rate").run(X), expected, clocks=False)
+    expected = pair(rich=True, rule="lead").run(X)
+    opened = once(on_csim, preceding=2, rich=True, rule="lead")
+    found = opened.run(X)
+    opened.close()
+    assert same(found, expected, clocks=False)
+    assert sum(found.batches[0].main_clocks) < sum(expected.batches[0].main_clocks)
 
 
 # ---------------------------------------------------------------- the sample
@@ -378,6 +397,10 @@ def test_all_that_does_not_fit_is_one_error() -> None:
     [
         ({"preceding": PairSide("tiny", 3)}, "2 items cannot be split evenly over 3 kernels of the preceding side"),
         ({"main": PairSide("tiny", 0)}, "over 0 kernels of the main side"),
+        (
+            {"sampling": Sampling.along("B", SampleFraction(1, 1)), "once": True},
+            "0 items cannot be split evenly over 1",
+        ),
         ({"depth": 0}, "fifo_depth is 0"),
         ({"sampling": Sampling.along("C")}, "every output reads all channels"),
     ],

@@ -40,20 +40,24 @@ def open_pair(
     rate: int = 12,
     margin: int = 0,
     depth: int = 2,
+    once: bool = False,
 ) -> PositionPair:
     """A network of fully connected layers on both sides, compiled and loaded. FP R37, R38, R46.
 
     batch: items that share an exponent a layer, split over the main kernels. sampling: those of the preceding side,
     along B; one of eight if None. rule, rate, margin: how it selects; several preceding kernels need the rule `lead`.
-    depth: layers that it may be ahead. ModelError for another network, ConfigurationError for numbers that do not fit,
-    DeviceError for a device that cannot be opened.
+    depth: layers that it may be ahead. once: the main side leaves the sampled items to the other one. ModelError for
+    another network, ConfigurationError for numbers that do not fit, DeviceError for a device that cannot be opened.
     """
     from bfpga.network.options import CompileOptions
     from bfpga.network.told_exponents import told
 
     sampling = sampling or Sampling.along("B")
     sampled = len(batch_sample(sampling, batch))
-    shares = [_share("main", batch, main.kernels), _share("preceding", sampled, preceding.kernels)]
+    shares = [
+        _share("main", batch - sampled if once else batch, main.kernels),
+        _share("preceding", sampled, preceding.kernels),
+    ]
     finding = CompileOptions(policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
     following = told(_compiled(model, main, shares[0], CompileOptions(policy="max")))
     found = _compiled(model, preceding, shares[1], finding)
@@ -61,7 +65,7 @@ def open_pair(
     try:
         for program, side in ((found, preceding), (following, main)):
             machines += [open_layers(program, side.device) for _ in range(side.kernels)]
-        return PositionPair(machines[: preceding.kernels], machines[preceding.kernels :], sampling, depth)
+        return PositionPair(machines[: preceding.kernels], machines[preceding.kernels :], sampling, depth, once)
     except BaseException:
         for machine in machines:
             machine.close()
@@ -79,7 +83,7 @@ def open_layers(program: Program, device: str) -> LayerMachine:
 
 
 def _share(side: str, items: int, kernels: int) -> int:
-    if kernels < 1 or items % kernels:
+    if not 1 <= kernels <= items or items % kernels:
         raise ConfigurationError(
             f"{items} items cannot be split evenly over {kernels} kernels of the {side} side; choose a number of "
             "kernels that divides them, or another batch or sample"

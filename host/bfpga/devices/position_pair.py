@@ -75,7 +75,8 @@ class PositionPair:
 
     sampling: items of a batch that precede (axis B, FP R46). depth: layers that the preceding side may be ahead (FP
     R42). Several preceding kernels share the sample; the largest of their exponents is the merged one, which needs the
-    rule `lead` (FP R45). ConfigurationError, one for all that does not fit.
+    rule `lead` (FP R45). once: the main side computes the items that are not sampled, and the narrow results that the
+    preceding side has of its items anyway are the others. ConfigurationError, one for all that does not fit.
     """
 
     def __init__(
@@ -84,12 +85,17 @@ class PositionPair:
         main: Sequence[LayerMachine],
         sampling: Sampling | None = None,
         depth: int = 2,
+        once: bool = False,
     ) -> None:
         self.preceding, self.main, self.depth = list(preceding), list(main), depth
         PositionFifo(depth)  # an impossible depth is found before anything runs
         self._check_groups()
-        self.items = sum(_items(machine.program) for machine in self.main)
+        self.once = once
+        self.items = sum(_items(machine.program) for machine in (self.preceding if once else []) + self.main)
         self.sample = batch_sample(sampling or Sampling.along("B", SampleFraction()), self.items)
+        everything = np.arange(self.items)
+        #: Items of the main side.
+        self.followed = np.setdiff1d(everything, self.sample) if once else everything
         problems = self._problems()
         if problems:
             raise ConfigurationError("the two sides do not fit together:\n" + "\n".join(f"  {p}" for p in problems))
@@ -126,17 +132,24 @@ class PositionPair:
     # One batch
 
     def _run_batch(self, x: HostArray, turn: Turn, state: _Batch) -> dict[str, HostArray]:
-        """Both sides in turns; outputs (items, ...) of the main side."""
+        """Both sides in turns; outputs (items, ...)."""
         form = self.main[0].program.config.format
         # One exponent for the input of both sides: that of the whole batch, which the host has.
         mantissa, exponent = encode_samples(x[None], form)
         self._begin(self.preceding, mantissa[0][self.sample], exponent)
-        self._begin(self.main, mantissa[0], exponent)
+        self._begin(self.main, mantissa[0][self.followed], exponent)
         sides: dict[Side, Iterator[None]] = {"preceding": self._precede(state), "main": self._follow(state)}
         while len(state.main) < len(self.layers):
             next(sides[turn()], None)
-        found = [machine.outputs() for machine in self.main]
-        return {name: np.concatenate([_rows(part[name]) for part in found]) for name in found[0]}
+        return self._outputs()
+
+    def _outputs(self) -> dict[str, HostArray]:
+        """Outputs (items, ...) in the order of the items."""
+        order, machines = self.followed, list(self.main)
+        if self.once:
+            order, machines = np.concatenate([self.followed, self.sample]), [*self.main, *self.preceding]
+        found = [machine.outputs() for machine in machines]
+        return {name: np.concatenate([_rows(part[name]) for part in found])[np.argsort(order)] for name in found[0]}
 
     def _begin(self, machines: Sequence[LayerMachine], mantissa: IntArray, exponent: IntArray) -> None:
         """Every machine gets its rows."""
