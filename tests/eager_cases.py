@@ -62,6 +62,11 @@ def depthwise(x: np.ndarray, w: np.ndarray, padding: int) -> np.ndarray:
     return np.einsum("nchwij,cij->nchw", windows(x, w.shape[2:], 1, padding, 0), w[:, 0])
 
 
+def by_channel(x: Any, numbers: np.ndarray) -> Any:
+    """Images times a number for each channel."""
+    return x * numbers[:, None, None]
+
+
 #: By name: the operation of a session, and its result in float64.
 CASES: dict[str, tuple[Operation, Expected]] = {
     "matmul": (lambda run: run.array(X) @ W, lambda: X @ W),
@@ -98,6 +103,15 @@ CASES: dict[str, tuple[Operation, Expected]] = {
     "add_broadcast": (lambda run: run.array(W) + B, lambda: W + B),
     "subtract": (lambda run: 3 - run.array(X), lambda: 3 - X),
     "scale": (lambda run: run.array(X) * 3, lambda: 3 * X),
+    "scale_channels": (lambda run: run.array(X) * integers(20, seed=8), lambda: X * integers(20, seed=8)),
+    "affine": (
+        lambda run: run.affine(IMAGES, integers(4, seed=8), integers(4, seed=9), axis=1, function="relu"),
+        lambda: np.maximum(by_channel(IMAGES, integers(4, seed=8)) + by_channel(1.0, integers(4, seed=9)), 0),
+    ),
+    "batch_norm": (
+        lambda run: run.batch_norm(IMAGES, np.arange(4), np.array([4.0, 1, 16, 4]), 3.0, epsilon=0.0),
+        lambda: by_channel(IMAGES - by_channel(1.0, np.arange(4)), 3 / np.array([2.0, 1, 4, 2])),
+    ),
     "negative": (lambda run: -run.array(X), lambda: -X),
     "relu": (lambda run: run.array(X).relu(), lambda: np.maximum(X, 0)),
     "maximum": (lambda run: np.maximum(run.array(X), 0), lambda: np.maximum(X, 0)),

@@ -60,7 +60,7 @@ def test_bounded_functions_follow_the_table(run: EagerRun, name: str, function: 
 
 
 def test_no_history_enters_a_result(run: EagerRun) -> None:
-    """FP 1, R19: the same operation on other data, then on the first again: nothing of the data between is left."""
+    """FP R19: the same operation on other data, then on the first again: nothing of the data between is left."""
     first = run.array(X) @ W
     run.array(X * 1024) @ W
     again = run.array(X) @ W
@@ -201,8 +201,12 @@ def test_report_counts_work_and_prints_it(run: EagerRun) -> None:
     assert report.macs == 9 * 20 * 11
     assert report.cycles == run.trace[0].cycles > 0
     assert run.trace[0].position == -found.exponent == found.position
-    assert "linear" in str(report)
-    assert f"{report.cycles} cycles" in str(report)
+    run.linear(X * 4, W, B)
+    titles, line, sums = str(run.report()).splitlines()
+    assert titles.split() == ["operation", "where", "result", "times", "exponents", "saturated", "cycles"]
+    assert line.split()[:6] == ["linear", "device", "9", "x", "11", "2"]
+    assert f"{found.exponent} .. {found.exponent + 2}" in line
+    assert sums.startswith("2 operations on emulator (tiny), 0 on the host, 1 compiled")
 
 
 def test_in_place_operators_bind_a_new_array(run: EagerRun) -> None:

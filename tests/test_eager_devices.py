@@ -132,5 +132,5 @@ def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert second > first > 85
     doubtful = re.search(r"(\d+) doubtful", printed)
     assert doubtful is not None
-    assert f"({doubtful[1]}, 100)" in printed
+    assert f"{doubtful[1]} x 100" in printed
     assert "2 operations on csim (tiny), 0 on the host" in printed

@@ -40,6 +40,11 @@ MISTAKES: dict[str, tuple[Callable[[EagerRun], Any], str]] = {
     "complex numbers": (lambda run: run.array([1j]), "real ones are needed"),
     "nothing": (lambda run: run.array([]), "there is nothing in it"),
     "beyond the format": (lambda run: run.array([1e300]), "beyond"),
+    "a scale too long": (
+        lambda run: run.affine(X, np.ones(9)),
+        r"scale has shape \(9,\); \(20,\) is needed, for axis -1",
+    ),
+    "an axis too many": (lambda run: run.affine(X, np.ones(9), axis=2), "has no axis 2"),
     "a factor not finite": (lambda run: run.array(X) * np.inf, "a finite number is needed"),
 }
 

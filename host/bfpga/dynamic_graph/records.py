@@ -92,8 +92,13 @@ class Report:
         return self.cycles / (self.clock_mhz * 1e6)
 
     def __str__(self) -> str:
-        lines = [f"{'operation':<16} {'where':<7} {'result':<20} {'exponent':>8} {'saturated':>9} {'cycles':>10}"]
-        lines += [_line(record) for record in self.operations]
+        """A table with a line for operations of one name, place and shape."""
+        groups: dict[tuple[object, ...], list[OperationRecord]] = {}
+        for record in self.operations:
+            groups.setdefault((record.name, record.where, record.shape, record.reason), []).append(record)
+        rows = [_cells(records) for records in groups.values()]
+        widths = [max(len(cells[column]) for cells in (_TITLES, *rows)) for column in range(len(_TITLES))]
+        lines = [_line(_TITLES, widths), *(_line(cells, widths) for cells in rows)]
         lines.append(
             f"{self.on_device} operations on {self.device} ({self.accelerator}), {self.on_host} on the host, "
             f"{self.compiled} compiled; {self.cycles} cycles, {self.saturated} results saturated"
@@ -101,7 +106,23 @@ class Report:
         return "\n".join(lines)
 
 
-def _line(record: OperationRecord) -> str:
-    exponent = "" if record.exponent is None else str(record.exponent)
-    text = f"{record.name:<16} {record.where:<7} {record.shape!s:<20} {exponent:>8} {record.saturated:>9} "
-    return text + f"{record.cycles:>10}" + (f"  {record.reason}" if record.reason else "")
+_TITLES = ("operation", "where", "result", "times", "exponents", "saturated", "cycles", "")
+#: Columns of text; numbers stand on the right.
+_TEXT = (0, 1, 2, 7)
+
+
+def _cells(records: Sequence[OperationRecord]) -> tuple[str, ...]:
+    first = records[0]
+    exponents = sorted({record.exponent for record in records if record.exponent is not None})
+    span = "" if not exponents else " .. ".join(map(str, dict.fromkeys((exponents[0], exponents[-1]))))
+    saturated, cycles = sum(record.saturated for record in records), sum(record.cycles for record in records)
+    shape = " x ".join(map(str, first.shape)) or "number"
+    return first.name, first.where, shape, str(len(records)), span, str(saturated), str(cycles), first.reason
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (
+        cell.ljust(width) if column in _TEXT else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join(padded).rstrip()

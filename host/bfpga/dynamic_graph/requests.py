@@ -199,10 +199,28 @@ def scaling(x: ArrayBlock, factor: float) -> Request:
     """Every element times a number: one weight for each channel of a pixel."""
     shape = x.mantissa.shape
     inner = _pixel_shape(shape)
-    layer = _layer("multiply", "gemm", 1, inner[2], Window(output_height=inner[0]), Activation())
-    layer.groups = inner[2]
-    _with_weights(layer, np.full((inner[2], 1, 1, 1), factor), None)
+    layer = _by_channel("multiply", inner, np.full(inner[2], factor), None, Activation())
     return Request(ArrayCall(layer, [image(x, inner)], inner), _reshaper(shape))
+
+
+def affine(
+    name: str, x: ArrayBlock, scale: FloatArray, shift: FloatArray | None, axis: int, activation: Activation
+) -> Request:
+    """x * scale + shift, with a number for each index of an axis."""
+    moved = np.moveaxis(x.mantissa, axis, -1)
+    inner = (moved.size // len(scale), 1, len(scale))
+    layer = _by_channel(name, inner, scale, shift, activation)
+    call = ArrayCall(layer, [image(ArrayBlock(moved, x.exponent), inner)], inner)
+    return Request(call, lambda result: np.moveaxis(result.reshape(moved.shape), -1, axis))
+
+
+def _by_channel(
+    name: str, inner: tuple[int, int, int], scale: FloatArray, shift: FloatArray | None, activation: Activation
+) -> Layer:
+    """A product with a weight of its own for each channel."""
+    layer = _layer(name, "gemm", 1, inner[2], Window(output_height=inner[0]), activation)
+    layer.groups = inner[2]
+    return _with_weights(layer, scale.reshape(-1, 1, 1, 1), shift)
 
 
 def _reshaper(shape: tuple[int, ...]) -> Shaper:
@@ -230,6 +248,15 @@ def check_convolution(images: tuple[int, ...], weights: tuple[int, ...], groups:
             f"conv2d: images {images} and weights {weights} in {groups} groups do not go together; images are (N, "
             "channels, height, width), weights (outputs, channels / groups, rows, columns)"
         )
+
+
+def check_channels(shape: tuple[int, ...], axis: int, name: str, **numbers: FloatArray | None) -> None:
+    """DataError unless each of ``numbers`` has one for every index of an axis."""
+    if not -len(shape) <= axis < len(shape):
+        raise DataError(f"{name}: an array of shape {shape} has no axis {axis}")
+    for what, values in numbers.items():
+        if values is not None and values.shape != (shape[axis],):
+            raise DataError(f"{name}: the {what} has shape {values.shape}; ({shape[axis]},) is needed, for axis {axis}")
 
 
 def activation_of(function: str | tuple[str, float], config: SystolicConfig) -> Activation:

@@ -252,13 +252,18 @@ class EagerRun:
         return self._execute(request, operands)
 
     def multiply(self, x: Operand, y: Operand) -> EagerArray:
-        """x * y: with a number by ``scale``, with booleans a selection; a product of two arrays is left to numpy."""
+        """x * y: by a number ``scale``, by numbers of numpy for the last axis ``affine``, by booleans a selection.
+
+        A product of two arrays is left to numpy.
+        """
         left, right = (x, y) if isinstance(x, EagerArray) else (y, x)
         array, factor = self.array(left), np.asarray(right)
         if not isinstance(right, EagerArray) and factor.ndim == 0 and factor.dtype != np.bool_:
             return self.scale(array, float(factor))
         if factor.dtype == np.bool_:
             return self.rearranged(array, lambda mantissa: np.where(factor, mantissa, mantissa.dtype.type(0)))
+        if not isinstance(right, EagerArray) and array.ndim and factor.shape == array.shape[-1:]:
+            return self._affine("multiply", array, factor, None, -1, None)
         reason = "the array adds products, it has none element by element"
         result: EagerArray = self.on_host("multiply", lambda: array.numpy() * factor, _arrays(x, y), reason)
         return result
@@ -273,6 +278,54 @@ class EagerRun:
         if mantissa == 0.5 and form.exponent_min <= exponent <= form.exponent_max:
             return self.wrap(ArrayBlock(operand.mantissa, exponent))
         return self._execute(requests.scaling(operand.block, factor), [operand])
+
+    def affine(
+        self,
+        x: Operand,
+        scale: npt.ArrayLike,
+        shift: npt.ArrayLike | None = None,
+        axis: int = -1,
+        function: FunctionName = None,
+    ) -> EagerArray:
+        """function(x * scale + shift) with a number for each index of an axis: a product for each channel. FP R3."""
+        return self._affine("affine", self.array(x), scale, shift, axis, function)
+
+    def batch_norm(
+        self,
+        x: Operand,
+        mean: npt.ArrayLike,
+        variance: npt.ArrayLike,
+        gain: npt.ArrayLike = 1.0,
+        offset: npt.ArrayLike = 0.0,
+        epsilon: float = 1e-5,
+        function: FunctionName = None,
+    ) -> EagerArray:
+        """Normalization of (N, channels, ...) by numbers for each channel, as ``affine`` over axis 1. FP R3."""
+        scale = np.asarray(gain, np.float64) / np.sqrt(np.asarray(variance, np.float64) + epsilon)
+        shift = np.asarray(offset, np.float64) - np.asarray(mean, np.float64) * scale
+        return self._affine("batch_norm", self.array(x), scale, shift, 1, function)
+
+    def _affine(
+        self,
+        name: str,
+        x: EagerArray,
+        scale: npt.ArrayLike,
+        shift: npt.ArrayLike | None,
+        axis: int,
+        function: FunctionName,
+    ) -> EagerArray:
+        factors, _ = self._weights(scale, f"{name}: the scale")
+        offsets = None if shift is None else self._weights(shift, f"{name}: the shift")[0]
+        requests.check_channels(x.shape, axis, name, scale=factors, shift=offsets)
+        wide = (-1, *(1,) * (x.ndim - 1 - axis % x.ndim))
+        return self._fused(
+            name,
+            lambda activation: requests.affine(name, x.block, factors, offsets, axis, activation),
+            lambda: x.numpy() * factors.reshape(wide) + (0.0 if offsets is None else offsets.reshape(wide)),
+            [x],
+            False,
+            function,
+        )
 
     def relu(self, x: Operand) -> EagerArray:
         """max(x, 0)."""
