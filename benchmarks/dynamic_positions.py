@@ -3,10 +3,10 @@ that change, clocks, pipelined pairs. One command:
 
     BFPGA_MODELS=FOLDER python benchmarks/dynamic_positions.py [--part PART ...] [--samples N] [--markdown FILE]
 
-FOLDER has models/ and data/; networks it does not have are left out. Dynamic columns are compiled without any sample;
-`static` is calibrated, with channel shifts and corrected biases. Few samples make coarse steps, so every column is also
-compared with the static one sample by sample (+right there alone, -wrong there alone), and with the classes of the float
-network. Ends with 1 if a goal is missed.
+FOLDER has models/ and data/; networks it does not have are left out. Dynamic recipes are compiled without any sample;
+`static` is calibrated, with channel shifts and corrected biases. Few samples make coarse steps, so every recipe is also
+compared with the static one sample by sample (+ right alone, - wrong alone), and with the classes of the float network.
+Ends with 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Case:
         return x[: self.limit], calibration
 
     @cached_property
-    def labels(self) -> npt.NDArray[np.integer]:
+    def labels(self) -> npt.NDArray[np.int64]:
         with np.load(self.folder / "data" / f"{self._network.data}.npz", allow_pickle=False) as file:
             return np.asarray(file["y"])[: self.limit]
 
@@ -96,11 +96,11 @@ class Case:
     def classes(self, recipe: CompileOptions, x: Floats) -> npt.NDArray[np.intp]:
         """Class of every sample on the accelerator."""
         result = run(self.program(recipe), x, "emulator", statistics=False)
-        return next(iter(result.outputs.values())).reshape(len(x), -1).argmax(1)
+        return np.asarray(next(iter(result.outputs.values())).reshape(len(x), -1).argmax(1))
 
     def float_classes(self, x: Floats) -> npt.NDArray[np.intp]:
         """Class of every sample in floating point."""
-        return float_run(self.model, x).reshape(len(x), -1).argmax(1)
+        return np.asarray(float_run(self.model, x).reshape(len(x), -1).argmax(1))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

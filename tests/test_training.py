@@ -143,7 +143,8 @@ def test_counters_of_iterations_and_mini_batches() -> None:
     counters = Counters(mini_batches=3, limit=7, finished=told.append)
     seen = [(batch, counters.iteration, counters.epoch) for batch in counters.run()]
     assert seen == [(0, 0, 0), (1, 1, 0), (2, 2, 0), (0, 3, 1), (1, 4, 1), (2, 5, 1), (0, 6, 2)]
-    assert told == [7] and counters.iteration == 7
+    assert told == [7]
+    assert counters.iteration == 7
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 0)])

@@ -34,9 +34,9 @@ def everything(channels: int) -> Sample:
 
 
 def samples_of(height: int, channels: int, block_rows: int, period: int, offset: int) -> list[Sample]:
-    """The sample of a result, with the ways to measure it: every ``period``-th row, all together or one by one; with few
-    rows every ``period``-th block of output channels.
+    """The sample of a result, with the ways to measure it.
 
+    Every ``period``-th row, all together or one by one; with few rows every ``period``-th block of output channels.
     block_rows: output channels of a block; 0 for layers whose channels are not computed block by block (groups).
     Everything, where neither leaves something out. FP R28-R30.
     """

@@ -81,7 +81,7 @@ class Convolution:
         images = np.asarray(x)
         self._shapes.append(images.shape)
         rows, columns, _ = self.kernel
-        windows = np.lib.stride_tricks.sliding_window_view(images, (rows, columns), axis=(1, 2))
+        windows = np.lib.stride_tricks.sliding_window_view(images, (rows, columns), (1, 2))  # type: ignore[call-overload]
         matrix = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, self.dense.weights.value.shape[0])
         y = np.asarray(self.dense.forward(products, matrix))
         return y.reshape(*windows.shape[:3], -1)

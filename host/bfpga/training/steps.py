@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from bfpga.training.layers import Parameter
 from bfpga.training.products import FloatArray
 
 
-def cross_entropy(scores: FloatArray, labels: npt.NDArray[np.integer]) -> tuple[float, FloatArray]:
+def cross_entropy(scores: FloatArray, labels: npt.NDArray[np.integer[Any]]) -> tuple[float, FloatArray]:
     """Mean loss of scores (samples, classes), and its gradient."""
     values = np.asarray(scores, np.float64)
     shifted = np.exp(values - values.max(axis=1, keepdims=True))
@@ -25,19 +26,27 @@ def cross_entropy(scores: FloatArray, labels: npt.NDArray[np.integer]) -> tuple[
 
 
 class Momentum:
-    """Gradient descent with momentum on the master weights."""
+    """Gradient descent with momentum on the master weights.
 
-    def __init__(self, parameters: Sequence[Parameter], rate: float, momentum: float = 0.9) -> None:
+    largest_norm: of all gradients together; larger ones are made shorter, as recurrent networks need it.
+    """
+
+    def __init__(
+        self, parameters: Sequence[Parameter], rate: float, momentum: float = 0.9, largest_norm: float = np.inf
+    ) -> None:
         self.parameters = list(parameters)
+        self.largest_norm = largest_norm
         self.rate = rate
         self.momentum = momentum
         self._speeds = [np.zeros_like(parameter.value) for parameter in self.parameters]
 
     def update(self) -> None:
         """Move every parameter against its gradient, and start gradients over."""
+        norm = np.sqrt(sum(float(np.square(parameter.gradient).sum()) for parameter in self.parameters))
+        rate = self.rate * min(1.0, self.largest_norm / norm) if norm > 0 else self.rate
         for parameter, speed in zip(self.parameters, self._speeds, strict=True):
             speed *= self.momentum
-            speed -= self.rate * parameter.gradient
+            speed -= rate * parameter.gradient
             parameter.value = parameter.value + speed
             parameter.gradient[...] = 0
 
