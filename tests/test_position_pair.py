@@ -175,15 +175,22 @@ def test_the_main_side_may_be_split_over_kernels() -> None:
     assert all(same(run, runs[0], clocks=False) for run in runs)
 
 
-@pytest.mark.parametrize("case", ["random", "zeros", "two batches"])
+@pytest.mark.parametrize("case", ["random", "scales", "zeros", "two batches"])
 def test_several_preceding_kernels_are_one(case: str) -> None:
-    """FP R45: the merged exponent is that of one kernel with all of the sample; a part may be nothing but zeros."""
+    """FP R45: the merged exponent is that of one kernel with all of the sample; a part may be nothing but zeros. All of
+    them narrow with it, also those that found a smaller one."""
     x = np.concatenate([X, 100 * X[::-1]]) if case == "two batches" else X.copy()
     if case == "zeros":
         x[SAMPLE[:2]] = 0
-    one, two, four = (pair(preceding=count, rich=case != "zeros", rule="lead").run(x) for count in (1, 2, 4))
-    assert same(one, two, clocks=False)
-    assert same(one, four, clocks=False)
+    if case == "scales":
+        x[SAMPLE[1:]] /= 8
+    runs = []
+    for count in (1, 2, 4):
+        opened = pair(preceding=count, rich=case in ("random", "two batches"), rule="lead")
+        runs.append(opened.run(x))
+        narrowed = np.concatenate([machine.outputs()["t3"][0] for machine in opened.preceding])
+        np.testing.assert_array_equal(narrowed, runs[-1].outputs["t3"][-BATCH:][SAMPLE])
+        assert same(runs[0], runs[-1], clocks=False)
 
 
 def test_no_item_has_to_be_computed_on_both_sides() -> None:
