@@ -22,8 +22,9 @@ struct Piece {
     bool has_column(number_t column) const { return column >= first_column && column < end_column; }
 };
 
-// Where the lines of an axis are cut: behind the first line at which a piece has its share of the work and the lines
-// left fit the pieces left, or has all lines it may have, or leaves one line for each piece behind it.
+// Where the lines of an axis are cut: before the first line whose middle lies beyond a piece's share of the work if the
+// lines left fit the pieces left, or which is one more than a piece may have, or one of as many as there are pieces
+// left. A cut before a line needs its own count and the counts before it, none that is still to come.
 template <class Config, int Pieces>
 class LimitWalk {
     using number_t = typename ClusterTypes<Config>::number_t;
@@ -37,31 +38,32 @@ class LimitWalk {
         length_ = 0;
         left_ = lines;
         weighted_ = 0;
-        total_ = total;
-        share_ = total;
+        total_ = static_cast<count_t>(2 * total);
+        share_ = total_;
         most_ = most;
         room_ = static_cast<number_t>((Pieces - 1) * most);
     }
 
-    // The next line; true: a piece ends behind it, and `piece()` of them have ended before.
+    // The next line; true: a piece begins with it, which is `piece()` now.
     bool next(count_t count) {
 #pragma HLS INLINE
-        weighted_ = static_cast<count_t>(weighted_ + static_cast<count_t>(count * Pieces));
-        ++length_;
-        --left_;
-        const bool enough = weighted_ >= share_ && left_ <= room_;
+        const count_t half = static_cast<count_t>(count * Pieces);
+        const count_t middle = static_cast<count_t>(weighted_ + half);
+        const bool enough = middle >= share_ && left_ <= room_;
         const bool scarce = left_ <= Pieces - piece_;
-        const bool ends = piece_ < Pieces && (enough || length_ == most_ || scarce);
-        if (ends) {
+        const bool begins = piece_ < Pieces && length_ != 0 && (enough || length_ == most_ || scarce);
+        if (begins) {
             ++piece_;
-            length_ = 0;
             share_ = static_cast<count_t>(share_ + total_);
             room_ = static_cast<number_t>(room_ - most_);
         }
-        return ends;
+        weighted_ = static_cast<count_t>(weighted_ + static_cast<count_t>(2 * half));
+        length_ = begins ? static_cast<number_t>(1) : static_cast<number_t>(length_ + 1);
+        --left_;
+        return begins;
     }
 
-    // The piece that begins behind the last cut, from 0 on.
+    // The piece to which the last line belongs, from 0 on.
     int32_t piece() const { return static_cast<int32_t>(piece_) - 1; }
 
     // The piece that ends last is no larger than the others may be.
@@ -73,7 +75,7 @@ class LimitWalk {
 
    private:
     number_t piece_, length_, left_, most_, room_;
-    count_t weighted_, total_, share_;  // pieces * counts so far; total; piece * total
+    count_t weighted_, total_, share_;  // 2 * pieces * counts so far; 2 * total; 2 * piece * total
 };
 
 // Counts of lines in a LUT memory, one line a clock. The line that was counted last is forwarded from a register (SC
@@ -269,14 +271,15 @@ class Partition {
         R row = R::zero();
     Rows_Cut:
         for (int32_t line = 0; line < d.input_height; ++line) {
-// II=1: the walk is two sums and comparisons of registers; counts are read only.
+// II=1: counts are read only, and the share of a line is known before it is compared; from line to line there is one
+// comparison with a sum behind it. A line is cut off by its own count: none is read ahead.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
-            row = row.plus(one, T::kernel, grid.pitch);
             if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : row_count_.read(line))) {
-                band_row_[walk.piece()] = static_cast<number_t>(line + 1);
+                band_row_[walk.piece()] = static_cast<number_t>(line);
                 band_address_[walk.piece()] = row.quotient;
             }
+            row = row.plus(one, T::kernel, grid.pitch);
         }
         walk.finish();
         return static_cast<uint32_t>(d.input_height);
@@ -304,14 +307,14 @@ class Partition {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
-            column = column.plus(one, T::kernel, 1);
             const count_t found = counted_ ? column_count_[pixel].read(segment) : static_cast<count_t>(0);
             if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : found)) {
                 const int32_t next = band * grid_columns + walk.piece();
-                piece_[next - 1].end_column = static_cast<number_t>(line + 1);
-                piece_[next].first_column = static_cast<number_t>(line + 1);
+                piece_[next - 1].end_column = static_cast<number_t>(line);
+                piece_[next].first_column = static_cast<number_t>(line);
                 piece_[next].origin = static_cast<number_t>(band_address_[band] + column.quotient);
             }
+            column = column.plus(one, T::kernel, 1);
             ++pixel;
             if (pixel == T::pixels) {
                 pixel = 0;

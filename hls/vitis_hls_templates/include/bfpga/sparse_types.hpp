@@ -44,11 +44,10 @@ struct ClusterTypes {
     // Coordinates of the full grid and addresses in it: those of a strip are contiguous over its bands.
     static constexpr int number_bits =
         larger(Geometry<Config>::coordinate_bits, bit_length(4LL * (Config::cluster_grid_rows + 1) * words) + 1);
-    // Elements of a strip times pieces of an axis.
-    static constexpr int count_bits =
-        bit_length(static_cast<long long>(Config::banks) * Config::activation_words * Config::lanes *
-                   larger(Config::cluster_grid_rows, Config::cluster_grid_columns)) +
-        1;
+    // Twice the elements of a strip times pieces of an axis.
+    static constexpr int count_bits = bit_length(2LL * Config::banks * Config::activation_words * Config::lanes *
+                                                 larger(Config::cluster_grid_rows, Config::cluster_grid_columns)) +
+                                      1;
     static constexpr int product_bits = 2 * Config::mantissa_bits;
 
     using mantissa_t = typename Geometry<Config>::mantissa_t;
