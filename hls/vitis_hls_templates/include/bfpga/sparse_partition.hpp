@@ -82,7 +82,7 @@ class LimitWalk {
 // 7.2, remedy 4): between two reads of a word of memory there are two clocks at least.
 template <class Config, int Lines>
 class LineCounts {
-    using count_t = typename ClusterTypes<Config>::count_t;
+    using elements_t = typename ClusterTypes<Config>::elements_t;
 
    public:
     LineCounts() {
@@ -91,22 +91,22 @@ class LineCounts {
     }
 
     // first: the line has not been counted before.
-    void add(int32_t line, count_t found, bool first) {
+    void add(int32_t line, elements_t found, bool first) {
 #pragma HLS INLINE
-        const count_t before = line == last_line_ ? last_count_ : count_[line];
-        last_count_ = first ? found : static_cast<count_t>(before + found);
+        const elements_t before = line == last_line_ ? last_count_ : count_[line];
+        last_count_ = first ? found : static_cast<elements_t>(before + found);
         last_line_ = line;
         count_[line] = last_count_;
     }
 
-    count_t read(int32_t line) const {
+    elements_t read(int32_t line) const {
 #pragma HLS INLINE
         return count_[line];
     }
 
    private:
-    count_t count_[Lines] = {};
-    count_t last_count_ = 0;
+    elements_t count_[Lines] = {};
+    elements_t last_count_ = 0;
     int32_t last_line_ = -1;
 };
 
@@ -115,6 +115,7 @@ class Partition {
     using T = ClusterTypes<Config>;
     using R = Residue<Config>;
     using number_t = typename T::number_t;
+    using elements_t = typename T::elements_t;
     using count_t = typename T::count_t;
     static constexpr int grid_rows = Config::cluster_grid_rows;
     static constexpr int grid_columns = Config::cluster_grid_columns;
@@ -172,7 +173,7 @@ class Partition {
             return 0;
         }
         total_ = 0;
-        count_t of_row = 0;
+        elements_t of_row = 0;
         int32_t word = 0;
         uint32_t clocks = 0;
         bool running = true;
@@ -193,7 +194,7 @@ class Partition {
 #pragma HLS UNROLL
                 found += nonzeros(cell[p]);
             }
-            of_row = static_cast<count_t>(of_row + found);
+            of_row = static_cast<elements_t>(of_row + found);
             total_ = static_cast<count_t>(total_ + found);
             if (reader.row_ends()) {
                 row_count_.add(static_cast<int32_t>(reader.row()), of_row, word == 0);
@@ -233,7 +234,7 @@ class Partition {
         Pixels_Count:
             for (int p = 0; p < T::pixels; ++p) {
 #pragma HLS UNROLL
-                const count_t found = static_cast<count_t>(nonzeros(cell[p]));
+                const elements_t found = static_cast<elements_t>(nonzeros(cell[p]));
                 column_count_[p].add(segment, found, starts);
                 total_ = static_cast<count_t>(total_ + found);
             }
@@ -275,7 +276,8 @@ class Partition {
 // comparison with a sum behind it. A line is cut off by its own count: none is read ahead.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
-            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : row_count_.read(line))) {
+            const elements_t found = d.count_step == 0 ? static_cast<elements_t>(1) : row_count_.read(line);
+            if (walk.next(static_cast<count_t>(found))) {
                 band_row_[walk.piece()] = static_cast<number_t>(line);
                 band_address_[walk.piece()] = row.quotient;
             }
@@ -307,8 +309,9 @@ class Partition {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
-            const count_t found = counted_ ? column_count_[pixel].read(segment) : static_cast<count_t>(0);
-            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : found)) {
+            const elements_t one_each = d.count_step == 0 ? 1 : 0;
+            const elements_t found = counted_ ? column_count_[pixel].read(segment) : one_each;
+            if (walk.next(static_cast<count_t>(found))) {
                 const int32_t next = band * grid_columns + walk.piece();
                 piece_[next - 1].end_column = static_cast<number_t>(line);
                 piece_[next].first_column = static_cast<number_t>(line);
