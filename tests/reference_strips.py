@@ -42,10 +42,11 @@ class Piece:
 
 
 def limits(counts: list[int], pieces: int, most: int) -> list[int]:
-    """Section 6: a line belongs to the piece in whose share its middle lies.
+    """Section 6: a line belongs to the piece in whose share its middle lies; lines of zeros alone count alike.
 
     Unless that left this piece or those behind it without a line, or with more than ``most``.
     """
+    counts = counts if any(counts) else [1] * len(counts)
     lines, total = len(counts), sum(counts)
     middles = [sum(counts[:line]) + Fraction(count, 2) for line, count in enumerate(counts)]
     found = [0]

@@ -181,7 +181,7 @@ def test_lines_are_cut_as_one_scan_cuts_them(counts: list[int], pieces: int, ext
         ([1, 6, 1], 2, 3, [0, 1, 3]),  # half of the 6 belongs to each piece: to the later one
         ([4, 0, 0, 4], 2, 4, [0, 1, 4]),  # zeros behind a full share belong to the next piece
         ([3, 0, 0, 5], 2, 4, [0, 3, 4]),  # ahead of it they belong to this one
-        ([0, 0, 0, 0, 0], 2, 3, [0, 2, 5]),  # nothing to share out: what is left fits
+        ([0, 0, 0, 0, 0, 0], 3, 6, [0, 2, 4, 6]),  # nothing was counted: lines count alike
         ([9, 0, 0, 0, 0], 3, 2, [0, 1, 3, 5]),  # no piece is larger than it may be
         ([0, 0, 0, 0, 9], 3, 3, [0, 3, 4, 5]),  # every piece has a line
         ([5, 5], 4, 1, [0, 1, 2, 2, 2]),  # if there are as many

@@ -18,10 +18,12 @@ from bfpga.engines.sparse_engines import ClusterBuild
 def limits(counts: IntArray, pieces: int, most: int) -> Int64Array:
     """Limits of pieces with shares of ``counts`` as equal as whole lines allow, at most ``most`` lines each.
 
-    counts: (..., lines), 0 or more. The result is (..., pieces + 1): piece i holds lines [limit i, limit i + 1). There
-    must be at most pieces * most lines; with fewer lines than pieces the last pieces are empty.
+    counts: (..., lines), 0 or more; lines that are all 0 count alike. The result is (..., pieces + 1): piece i holds
+    lines [limit i, limit i + 1). There must be at most pieces * most lines; with fewer lines than pieces the last
+    pieces are empty.
     """
     lines = counts.shape[-1]
+    counts = np.where(counts.any(axis=-1, keepdims=True), counts, 1)
     prefix = np.cumsum(counts, axis=-1, dtype=np.int64)
     result = np.full((*counts.shape[:-1], pieces + 1), lines, np.int64)
     result[..., 0] = 0

@@ -31,14 +31,15 @@ class LimitWalk {
     using count_t = typename ClusterTypes<Config>::count_t;
 
    public:
-    // total: of the counts. most: lines of a piece.
+    // total: of the counts; 0: lines count alike. most: lines of a piece.
     void start(int32_t lines, count_t total, int32_t most) {
 #pragma HLS INLINE
         piece_ = 1;
         length_ = 0;
         left_ = lines;
         weighted_ = 0;
-        total_ = static_cast<count_t>(2 * total);
+        alike_ = total == 0;
+        total_ = static_cast<count_t>(2 * (alike_ ? static_cast<count_t>(lines) : total));
         share_ = total_;
         most_ = most;
         room_ = static_cast<number_t>((Pieces - 1) * most);
@@ -47,7 +48,7 @@ class LimitWalk {
     // The next line; true: a piece begins with it, which is `piece()` now.
     bool next(count_t count) {
 #pragma HLS INLINE
-        const count_t half = static_cast<count_t>(count * Pieces);
+        const count_t half = static_cast<count_t>((alike_ ? static_cast<count_t>(1) : count) * Pieces);
         const count_t middle = static_cast<count_t>(weighted_ + half);
         const bool enough = middle >= share_ && left_ <= room_;
         const bool scarce = left_ <= Pieces - piece_;
@@ -74,6 +75,7 @@ class LimitWalk {
     }
 
    private:
+    bool alike_;
     number_t piece_, length_, left_, most_, room_;
     count_t weighted_, total_, share_;  // 2 * pieces * counts so far; 2 * total; 2 * piece * total
 };
@@ -168,11 +170,10 @@ class Partition {
     // Non-zero elements of every row, of the channel words that are counted.
     template <class Activations>
     uint32_t count_rows(const Descriptor& d, Reader& reader, const Activations& activations) {
-        total_ = d.input_height;
+        total_ = 0;
         if (d.count_step == 0) {
             return 0;
         }
-        total_ = 0;
         elements_t of_row = 0;
         int32_t word = 0;
         uint32_t clocks = 0;
@@ -210,14 +211,13 @@ class Partition {
     template <class Activations>
     uint32_t count_columns(const Descriptor& d, int band, Reader& reader, const Activations& activations) {
         const number_t rows = static_cast<number_t>(band_row_[band + 1] - band_row_[band]);
-        counted_ = d.count_step != 0 && rows > 0;
-        total_ = d.count_step == 0 ? static_cast<count_t>(d.input_width) : static_cast<count_t>(0);
+        total_ = 0;
         if (d.count_step == 0) {
             return 0;
         }
         int32_t word = 0;
         uint32_t clocks = 0;
-        bool running = counted_;
+        bool running = rows > 0;
         reader.next_band(static_cast<typename Geometry<Config>::coordinate_t>(rows));
         reader.begin(0);
     Columns_Count:
@@ -276,8 +276,7 @@ class Partition {
 // comparison with a sum behind it. A line is cut off by its own count: none is read ahead.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
-            const elements_t found = d.count_step == 0 ? static_cast<elements_t>(1) : row_count_.read(line);
-            if (walk.next(static_cast<count_t>(found))) {
+            if (walk.next(static_cast<count_t>(row_count_.read(line)))) {
                 band_row_[walk.piece()] = static_cast<number_t>(line);
                 band_address_[walk.piece()] = row.quotient;
             }
@@ -309,9 +308,7 @@ class Partition {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
-            const elements_t one_each = d.count_step == 0 ? 1 : 0;
-            const elements_t found = counted_ ? column_count_[pixel].read(segment) : one_each;
-            if (walk.next(static_cast<count_t>(found))) {
+            if (walk.next(static_cast<count_t>(column_count_[pixel].read(segment)))) {
                 const int32_t next = band * grid_columns + walk.piece();
                 piece_[next - 1].end_column = static_cast<number_t>(line);
                 piece_[next].first_column = static_cast<number_t>(line);
@@ -330,8 +327,7 @@ class Partition {
 
     LineCounts<Config, T::rows> row_count_;
     LineCounts<Config, T::segments> column_count_[T::pixels];
-    count_t total_;  // of the counts of an axis
-    bool counted_;   // the band has counts
+    count_t total_;  // of the counts of an axis; 0: there are none
     number_t band_row_[grid_rows + 1];
     number_t band_address_[grid_rows + 1];
     Piece<Config> piece_[T::units];
