@@ -25,7 +25,7 @@ from network_samples import network_samples
 import bfpga
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.descriptor import Operation
-from bfpga.engines.expanded_weights import expanded_weights
+from bfpga.network.embedded_kernels import embedded_weights
 from bfpga.network.engine_clocks import engine_operations
 from bfpga.network.engine_tiles import input_rectangle
 from bfpga.network.options import CompileOptions
@@ -44,9 +44,10 @@ def layer_clocks(program: Program, node: ArrayNode, tensor: BlockTensor) -> dict
     for operation, owner, tile in engine_operations(steps, cluster_nodes(program)):
         if owner is not node or operation.descriptor.operation != Operation.SPARSE or operation.first_only:
             continue
-        part = input_rectangle(node.window, program.tensors[node.inputs[0]], tile)
+        image = program.tensors[node.inputs[0]]
+        part = input_rectangle(node.window, image, tile)
         x = tensor.mantissa[:, part.y0 : part.y1, part.x0 : part.x1]
-        weights = expanded_weights(node, tile.m0, tile.m1)
+        weights = embedded_weights(node, image, tile.m0, tile.m1)
         for way, clocks in clocks_by_way(program.config, operation.descriptor, weights, x).items():
             total[way] += clocks
     return total

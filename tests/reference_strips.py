@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor
@@ -41,15 +42,21 @@ class Piece:
 
 
 def limits(counts: list[int], pieces: int, most: int) -> list[int]:
-    """Section 6: where lines are cut so that pieces get equal shares of what they hold."""
-    total, prefix, i, length = sum(counts), 0, 1, 0
-    found = [0] + [len(counts)] * pieces
-    for line, count in enumerate(counts):
-        prefix, length, left = prefix + count, length + 1, len(counts) - line - 1
-        share = pieces * prefix >= i * total
-        room = left <= (pieces - i) * most
-        if i < pieces and ((share and room) or length == most or left <= pieces - i):
-            found[i], i, length = line + 1, i + 1, 0
+    """Section 6: a line belongs to the piece in whose share its middle lies; lines of zeros alone count alike.
+
+    Unless that left this piece or those behind it without a line, or with more than ``most``.
+    """
+    counts = counts if any(counts) else [1] * len(counts)
+    lines, total = len(counts), sum(counts)
+    middles = [sum(counts[:line]) + Fraction(count, 2) for line, count in enumerate(counts)]
+    found = [0]
+    for behind in range(pieces - 1, -1, -1):
+        start = found[-1]
+        least = max(min(start + 1, lines), lines - behind * most)
+        largest = max(least, min(start + most, lines - behind))
+        share = Fraction(total * len(found), pieces)
+        before = sum(middle < share for middle in middles)
+        found.append(min(max(before, least), largest))
     assert all(after - before <= most for before, after in itertools.pairwise(found)), "a piece is too large"
     return found
 

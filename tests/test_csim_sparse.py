@@ -267,6 +267,22 @@ def test_words_that_are_not_counted_do_not_move_a_limit(pair: KernelPair) -> Non
     assert operations[2:3] == modelled_clocks(SMALL, built, x.mantissa)
 
 
+def test_pieces_are_equal_where_the_counted_words_are_zero(pair: KernelPair) -> None:
+    """SC R22: zeros in the words that are counted, elements in the others; only the counting takes clocks."""
+    weights = sparse_weights(np.random.default_rng(4), (4, 3, 3, 6), 0.7, SMALL)
+    clocks = []
+    for step in (0, 2):
+        rng = np.random.default_rng(1)
+        built = layer_program(SMALL, Layer(size=(6, 9), weights=weights, fields={"count_step": step}), rng)
+        x = sparse_tensor(rng, built.x, SMALL, 0.6)
+        x.mantissa[..., [0, 1, 4, 5]] = 0
+        operations = pair.run(built.program, {"x": x, "y": empty(built.y)}).operation_cycles
+        assert operations[2:3] == modelled_clocks(SMALL, built, x.mantissa)
+        clocks.append(operations[2])
+    segments, counted = -(-9 // cluster(SMALL).load_pixels), 2
+    assert clocks[1] - clocks[0] == 2 * 6 * segments * counted + (1 + cluster(SMALL).grid_rows) * 8
+
+
 # Kernels
 
 

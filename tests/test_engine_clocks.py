@@ -172,6 +172,44 @@ def test_lines_are_cut_as_one_scan_cuts_them(counts: list[int], pieces: int, ext
     assert found.tolist() == [scanned_limits(list(line), pieces, most) for line in (counts, other)]
 
 
+@pytest.mark.parametrize(
+    ("counts", "pieces", "most", "expected"),
+    [
+        ([1, 1, 1, 1, 1, 1, 1], 3, 7, [0, 2, 5, 7]),  # 2.33 and 4.67 lines
+        ([3, 3, 4, 2], 2, 4, [0, 2, 4]),  # all of the first two lines is nearest to 6
+        ([1, 4, 1, 1], 2, 4, [0, 2, 4]),  # of half of 7, 1 and 5 are 2.5 and 1.5 away
+        ([1, 6, 1], 2, 3, [0, 1, 3]),  # half of the 6 belongs to each piece: to the later one
+        ([4, 0, 0, 4], 2, 4, [0, 1, 4]),  # zeros behind a full share belong to the next piece
+        ([3, 0, 0, 5], 2, 4, [0, 3, 4]),  # ahead of it they belong to this one
+        ([0, 0, 0, 0, 0, 0], 3, 6, [0, 2, 4, 6]),  # nothing was counted: lines count alike
+        ([9, 0, 0, 0, 0], 3, 2, [0, 1, 3, 5]),  # no piece is larger than it may be
+        ([0, 0, 0, 0, 9], 3, 3, [0, 3, 4, 5]),  # every piece has a line
+        ([5, 5], 4, 1, [0, 1, 2, 2, 2]),  # if there are as many
+    ],
+)
+def test_a_line_belongs_to_the_piece_in_whose_share_its_middle_lies(
+    counts: list[int], pieces: int, most: int, expected: list[int]
+) -> None:
+    """SC R22, R36: limits counted by hand."""
+    assert limits(np.array(counts), pieces, most).tolist() == expected
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=20), st.data())
+def test_the_limit_of_two_pieces_is_nearest_to_half_of_all_work(counts: list[int], data: st.DataObject) -> None:
+    """SC R22: no other limit gives a busier piece less."""
+    (_, found, _) = limits(np.array(counts), 2, len(counts)).tolist()
+    other = data.draw(st.integers(1, len(counts) - 1))
+    assert max(sum(counts[:found]), sum(counts[found:])) <= max(sum(counts[:other]), sum(counts[other:]))
+
+
+@given(st.integers(1, 40), st.integers(1, 9))
+def test_lines_that_count_alike_make_pieces_of_equal_size(lines: int, pieces: int) -> None:
+    """SC R22: none has more than a line more than another; the size that equal pieces need is enough."""
+    sizes = np.diff(limits(np.ones(lines, np.int64), pieces, -(-lines // pieces)))
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.sum() == lines
+
+
 @settings(deadline=None)
 @given(cluster_cases())
 def test_strips_take_the_clocks_of_units_of_plain_integers(case: EngineCase) -> None:

@@ -29,7 +29,9 @@ def layer(kernel: int = 3, stride: int = 1, pad: int = 1, **fields: object) -> A
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, "systolic_array"])
-@pytest.mark.parametrize(("kernel", "stride", "pad"), [(3, 1, 1), (1, 1, 0), (2, 2, 0), (3, 2, 2)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad"), [(3, 1, 1), (1, 1, 0), (2, 2, 0), (3, 2, 2), (1, 1, 1), (1, 2, 1)]
+)
 def test_convolutions_within_the_sizes_are_taken(engine: EngineName, kernel: int, stride: int, pad: int) -> None:
     assert refusal(layer(kernel, stride, pad), IMAGE, BOTH, engine) == ""
 
@@ -82,6 +84,16 @@ def test_arrays_whose_numbers_an_engine_does_not_have(
     engine: EngineName, change: dict[str, object], reason: str
 ) -> None:
     assert reason in refusal(layer(), IMAGE, replace(BOTH, **change), engine)
+
+
+def test_padding_beyond_a_kernel_is_taken_as_far_as_zeros_around_the_kernel_fit() -> None:
+    """Section 9: a kernel grows by two lines for each line of padding beyond it; the refusal says to what."""
+    found = refusal(layer(1, pad=2), IMAGE, BOTH, "zero_skip")
+    assert "with zeros around it the kernel is 5x5, the engine's largest is 3x3" in found
+    large = replace(BOTH, zero_skip=ZeroSkipBuild(kernel_height=5, kernel_width=5))
+    assert refusal(layer(1, pad=2), IMAGE, large, "zero_skip") == ""
+    one_side = Window(1, 1, pad_top=2, output_height=16, output_width=14)
+    assert refusal(replace(layer(1), window=one_side), IMAGE, BOTH, "sparse_cluster") == ""
 
 
 def test_strides_share_no_factor_with_the_blocks_of_the_cluster() -> None:

@@ -18,6 +18,7 @@ from bfpga.engines.descriptor import Descriptor, Flag, Operation, Policy
 from bfpga.engines.sparse_engines import ClusterBuild, EngineName, ZeroSkipBuild
 from bfpga.network.allocate import Region
 from bfpga.network.descriptors import Placement
+from bfpga.network.embedded_kernels import Lines, embedded_size, embedded_weights, kernel_margins, padding
 from bfpga.network.engine_descriptors import engine_descriptor
 from bfpga.network.engine_tiles import cluster_strips, engine_tiles
 from bfpga.network.pitch_choice import PitchChoice
@@ -141,6 +142,34 @@ def test_columns_that_no_output_needs_are_not_read() -> None:
     assert values(d, "input_height", "input_width") == (9, 13)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_kernel_that_is_smaller_than_its_padding_has_zeros_around_it(engine: EngineName) -> None:
+    """Section 9: 1 x 1 weights in the middle of 3 x 3; a tile reads no more lines for the zeros."""
+    kernel = {"kernel": 1, "pad": 1}
+    d = described(engine, Tile(4, 8, 4, 7, 0, 15), **kernel)
+    assert values(d, "kernel_height", "kernel_width", "pad_top", "pad_left") == (3, 3, 1, 2)
+    assert values(d, "input_height", "input_width") == (4, 13)
+    # A row of zeros alone: one row of the image, which the zeros around the weights meet.
+    first = described(engine, Tile(0, 1, 0, 7, 0, 15), **kernel)
+    assert values(first, "input_height", "pad_top", "input_word", "input_bank") == (1, 2, 10, 0)
+    last = described(engine, Tile(12, 13, 0, 7, 0, 15), **kernel)
+    assert values(last, "input_height", "pad_top") == (1, 0)
+    node, tensors = convolution(engine, **kernel)
+    weights = embedded_weights(node, tensors["x"], 2, 4)
+    assert node.weights is not None
+    np.testing.assert_array_equal(weights[:, 1:2, 1:2], node.weights[2:4])
+    assert np.count_nonzero(weights) == np.count_nonzero(node.weights[2:4])
+
+
+def test_zeros_are_where_padding_reaches_beyond_a_kernel() -> None:
+    """Below and right of the weights for padding above and left, above and left of them for padding below and right."""
+    window = Window(2, 1, pad_top=2, pad_left=0, output_height=12, output_width=15)
+    spec = image("x", 11, 13, 5)
+    assert padding(window, spec) == Lines(2, 0, 0, 2)
+    assert kernel_margins(window, spec) == Lines(0, 1, 2, 0)
+    assert embedded_size(window, spec) == (3, 3)
+
+
 def test_a_strip_has_all_columns_and_blocks_of_outputs() -> None:
     d = described("sparse_cluster", Tile(3, 7, 0, 7))
     assert d.operation == Operation.SPARSE
@@ -224,7 +253,9 @@ def test_strips_that_cannot_grow_are_as_few_as_fit() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("words", [512, 100, 60])
-@pytest.mark.parametrize(("kernel", "stride", "pad"), [(3, 1, 1), (1, 1, 0), (3, 2, 1), (2, 1, 1)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad"), [(3, 1, 1), (1, 1, 0), (3, 2, 1), (2, 1, 1), (1, 1, 1), (1, 2, 1)]
+)
 def test_descriptors_of_any_memory_give_the_layer(
     engine: EngineName, words: int, kernel: int, stride: int, pad: int
 ) -> None:
@@ -234,6 +265,23 @@ def test_descriptors_of_any_memory_give_the_layer(
     check(program)
     strips = len(operations(program, Operation.STORE))
     assert strips > 1 if words == 60 and stride == 1 else strips >= 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("words", [512, 60])
+def test_a_kernel_with_zeros_around_it_gives_the_bits_of_the_array(engine: EngineName, words: int) -> None:
+    """ZS R15, SC R34: padding beyond the kernel, also where strips lie in zeros alone."""
+    config, rng = replace(SMALL, activation_words=words), np.random.default_rng(0)
+    x = np.float32(rng.normal(size=(2, 5, 11, 13)))
+    found = []
+    for name in (engine, "systolic_array"):
+        node, tensors = convolution(name, kernel=1, pad=1)
+        found.append(Emulator(scheduled(config, tensors, [node])).run({"x": x}).outputs["y"])
+        kernel = KernelDevice(scheduled(config, tensors, [node]), PlainKernel(config), "plain")
+        found.append(kernel.run({"x": x}).outputs["y"])
+    assert found[0].any()
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

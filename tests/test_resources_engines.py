@@ -92,8 +92,20 @@ def test_halves_of_an_odd_number_of_sums_are_shared_between_units() -> None:
 
 
 def test_pieces_hold_two_sets_of_segments() -> None:
-    """Segments of 8 pixels x 2 lanes x 8 bits and their place of 20 bits; 512 of them: 148 bits are 5 halves of 36."""
-    assert parts(with_cluster())["cluster pieces"].bram36 == 8 * 3
+    """Segments of 8 pixels x 2 lanes x 8 bits and their place of 60 bits: 188 bits are 6 halves of 36.
+
+    Both sets of 256 are halves of one memory. The place: an address of 11 bits, phases of a row and a column of 3 bits
+    each, 3 rows of a kernel, a column of the outputs of 2 x 20 bits.
+    """
+    assert parts(with_cluster())["cluster pieces"].bram36 == 8 * 6 // 2
+    assert parts(with_cluster(memory_words=128))["cluster pieces"].bram36 == 8 * 6 // 2
+    # 1024 segments: halves of 18 bits, 11 of them; units share the odd ones
+    assert parts(with_cluster(memory_words=512))["cluster pieces"].bram36 == 8 * 11 // 2
+
+
+def test_counts_of_lines_are_tables() -> None:
+    """SC R131: they are written and read in one clock."""
+    assert parts(with_cluster())["cluster partition"].bram36 == 0
 
 
 def test_sums_of_a_zero_skip_engine_are_behind_every_multiplier() -> None:

@@ -10,19 +10,22 @@ from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Operation
 from bfpga.engines.engine_cycles import drain_cycles, fixed_cycles, group_sizes, output_rows
-from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.products import IntArray
 from bfpga.engines.zero_skip_operation import entry_steps, zero_skip_clocks
+from bfpga.network.embedded_kernels import ImageSize, embedded_weights
 from bfpga.network.program import ArrayNode, KernelOperation, Tile
 
 
-def engine_limits(config: SystolicConfig, node: ArrayNode, tile: Tile, operation: KernelOperation) -> dict[str, int]:
+def engine_limits(
+    config: SystolicConfig, node: ArrayNode, image: ImageSize, tile: Tile, operation: KernelOperation
+) -> dict[str, int]:
     """Clocks of one ZERO_SKIP or SPARSE operation by what they are spent on; the sum is ``operation.clocks``.
 
     `entries`: coefficients applied to the tile; `densest unit`: non-zero elements that the busiest unit has beyond what
     hides behind loading; `loading`: input and kernels that come in; `drain`: sums that leave; `pipeline`: the rest.
+    image: what the node reads.
     """
-    weights = expanded_weights(node, tile.m0, tile.m1)
+    weights = embedded_weights(node, image, tile.m0, tile.m1)
     if operation.descriptor.operation == Operation.ZERO_SKIP:
         return _zero_skip(config, operation, weights)
     return _cluster(config, operation, weights)

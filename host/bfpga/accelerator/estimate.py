@@ -84,7 +84,7 @@ def beside_limits(program: Program) -> dict[int, dict[str, int]]:
     """What the operations of the engines beside the array spend their clocks on, by their identity."""
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
     return {
-        id(operation): engine_limits(program.config, node, tile, operation)
+        id(operation): engine_limits(program.config, node, program.tensors[node.inputs[0]], tile, operation)
         for operation, node, tile in engine_operations(program.steps, nodes)
     }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.engines.cluster_operation import ClusterOperation
-from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.network.cycles import depends_on_data, step_operations
+from bfpga.network.embedded_kernels import embedded_weights
 from bfpga.network.engine_tiles import InputRectangle, input_rectangle
 from bfpga.network.program import ArrayNode, IntArray, KernelOperation, Program
 
@@ -44,11 +44,10 @@ class ClusterClocks:
 
     @staticmethod
     def _strip(program: Program, node: ArrayNode, operation: KernelOperation, tile: int) -> _Strip:
-        part = node.tiles[tile]
-        weights = expanded_weights(node, part.m0, part.m1)
+        part, image = node.tiles[tile], program.tensors[node.inputs[0]]
+        weights = embedded_weights(node, image, part.m0, part.m1)
         cluster = ClusterOperation(program.config, operation.descriptor, weights)
-        rectangle = input_rectangle(node.window, program.tensors[node.inputs[0]], part)
-        return _Strip(cluster, rectangle, operation.clocks)
+        return _Strip(cluster, input_rectangle(node.window, image, part), operation.clocks)
 
     def beyond_expected(self, x: IntArray, measured: bool) -> int:
         """Clocks of all samples beyond those that the program's figures expect, less than zero if it took fewer.

@@ -1,7 +1,7 @@
 """The sparse cluster's partition rule: where the lines of a map are cut so that pieces hold equal work (SC R22, R36).
 
 The hardware decides line by line in one scan (docs/engines.md, section 6). Its conditions become true once and stay
-true, so the line that ends a piece is the first one at which they hold: found here for all maps at once.
+true, so a piece begins with the first line at which they hold: found here for all maps at once.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ from bfpga.engines.sparse_engines import ClusterBuild
 
 
 def limits(counts: IntArray, pieces: int, most: int) -> Int64Array:
-    """Limits of pieces with about equal shares of ``counts`` and at most ``most`` lines each.
+    """Limits of pieces with shares of ``counts`` as equal as whole lines allow, at most ``most`` lines each.
 
-    counts: (..., lines), 0 or more. The result is (..., pieces + 1): piece i holds lines [limit i, limit i + 1). There
-    must be at most pieces * most lines; with fewer lines than pieces the last pieces are empty.
+    counts: (..., lines), 0 or more; lines that are all 0 count alike. The result is (..., pieces + 1): piece i holds
+    lines [limit i, limit i + 1). There must be at most pieces * most lines; with fewer lines than pieces the last
+    pieces are empty.
     """
     lines = counts.shape[-1]
+    counts = np.where(counts.any(axis=-1, keepdims=True), counts, 1)
     prefix = np.cumsum(counts, axis=-1, dtype=np.int64)
     result = np.full((*counts.shape[:-1], pieces + 1), lines, np.int64)
     result[..., 0] = 0
     total = prefix[..., -1:]
+    twice_middle = 2 * prefix - counts
     for piece in range(1, pieces):
         start = result[..., piece - 1]
-        share = (pieces * prefix < piece * total).sum(axis=-1)
-        room = lines - 1 - (pieces - piece) * most
-        wanted = np.maximum(np.maximum(share, room), start)
-        forced = np.maximum(start, lines - 1 - (pieces - piece))
-        last = np.minimum(np.minimum(wanted, start + most - 1), forced)
-        result[..., piece] = np.minimum(last + 1, lines)
+        behind = pieces - piece
+        share = (pieces * twice_middle < 2 * piece * total).sum(axis=-1)
+        wanted = np.maximum(np.maximum(share, lines - behind * most), start + 1)
+        forced = np.maximum(lines - behind, start + 1)
+        result[..., piece] = np.minimum(np.minimum(np.minimum(wanted, start + most), forced), lines)
     return result
 
 

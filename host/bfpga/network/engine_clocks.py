@@ -12,9 +12,9 @@ from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.cycles import ENGINES
 from bfpga.engines.descriptor import Operation
-from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.sparse_engines import EngineName
 from bfpga.network.cycles import CycleCount
+from bfpga.network.embedded_kernels import embedded_weights
 from bfpga.network.engine_tiles import input_rectangle
 from bfpga.network.pitch_choice import PitchChoice
 from bfpga.network.program import ArrayNode, IntArray, KernelOperation, LaunchStep, Step, TensorSpec, Tile
@@ -114,8 +114,9 @@ def measure_strips(
     for operation, node, tile in engine_operations(steps, nodes):
         x = inputs.get(node.inputs[0])
         if operation.descriptor.operation == Operation.SPARSE and x is not None:
-            part = input_rectangle(node.window, tensors[node.inputs[0]], tile)
-            weights = expanded_weights(node, tile.m0, tile.m1)
+            image = tensors[node.inputs[0]]
+            part = input_rectangle(node.window, image, tile)
+            weights = embedded_weights(node, image, tile.m0, tile.m1)
             _measure_strip(operation, config, weights, x[:, part.y0 : part.y1, part.x0 : part.x1])
 
 

@@ -6,6 +6,7 @@ from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor, Operation
 from bfpga.engines.sparse_engines import ClusterBuild
 from bfpga.network.descriptors import Placement, operation_flags, output_stage
+from bfpga.network.embedded_kernels import embedded_size
 from bfpga.network.engine_tiles import InputRectangle, input_rectangle, output_columns
 from bfpga.network.pitch import split
 from bfpga.network.program import ArrayNode, Window
@@ -25,7 +26,7 @@ def engine_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     result = Descriptor(operation=int(operation), flags=int(operation_flags(place)))
     result.input_slot = result.second_slot = place.inputs[0].slot
     result.output_slot = place.output.slot
-    result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
+    result.kernel_height, result.kernel_width = embedded_size(window, place.spec)
     result.stride_y, result.stride_x = window.stride_y, window.stride_x
     result.output_rows = place.tile.m1 - place.tile.m0
     result.blocks = -(-result.output_rows // build.kernels_in_flight)

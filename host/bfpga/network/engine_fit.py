@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Policy
 from bfpga.engines.sparse_engines import OPERAND_BITS, SUM_BITS, EngineName
+from bfpga.network.embedded_kernels import embedded_size, padding
 from bfpga.network.engine_tiles import strip_fits
 from bfpga.network.layers import Layer
 from bfpga.network.program import ArrayNode, Window
@@ -37,7 +38,7 @@ def refusal(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig, 
         return ""
     if engine not in config.engines:
         return f"the accelerator has no engine {engine}"
-    checks: tuple[Callable[..., Iterator[str]], ...] = (_kind, _numbers, _geometry, _ENGINE_CHECKS[engine])
+    checks: tuple[Callable[..., Iterator[str]], ...] = (_kind, _numbers, _dilation, _ENGINE_CHECKS[engine])
     return next((reason for check in checks for reason in check(layer, spec, config)), "")
 
 
@@ -66,33 +67,30 @@ def _numbers(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig)
         yield f"biases of {config.lanes} channels do not fit {config.parameter_rows} parameter rows"
 
 
-def _geometry(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
+def _dilation(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
     window = layer.window
     if (window.dilation_y, window.dilation_x) != (1, 1):
         yield f"its kernel is dilated by {window.dilation_y}x{window.dilation_x}"
-    top, bottom = _pads(window.output_height, window.stride_y, window.kernel_height, window.pad_top, spec.height)
-    left, right = _pads(window.output_width, window.stride_x, window.kernel_width, window.pad_left, spec.width)
-    if max(top, bottom) >= window.kernel_height or max(left, right) >= window.kernel_width:
+
+
+def _kernel(window: Window, spec: ImageShape, height: int, width: int) -> Iterator[str]:
+    """height, width: of the engine's largest kernel."""
+    size, largest = f"{window.kernel_height}x{window.kernel_width}", f"the engine's largest is {height}x{width}"
+    if window.kernel_height > height or window.kernel_width > width:
+        yield f"its kernel is {size}, {largest}"
+    rows, columns = embedded_size(window, spec)
+    if rows > height or columns > width:
+        pads = padding(window, spec)
         yield (
-            f"its padding (top {top}, bottom {bottom}, left {left}, right {right}) reaches beyond a kernel of "
-            f"{_size(window)}"
+            f"its padding (top {pads.top}, bottom {pads.bottom}, left {pads.left}, right {pads.right}) reaches beyond "
+            f"a kernel of {size}, and with zeros around it the kernel is {rows}x{columns}, {largest}"
         )
-
-
-def _pads(outputs: int, stride: int, kernel: int, before: int, size: int) -> tuple[int, int]:
-    """Padding before and behind one axis of the image."""
-    return before, max(0, (outputs - 1) * stride + kernel - before - size)
-
-
-def _size(window: Window) -> str:
-    return f"{window.kernel_height}x{window.kernel_width}"
 
 
 def _zero_skip(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
     build, window = config.zero_skip, layer.window
     assert build is not None
-    if window.kernel_height > build.kernel_height or window.kernel_width > build.kernel_width:
-        yield f"its kernel is {_size(window)}, the engine's largest is {build.kernel_height}x{build.kernel_width}"
+    yield from _kernel(window, spec, build.kernel_height, build.kernel_width)
     if max(window.stride_y, window.stride_x) > build.stride:
         yield f"its stride is {window.stride_y}x{window.stride_x}, the engine's largest is {build.stride}"
 
@@ -100,8 +98,7 @@ def _zero_skip(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfi
 def _cluster(layer: ArrayNode | Layer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
     build, window = config.sparse_cluster, layer.window
     assert build is not None
-    if max(window.kernel_height, window.kernel_width) > build.kernel:
-        yield f"its kernel is {_size(window)}, the engine's largest is {build.kernel}x{build.kernel}"
+    yield from _kernel(window, spec, build.kernel, build.kernel)
     if any(gcd(stride, build.kernel) != 1 for stride in (window.stride_y, window.stride_x)):
         yield (
             f"its stride {window.stride_y}x{window.stride_x} has a factor in common with the engine's kernel of "

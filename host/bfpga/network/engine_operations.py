@@ -8,9 +8,9 @@ from bfpga.engines.cluster_limits import piece_limits
 from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.descriptor import Descriptor
-from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.zero_skip_operation import best_order, entry_steps, zero_skip_clocks
 from bfpga.network.descriptors import Placement
+from bfpga.network.embedded_kernels import embedded_weights
 from bfpga.network.engine_descriptors import engine_descriptor
 from bfpga.network.engine_streams import cluster_stream, zero_skip_stream
 from bfpga.network.engine_tiles import engine_tiles
@@ -46,9 +46,9 @@ class EngineOperations:
             clocks = self._cluster(descriptor, channels)
         return KernelOperation(self.node.name, descriptor, weights=self._stream(descriptor, channels), clocks=clocks)
 
-    def _expanded(self, channels: tuple[int, int]) -> IntArray:
+    def _embedded(self, channels: tuple[int, int]) -> IntArray:
         if channels not in self._weights:
-            self._weights[channels] = expanded_weights(self.node, *channels)
+            self._weights[channels] = embedded_weights(self.node, self.spec, *channels)
         return self._weights[channels]
 
     def _stream(self, descriptor: Descriptor, channels: tuple[int, int]) -> bytes:
@@ -56,7 +56,7 @@ class EngineOperations:
         steps = entry_steps(build, descriptor) if build else 0
         key = (*channels, steps)
         if key not in self._streams:
-            weights = self._expanded(channels)
+            weights = self._embedded(channels)
             self._streams[key] = (
                 zero_skip_stream(weights, self.config, steps) if build else cluster_stream(weights, self.config)
             )
@@ -66,7 +66,7 @@ class EngineOperations:
         """(order of the entries, clocks); tiles of the same size cost the same."""
         key = (*channels, *_sizes(descriptor))
         if key not in self._clocks:
-            weights = self._expanded(channels)
+            weights = self._embedded(channels)
             order = best_order(self.config, descriptor, weights)
             clocks = zero_skip_clocks(self.config, replace(descriptor, entry_order=order), weights)
             self._clocks[key] = order, clocks
@@ -82,7 +82,7 @@ class EngineOperations:
         key = (*channels, *_sizes(descriptor), descriptor.write_slots)
         if key not in self._clocks:
             density = DENSE if self.node.input_density is None else self.node.input_density
-            operation = ClusterOperation(self.config, descriptor, self._expanded(channels))
+            operation = ClusterOperation(self.config, descriptor, self._embedded(channels))
             self._clocks[key] = 0, operation.expected(density)
         return self._clocks[key][1]
 

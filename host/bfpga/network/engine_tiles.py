@@ -8,28 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Protocol
 
 from bfpga.engines.configuration import SystolicConfig
 from bfpga.engines.sparse_engines import ClusterBuild, ZeroSkipBuild
+from bfpga.network.embedded_kernels import ImageSize, embedded_size, kernel_margins
 from bfpga.network.program import ArrayNode, Tile, Window
 
 #: Factor by which the pieces of a strip should be able to grow in both directions, so that their work can be balanced.
 PIECE_GROWTH = 1.4
 
 
-class ImageSize(Protocol):
-    """The tensor that a layer reads."""
-
-    @property
-    def height(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class InputRectangle:
-    """Rows [y0, y1) and columns [x0, x1) of an image, with the rows and columns of zeros above and left of them."""
+    """Rows [y0, y1) and columns [x0, x1) of an image, with the rows and columns of zeros above and left of them.
+
+    Zeros: lines that the kernel of the engine (``embedded_size``) reads.
+    """
 
     y0: int
     y1: int
@@ -45,19 +39,29 @@ def output_columns(window: Window, tile: Tile) -> tuple[int, int]:
 
 
 def input_rectangle(window: Window, image: ImageSize, tile: Tile) -> InputRectangle:
-    """The part of the image that the outputs of a tile are computed from."""
+    """The part of the image that the outputs of a tile are computed from, one line at least.
+
+    Lines that only zeros around a kernel meet are not read: they count as padding.
+    """
     x0, x1 = output_columns(window, tile)
+    margins = kernel_margins(window, image)
     top, first_row, last_row = _reach(
         tile.y0, tile.y1, window.stride_y, window.kernel_height, window.pad_top, image.height
     )
     left, first_column, last_column = _reach(x0, x1, window.stride_x, window.kernel_width, window.pad_left, image.width)
-    return InputRectangle(first_row, last_row, first_column, last_column, top, left)
+    return InputRectangle(
+        first_row, last_row, first_column, last_column, top + margins.top, left + margins.left
+    )  # fmt: skip
 
 
 def _reach(first: int, last: int, stride: int, kernel: int, pad: int, size: int) -> tuple[int, int, int]:
-    """(zeros before, first line, line behind the last) that outputs [first, last) of one axis read."""
+    """What outputs [first, last) of one axis read: (lines before the first one, it, the line behind the last).
+
+    Lines before: of the first output's kernel; less than zero if it lies behind the image.
+    """
     begin, end = first * stride - pad, (last - 1) * stride - pad + kernel
-    return max(0, -begin), max(0, begin), min(size, end)
+    start = min(max(0, begin), size - 1)
+    return start - begin, start, max(min(size, end), start + 1)
 
 
 def engine_tiles(node: ArrayNode, image: ImageSize, config: SystolicConfig, part: Tile) -> list[Tile]:
@@ -115,7 +119,7 @@ def strip_fits(window: Window, image: ImageSize, build: ClusterBuild, rows: int,
     lines = min(image.height, (rows - 1) * window.stride_y + window.kernel_height)
     return build.piece_fits(
         _grown(lines, build.grid_rows, growth), _grown(columns.x1 - columns.x0, build.grid_columns, growth),
-        window.kernel_height, window.kernel_width,
+        *embedded_size(window, image),
     )  # fmt: skip
 
 

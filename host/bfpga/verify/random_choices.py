@@ -6,8 +6,8 @@ import numpy as np
 
 from bfpga.engines.cluster_operation import ClusterOperation
 from bfpga.engines.cycles import ENGINES
-from bfpga.engines.expanded_weights import expanded_weights
 from bfpga.engines.zero_skip_operation import ORDERS, zero_skip_clocks
+from bfpga.network.embedded_kernels import embedded_weights
 from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
 
 Generator = np.random.Generator
@@ -34,7 +34,8 @@ def _operations(program: Program, node: ArrayNode) -> list[KernelOperation]:
 
 
 def _choose(program: Program, node: ArrayNode, operation: KernelOperation, tile: Tile, draw: int) -> None:
-    descriptor, weights = operation.descriptor, expanded_weights(node, tile.m0, tile.m1)
+    descriptor = operation.descriptor
+    weights = embedded_weights(node, program.tensors[node.inputs[0]], tile.m0, tile.m1)
     if node.engine == "zero_skip":
         descriptor.entry_order = draw % len(ORDERS)
         operation.clocks = zero_skip_clocks(program.config, descriptor, weights)

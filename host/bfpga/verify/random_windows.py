@@ -27,11 +27,14 @@ def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
         result.dilation_y = 2
     if (result.kernel_width - 1) * 2 < spec.width and rng.random() < 0.2:
         result.dilation_x = 2
-    return _padded(rng, result, spec)
+    return _padded(rng, result, spec, 0, 0)
 
 
 def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: EngineName) -> Window:
-    """A window with a kernel and strides that an engine beside the array takes."""
+    """A window with a kernel and strides that an engine beside the array takes.
+
+    Now and then with padding beyond its kernel, which has zeros around it then.
+    """
     tiles, cluster = config.zero_skip, config.sparse_cluster
     if engine == "zero_skip":
         assert tiles is not None
@@ -49,15 +52,20 @@ def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engi
     )
     if rng.random() < 0.5:  # small strides leave more layers behind for the engines
         result.stride_y = result.stride_x = 1
-    return _padded(rng, result, spec)
+    beyond = (height - result.kernel_height) // 2, (width - result.kernel_width) // 2
+    return _padded(rng, result, spec, *(beyond if rng.random() < 0.2 else (0, 0)))
 
 
-def _padded(rng: Generator, window: Window, spec: TensorSpec) -> Window:
-    """The window with padding on all four sides, and the outputs that follow."""
+def _padded(rng: Generator, window: Window, spec: TensorSpec, beyond_y: int, beyond_x: int) -> Window:
+    """The window with padding on all four sides, and the outputs that follow.
+
+    beyond_y, beyond_x: by how much padding may be larger than what leaves every output a line of the image.
+    """
     reach_y = (window.kernel_height - 1) * window.dilation_y
     reach_x = (window.kernel_width - 1) * window.dilation_x
-    window.pad_top, window.pad_left = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
-    bottom, right = int(rng.integers(0, reach_y + 1)), int(rng.integers(0, reach_x + 1))
+    most_y, most_x = reach_y + beyond_y + 1, reach_x + beyond_x + 1
+    window.pad_top, window.pad_left = int(rng.integers(0, most_y)), int(rng.integers(0, most_x))
+    bottom, right = int(rng.integers(0, most_y)), int(rng.integers(0, most_x))
     window.output_height = (spec.height + window.pad_top + bottom - reach_y - 1) // window.stride_y + 1
     window.output_width = (spec.width + window.pad_left + right - reach_x - 1) // window.stride_x + 1
     return window

@@ -113,7 +113,7 @@ template <class Config>
 struct SegmentIndex {
     using T = ClusterTypes<Config>;
 
-    typename T::number_t address;      // in the grid; in a unit's memory, from the unit's first word
+    typename T::address_t address;     // in the grid; in a unit's memory, from the unit's first word
     typename T::phase_t row_phase;     // bank of the row
     typename T::phase_t column_phase;  // bank of the first column
     typename T::taps_t row_taps;       // rows of the kernel that make outputs
@@ -195,9 +195,9 @@ class GridWalk {
     SegmentIndex<Config> index() const {
 #pragma HLS INLINE
         SegmentIndex<Config> index;
-        index.address = static_cast<number_t>(row_.quotient + column_.quotient);
-        index.row_phase = row_.remainder;
-        index.column_phase = column_.remainder;
+        index.address = static_cast<typename T::address_t>(row_.quotient + column_.quotient);
+        index.row_phase = static_cast<typename T::phase_t>(row_.remainder);
+        index.column_phase = static_cast<typename T::phase_t>(column_.remainder);
         index.row_taps = row_taps_;
         index.column = output_column_;
         return index;

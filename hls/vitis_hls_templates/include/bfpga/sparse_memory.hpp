@@ -59,10 +59,10 @@ struct MarkedSegment {
 template <class Config>
 class SegmentMemory {
    public:
-    // Every set is a memory of its own; a loop writes the one that it does not read, so no iteration waits for another.
+    // Both sets are halves of one memory, which takes half the blocks of two shallow ones: a clock writes a segment at
+    // most and reads one at most. A loop writes the set that it does not read, so no iteration waits for another.
     SegmentMemory() {
 #pragma HLS AGGREGATE variable=cell_
-#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ inter false
 #pragma HLS ARRAY_PARTITION variable=count_ complete dim=0
@@ -79,7 +79,7 @@ class SegmentMemory {
 #pragma HLS INLINE
         simulation_check(count_[set] < Config::cluster_memory_words, "a piece",
                          "has more segments than a unit's memory holds, in set", set);
-        cell_[set][count_[set]] = segment;
+        cell_[place(set, count_[set])] = segment;
         ++count_[set];
     }
 
@@ -87,11 +87,16 @@ class SegmentMemory {
 
     StoredSegment<Config> read(int set, int32_t number) const {
 #pragma HLS INLINE
-        return cell_[set][number];
+        return cell_[place(set, number)];
     }
 
    private:
-    StoredSegment<Config> cell_[2][Config::cluster_memory_words];
+    static int32_t place(int set, int32_t number) {
+#pragma HLS INLINE
+        return set == 0 ? number : number + Config::cluster_memory_words;
+    }
+
+    StoredSegment<Config> cell_[2 * Config::cluster_memory_words];
     int32_t count_[2] = {};
 };
 

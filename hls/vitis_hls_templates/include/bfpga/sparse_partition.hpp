@@ -22,46 +22,49 @@ struct Piece {
     bool has_column(number_t column) const { return column >= first_column && column < end_column; }
 };
 
-// Where the lines of an axis are cut: behind the first line at which a piece has its share of the work and the lines
-// left fit the pieces left, or has all lines it may have, or leaves one line for each piece behind it.
+// Where the lines of an axis are cut: before the first line whose middle lies beyond a piece's share of the work if the
+// lines left fit the pieces left, or which is one more than a piece may have, or one of as many as there are pieces
+// left. A cut before a line needs its own count and the counts before it, none that is still to come.
 template <class Config, int Pieces>
 class LimitWalk {
     using number_t = typename ClusterTypes<Config>::number_t;
     using count_t = typename ClusterTypes<Config>::count_t;
 
    public:
-    // total: of the counts. most: lines of a piece.
+    // total: of the counts; 0: lines count alike. most: lines of a piece.
     void start(int32_t lines, count_t total, int32_t most) {
 #pragma HLS INLINE
         piece_ = 1;
         length_ = 0;
         left_ = lines;
         weighted_ = 0;
-        total_ = total;
-        share_ = total;
+        alike_ = total == 0;
+        total_ = static_cast<count_t>(2 * (alike_ ? static_cast<count_t>(lines) : total));
+        share_ = total_;
         most_ = most;
         room_ = static_cast<number_t>((Pieces - 1) * most);
     }
 
-    // The next line; true: a piece ends behind it, and `piece()` of them have ended before.
+    // The next line; true: a piece begins with it, which is `piece()` now.
     bool next(count_t count) {
 #pragma HLS INLINE
-        weighted_ = static_cast<count_t>(weighted_ + static_cast<count_t>(count * Pieces));
-        ++length_;
-        --left_;
-        const bool enough = weighted_ >= share_ && left_ <= room_;
+        const count_t half = static_cast<count_t>((alike_ ? static_cast<count_t>(1) : count) * Pieces);
+        const count_t middle = static_cast<count_t>(weighted_ + half);
+        const bool enough = middle >= share_ && left_ <= room_;
         const bool scarce = left_ <= Pieces - piece_;
-        const bool ends = piece_ < Pieces && (enough || length_ == most_ || scarce);
-        if (ends) {
+        const bool begins = piece_ < Pieces && length_ != 0 && (enough || length_ == most_ || scarce);
+        if (begins) {
             ++piece_;
-            length_ = 0;
             share_ = static_cast<count_t>(share_ + total_);
             room_ = static_cast<number_t>(room_ - most_);
         }
-        return ends;
+        weighted_ = static_cast<count_t>(weighted_ + static_cast<count_t>(2 * half));
+        length_ = begins ? static_cast<number_t>(1) : static_cast<number_t>(length_ + 1);
+        --left_;
+        return begins;
     }
 
-    // The piece that begins behind the last cut, from 0 on.
+    // The piece to which the last line belongs, from 0 on.
     int32_t piece() const { return static_cast<int32_t>(piece_) - 1; }
 
     // The piece that ends last is no larger than the others may be.
@@ -72,15 +75,16 @@ class LimitWalk {
     }
 
    private:
+    bool alike_;
     number_t piece_, length_, left_, most_, room_;
-    count_t weighted_, total_, share_;  // pieces * counts so far; total; piece * total
+    count_t weighted_, total_, share_;  // 2 * pieces * counts so far; 2 * total; 2 * piece * total
 };
 
 // Counts of lines in a LUT memory, one line a clock. The line that was counted last is forwarded from a register (SC
 // 7.2, remedy 4): between two reads of a word of memory there are two clocks at least.
 template <class Config, int Lines>
 class LineCounts {
-    using count_t = typename ClusterTypes<Config>::count_t;
+    using elements_t = typename ClusterTypes<Config>::elements_t;
 
    public:
     LineCounts() {
@@ -89,22 +93,22 @@ class LineCounts {
     }
 
     // first: the line has not been counted before.
-    void add(int32_t line, count_t found, bool first) {
+    void add(int32_t line, elements_t found, bool first) {
 #pragma HLS INLINE
-        const count_t before = line == last_line_ ? last_count_ : count_[line];
-        last_count_ = first ? found : static_cast<count_t>(before + found);
+        const elements_t before = line == last_line_ ? last_count_ : count_[line];
+        last_count_ = first ? found : static_cast<elements_t>(before + found);
         last_line_ = line;
         count_[line] = last_count_;
     }
 
-    count_t read(int32_t line) const {
+    elements_t read(int32_t line) const {
 #pragma HLS INLINE
         return count_[line];
     }
 
    private:
-    count_t count_[Lines] = {};
-    count_t last_count_ = 0;
+    elements_t count_[Lines] = {};
+    elements_t last_count_ = 0;
     int32_t last_line_ = -1;
 };
 
@@ -113,6 +117,7 @@ class Partition {
     using T = ClusterTypes<Config>;
     using R = Residue<Config>;
     using number_t = typename T::number_t;
+    using elements_t = typename T::elements_t;
     using count_t = typename T::count_t;
     static constexpr int grid_rows = Config::cluster_grid_rows;
     static constexpr int grid_columns = Config::cluster_grid_columns;
@@ -165,12 +170,11 @@ class Partition {
     // Non-zero elements of every row, of the channel words that are counted.
     template <class Activations>
     uint32_t count_rows(const Descriptor& d, Reader& reader, const Activations& activations) {
-        total_ = d.input_height;
+        total_ = 0;
         if (d.count_step == 0) {
             return 0;
         }
-        total_ = 0;
-        count_t of_row = 0;
+        elements_t of_row = 0;
         int32_t word = 0;
         uint32_t clocks = 0;
         bool running = true;
@@ -191,7 +195,7 @@ class Partition {
 #pragma HLS UNROLL
                 found += nonzeros(cell[p]);
             }
-            of_row = static_cast<count_t>(of_row + found);
+            of_row = static_cast<elements_t>(of_row + found);
             total_ = static_cast<count_t>(total_ + found);
             if (reader.row_ends()) {
                 row_count_.add(static_cast<int32_t>(reader.row()), of_row, word == 0);
@@ -207,14 +211,13 @@ class Partition {
     template <class Activations>
     uint32_t count_columns(const Descriptor& d, int band, Reader& reader, const Activations& activations) {
         const number_t rows = static_cast<number_t>(band_row_[band + 1] - band_row_[band]);
-        counted_ = d.count_step != 0 && rows > 0;
-        total_ = d.count_step == 0 ? static_cast<count_t>(d.input_width) : static_cast<count_t>(0);
+        total_ = 0;
         if (d.count_step == 0) {
             return 0;
         }
         int32_t word = 0;
         uint32_t clocks = 0;
-        bool running = counted_;
+        bool running = rows > 0;
         reader.next_band(static_cast<typename Geometry<Config>::coordinate_t>(rows));
         reader.begin(0);
     Columns_Count:
@@ -231,7 +234,7 @@ class Partition {
         Pixels_Count:
             for (int p = 0; p < T::pixels; ++p) {
 #pragma HLS UNROLL
-                const count_t found = static_cast<count_t>(nonzeros(cell[p]));
+                const elements_t found = static_cast<elements_t>(nonzeros(cell[p]));
                 column_count_[p].add(segment, found, starts);
                 total_ = static_cast<count_t>(total_ + found);
             }
@@ -269,14 +272,15 @@ class Partition {
         R row = R::zero();
     Rows_Cut:
         for (int32_t line = 0; line < d.input_height; ++line) {
-// II=1: the walk is two sums and comparisons of registers; counts are read only.
+// II=1: counts are read only, and the share of a line is known before it is compared; from line to line there is one
+// comparison with a sum behind it. A line is cut off by its own count: none is read ahead.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
-            row = row.plus(one, T::kernel, grid.pitch);
-            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : row_count_.read(line))) {
-                band_row_[walk.piece()] = static_cast<number_t>(line + 1);
+            if (walk.next(static_cast<count_t>(row_count_.read(line)))) {
+                band_row_[walk.piece()] = static_cast<number_t>(line);
                 band_address_[walk.piece()] = row.quotient;
             }
+            row = row.plus(one, T::kernel, grid.pitch);
         }
         walk.finish();
         return static_cast<uint32_t>(d.input_height);
@@ -304,14 +308,13 @@ class Partition {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
-            column = column.plus(one, T::kernel, 1);
-            const count_t found = counted_ ? column_count_[pixel].read(segment) : static_cast<count_t>(0);
-            if (walk.next(d.count_step == 0 ? static_cast<count_t>(1) : found)) {
+            if (walk.next(static_cast<count_t>(column_count_[pixel].read(segment)))) {
                 const int32_t next = band * grid_columns + walk.piece();
-                piece_[next - 1].end_column = static_cast<number_t>(line + 1);
-                piece_[next].first_column = static_cast<number_t>(line + 1);
+                piece_[next - 1].end_column = static_cast<number_t>(line);
+                piece_[next].first_column = static_cast<number_t>(line);
                 piece_[next].origin = static_cast<number_t>(band_address_[band] + column.quotient);
             }
+            column = column.plus(one, T::kernel, 1);
             ++pixel;
             if (pixel == T::pixels) {
                 pixel = 0;
@@ -324,8 +327,7 @@ class Partition {
 
     LineCounts<Config, T::rows> row_count_;
     LineCounts<Config, T::segments> column_count_[T::pixels];
-    count_t total_;  // of the counts of an axis
-    bool counted_;   // the band has counts
+    count_t total_;  // of the counts of an axis; 0: there are none
     number_t band_row_[grid_rows + 1];
     number_t band_address_[grid_rows + 1];
     Piece<Config> piece_[T::units];

@@ -44,19 +44,24 @@ struct ClusterTypes {
     // Coordinates of the full grid and addresses in it: those of a strip are contiguous over its bands.
     static constexpr int number_bits =
         larger(Geometry<Config>::coordinate_bits, bit_length(4LL * (Config::cluster_grid_rows + 1) * words) + 1);
-    // Elements of a strip times pieces of an axis.
+    // The same of a segment, which may begin ahead of its piece: as few bits as there are, since units store them.
+    static constexpr int address_bits =
+        bit_length((Config::cluster_grid_rows + Config::cluster_grid_columns + 2LL) * words + pixels) + 1;
+    // Elements of a strip, and twice as many times pieces of an axis.
+    static constexpr long long elements =
+        static_cast<long long>(Config::banks) * Config::activation_words * Config::lanes;
     static constexpr int count_bits =
-        bit_length(static_cast<long long>(Config::banks) * Config::activation_words * Config::lanes *
-                   larger(Config::cluster_grid_rows, Config::cluster_grid_columns)) +
-        1;
+        bit_length(2 * elements * larger(Config::cluster_grid_rows, Config::cluster_grid_columns)) + 1;
     static constexpr int product_bits = 2 * Config::mantissa_bits;
 
     using mantissa_t = typename Geometry<Config>::mantissa_t;
     using accumulator_t = int_t<Config::accumulator_bits>;
     using product_t = int_t<product_bits>;
     using number_t = int_t<number_bits>;
+    using elements_t = uint_t<bit_length(elements)>;
     using count_t = int_t<count_bits>;
-    using phase_t = int_t<7>;  // of `kernel` phases, and sums of two of them
+    using address_t = int_t<address_bits>;
+    using phase_t = int_t<bit_length(kernel) + 1>;  // of `kernel` phases
     using taps_t = uint_t<kernel>;
     using pixels_t = uint_t<pixels>;              // a bit for each pixel of a segment
     using lanes_t = uint_t<Config::lanes>;        // a bit for each lane of a pixel

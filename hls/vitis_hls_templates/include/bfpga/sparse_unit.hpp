@@ -108,7 +108,7 @@ class SparseUnit {
         }
         if (any) {
             segment.index = index;
-            segment.index.address = static_cast<number_t>(index.address - piece_.origin);
+            segment.index.address = static_cast<typename T::address_t>(index.address - piece_.origin);
             memory_.store(set, segment);
         }
     }
