@@ -72,9 +72,8 @@ def position_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Numbers of the collector and of the keep buffer (docs/kernel-positions.md)."""
     least, most = POSITION_BINS
     if config.position_bins and not least <= config.position_bins <= most:
-        yield Finding(
-            "position_bins", f"is {config.position_bins}; must be {least}..{most}, or 0 for a kernel without a collector"
-        )
+        text = f"is {config.position_bins}; must be {least}..{most}, or 0 for a kernel without a collector"
+        yield Finding("position_bins", text)
     if config.wide_words % WIDE_WORDS:
         below = config.wide_words // WIDE_WORDS * WIDE_WORDS
         text = f"is {config.wide_words}; must be a multiple of {WIDE_WORDS}: {below} or {below + WIDE_WORDS}"
