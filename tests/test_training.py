@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import bfpga
 from bfpga.errors import ConfigurationError
 from bfpga.training.layers import Convolution, Dense, Parameter
-from bfpga.training.products import ArrayProducts, FloatArray
+from bfpga.training.products import Activations, ArrayProducts, FloatArray, Products
 from bfpga.training.steps import Counters, Momentum, cross_entropy
 
 GENERATOR = np.random.default_rng
+Labels = npt.NDArray[np.int64]
 
 
 class FloatProducts:
     """The products in floating point."""
 
-    def forward(self, name: str, x: FloatArray, weights: FloatArray, bias: FloatArray, relu: bool) -> FloatArray:
+    def forward(self, name: str, x: Activations, weights: FloatArray, bias: FloatArray, relu: bool) -> FloatArray:
         y = np.asarray(x) @ weights + bias
         return np.maximum(y, 0) if relu else y
 
     def input_gradient(self, name: str, gradient: FloatArray, weights: FloatArray) -> FloatArray:
         return gradient @ weights.T
 
-    def weight_gradient(self, name: str, x: FloatArray, gradient: FloatArray) -> FloatArray:
+    def weight_gradient(self, name: str, x: Activations, gradient: FloatArray) -> FloatArray:
         return np.asarray(x).T @ gradient
 
 
@@ -36,21 +38,21 @@ def two_layers() -> list[Dense]:
     ]
 
 
-def task(samples: int = 24) -> tuple[FloatArray, np.ndarray]:
+def task(samples: int = 24) -> tuple[FloatArray, Labels]:
     """Points around three centres."""
     generator = GENERATOR(5)
     labels = np.arange(samples) % 3
     return generator.normal(0, 2, (3, 6))[labels] + generator.normal(0, 0.3, (samples, 6)), labels
 
 
-def step(products: object, layers: list[Dense], x: FloatArray, labels: np.ndarray, optimizer: Momentum) -> float:
+def step(products: Products, layers: list[Dense], x: FloatArray, labels: Labels, optimizer: Momentum) -> float:
     """One iteration; the loss before it."""
-    y = x
+    y: Activations = x
     for layer in layers:
-        y = layer.forward(products, y)  # type: ignore[arg-type]
+        y = layer.forward(products, y)
     loss, gradient = cross_entropy(np.asarray(y), labels)
     for layer in reversed(layers):
-        gradient = layer.backward(products, gradient)  # type: ignore[arg-type, assignment]
+        gradient = layer.backward(products, gradient)  # type: ignore[assignment]
     optimizer.update()
     return loss
 
