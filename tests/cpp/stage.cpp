@@ -74,7 +74,7 @@ class ConfiguredBench : public Bench {
                 const bfpga::StageValue<ACC> result = stage_.evaluate(accumulator);
                 layer.value[k] = static_cast<int64_t>(result.value);
                 layer.exponent[k] = static_cast<int32_t>(result.exponent);
-                layer.mantissa[k] = static_cast<int32_t>(stage_.value(accumulator, i == 0, d, slot_));
+                layer.mantissa[k] = static_cast<int32_t>(stage_.value(accumulator, i, d, slot_));
             }
         }
         stage_.finish(slot_, layer);

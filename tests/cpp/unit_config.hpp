@@ -14,6 +14,8 @@ struct UnitConfig {
     static constexpr int accumulator_bits = ACC;
     static constexpr int bias_bits = BIAS;
     static constexpr int columns = 3;
+    static constexpr int position_bins = 0;
+    static constexpr int wide_words = 0;
     static constexpr bool has_relu = true;
     static constexpr bool has_leaky_relu = true;
     static constexpr bool has_sigmoid = true;
