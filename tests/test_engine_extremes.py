@@ -153,10 +153,11 @@ def test_samples_of_a_batch_take_the_clocks_of_their_own_zeros() -> None:
     [("zero_skip", 1, 256), ("zero_skip", 16, 3), ("sparse_cluster", 1, 65), ("sparse_cluster", 5, 3)],
 )
 def test_the_largest_builds(engine: EngineName, kernel: int, channels: int) -> None:
-    """As many kernels in flight as a mask or a header has room for, and one more; the largest kernels."""
-    weights = np.random.default_rng(8).integers(-40, 41, (channels, kernel, kernel, 2))
+    """As many kernels in flight as a mask or a header has room for, and one more; the largest kernels; all 16 bits."""
+    weights = np.random.default_rng(8).integers(-(1 << 15), 1 << 15, (channels, kernel, kernel, 2))
     size = (max(3, kernel), 35)
     builder = network(engine, weights, size, pad=kernel // 2, config=LARGEST)
+    builder.nodes[0].policy.exponent = UNIT + 12
     agreed(scheduled(builder), pruned(9, 1, 2, *size))
 
 
