@@ -48,6 +48,8 @@ engines:
     weight_stream_bits: 64
     functions: [none, relu, leaky_relu, sigmoid, tanh, clip]
     skew: true
+    position_bins: 8
+    wide_words: 64
 """
 #: The models of the sections that hold scalar keys, with the words their keys start with in a message.
 SECTIONS: dict[str, type[Section]] = {
