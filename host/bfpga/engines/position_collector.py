@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bfpga.engines.descriptor import LeadRule
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, floor_log2
+from bfpga.formats.position_rules import SHIFTS
+from bfpga.formats.rounding import BoolArray, Int64Array, IntArray
+from bfpga.formats.wide_statistics import lsb_positions, nsb_positions
 
 #: Shifts from the accumulators' grid that a rule may choose (FP 2.3).
-SMALLEST_SHIFT, LARGEST_SHIFT = -8, 31
+SMALLEST_SHIFT, LARGEST_SHIFT = SHIFTS
 #: No position yet: below and above all others.
 _NONE_YET, _NO_END = -(1 << 31), 1 << 31
 
@@ -34,17 +36,6 @@ class Collected(NamedTuple):
     unit_high: Int64Array
 
 
-def highest_bit(v: Int64Array) -> Int64Array:
-    """nsb: index of the highest bit that differs from the sign; -1 for 0 and -1. FP 2.2."""
-    differing = v ^ (v >> 63)
-    return np.where(differing > 0, floor_log2(np.maximum(differing, 1)), -1)
-
-
-def lowest_bit(v: Int64Array) -> Int64Array:
-    """lsb: index of the lowest bit that is set; -1 for 0. FP 2.2."""
-    return np.where(v != 0, floor_log2(np.maximum(v & -v, 1)), -1)
-
-
 def collect(v: Int64Array, e3: IntArray, row_exponents: Int64Array, base: Int64Array, bins: int) -> Collected:
     """The collector's state after all values v * 2**e3 of each sample. FP R10, R14, R15.
 
@@ -52,14 +43,14 @@ def collect(v: Int64Array, e3: IntArray, row_exponents: Int64Array, base: Int64A
     (samples, channels) or (samples, 1); base: position of bin 0 (samples,).
     """
     samples = len(v)
-    highest = highest_bit(v)
+    highest = nsb_positions(v)
     counted, position = highest >= 0, highest + e3
     return Collected(
         np.full(samples, v.shape[1] * v.shape[2], np.int64),
         _histogram(position - base.reshape(-1, 1, 1), counted, bins),
         base,
         np.where(counted, position, _NONE_YET).max(axis=(1, 2), initial=_NONE_YET),
-        np.where(v != 0, lowest_bit(v) + e3, _NO_END).min(axis=(1, 2), initial=_NO_END),
+        np.where(v != 0, lsb_positions(v) + e3, _NO_END).min(axis=(1, 2), initial=_NO_END),
         row_exponents.min(axis=1),
         row_exponents.max(axis=1),
     )
@@ -69,19 +60,6 @@ def _histogram(index: Int64Array, counted: BoolArray, bins: int) -> Int64Array:
     samples = len(index)
     place = np.clip(index, 0, bins - 1) + bins * np.arange(samples).reshape(-1, 1, 1)
     return np.bincount(place[counted], minlength=samples * bins).reshape(samples, bins)
-
-
-def merge(first: Collected, second: Collected) -> Collected:
-    """What one collector would have seen that saw the values of both. FP R14."""
-    return Collected(
-        first.values + second.values,
-        first.bins + second.bins,
-        first.base,
-        np.maximum(first.top, second.top),
-        np.minimum(first.low, second.low),
-        np.minimum(first.unit_low, second.unit_low),
-        np.maximum(first.unit_high, second.unit_high),
-    )
 
 
 def rule_exponent(seen: Collected, rule: int, rate: int, margin: int, mantissa_bits: int) -> Int64Array:
