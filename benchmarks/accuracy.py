@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 import bfpga
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.program import Program
 from bfpga.runtime import BATCH, run
 
 Array = npt.NDArray[Any]

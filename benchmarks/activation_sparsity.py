@@ -23,13 +23,13 @@ from cluster_balance import WAYS, clocks_by_way
 from network_samples import network_samples
 
 import bfpga
+from bfpga.compiler.dispatch.engine_clocks import engine_operations
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.program import ArrayNode, BlockTensor, HostStep, Program
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.descriptor import Operation
-from bfpga.network.embedded_kernels import embedded_weights
-from bfpga.network.engine_clocks import engine_operations
-from bfpga.network.engine_tiles import input_rectangle
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import ArrayNode, BlockTensor, HostStep, Program
+from bfpga.engines.beside.embedded_kernels import embedded_weights
+from bfpga.engines.beside.tiles import input_rectangle
 from bfpga.runtime import open_device
 
 

@@ -19,10 +19,10 @@ import numpy as np
 
 import bfpga
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.board.load import load
+from bfpga.board.overlays import store_overlay
 from bfpga.data import load_samples
-from bfpga.devices.board import load
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.overlays import store_overlay
 from bfpga.runtime import input_arrays
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"

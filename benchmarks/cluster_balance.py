@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from bfpga.engines.cluster_operation import ClusterOperation
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Descriptor
-from bfpga.engines.partition import Capacity, PartitionSettings, balance, fitting_grid, work_map
-from bfpga.engines.partition_geometry import Rectangle, overlap_add_geometry
-from bfpga.engines.products import Int64Array, IntArray
-from bfpga.engines.sparse_engines import ClusterBuild
-from bfpga.network.engine_descriptors import count_step
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.engine_numbers import ClusterBuild
+from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.engines.beside.descriptors import count_step
+from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.sparse_cluster.partition.exchange import Capacity, PartitionSettings, balance, fitting_grid, work_map
+from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, overlap_add_geometry
 
 #: Pieces of equal size; limits from the channel words that the kernel counts; what the compiler chose of these two;
 #: limits by the host's exchange of rows and columns; as if every word's elements were shared out exactly.

@@ -22,15 +22,15 @@ from recorded_kernel import recorded_device
 from sparse_cluster import CLUSTER_TABLE
 from sparse_maps import map_of
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.engine_numbers import ClusterBuild
+from bfpga.contract.program import KernelOperation, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.values import Values
-from bfpga.engines.cluster_operation import ClusterOperation
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Operation
-from bfpga.engines.products import Int64Array, IntArray
-from bfpga.engines.sparse_engines import ClusterBuild
-from bfpga.network.engine_descriptors import count_step
-from bfpga.network.program import KernelOperation, LaunchStep, Program
+from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.engines.beside.descriptors import count_step
+from bfpga.engines.sparse_cluster.cycles import ClusterOperation
 
 SIDE, CHANNELS, KERNELS = 56, 16, 16
 

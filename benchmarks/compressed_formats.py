@@ -16,10 +16,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.formats.compressed import decode_map, encode_map
-from bfpga.formats.compressed_kernel_decoder import decode_kernels
-from bfpga.formats.compressed_kernels import KernelFormat, encode_kernels, kernel_segments
-from bfpga.formats.compressed_maps import MapFormat, Payload
+from bfpga.formats.compressed.kernel_decoder import decode_kernels
+from bfpga.formats.compressed.kernels import KernelFormat, encode_kernels, kernel_segments
+from bfpga.formats.compressed.maps import MapFormat, Payload
+from bfpga.formats.compressed.payloads import decode_map, encode_map
 
 T = TypeVar("T")
 FORMATS = [

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import bfpga
+from bfpga.contract.program import HostNode, Program
 from bfpga.devices.toolchain import find_ap_types
 from bfpga.errors import ToolError
-from bfpga.network.program import HostNode, Program
 from bfpga.runtime import open_device
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"

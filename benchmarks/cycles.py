@@ -12,10 +12,10 @@ import argparse
 import os
 from pathlib import Path
 
-from bfpga.accelerator.estimate import estimate_program
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli.work import compile_for_estimate
-from bfpga.network.program import ArrayNode, HostNode
+from bfpga.contract.program import ArrayNode, HostNode
+from bfpga.estimate.program import estimate_program
 
 
 def row(model: Path, accelerator_name: str) -> str:

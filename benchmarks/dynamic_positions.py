@@ -25,12 +25,12 @@ from accuracy import NETWORKS, float_run
 from network_samples import network_samples
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.engines.cycles import drain_cycles
-from bfpga.engines.descriptor import Flag, Operation
-from bfpga.engines.position_pipeline import StageTimes
-from bfpga.network.cycles import program_cycles, started_clocks, step_operations
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import Program
+from bfpga.engines.array.cycles import drain_cycles
+from bfpga.engines.positions.pipeline import StageTimes
+from bfpga.program.cycles import program_cycles, started_clocks, step_operations
 from bfpga.runtime import compile as compile_model
 from bfpga.runtime import run
 

@@ -34,14 +34,14 @@ from onnx import TensorProto, helper, numpy_helper
 from threadpoolctl import threadpool_limits
 
 import bfpga
+from bfpga.compiler.options import CompileOptions
 from bfpga.data import load_samples
 from bfpga.devices import graph_route
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.block_products import BlockRows, block_product
-from bfpga.engines.configuration import BlockFormat
-from bfpga.engines.products import certified_product
+from bfpga.engines.array.block_products import BlockRows, block_product
+from bfpga.engines.array.products import certified_product
 from bfpga.formats.block_float import encode_rows, encode_samples
-from bfpga.network.options import CompileOptions
+from bfpga.formats.block_format import BlockFormat
 
 Work = Callable[[], object]
 #: An array whose multipliers are shift units, as large as the dense one it is compared with.

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import EngineName
-from bfpga.network.engine_clocks import EngineClocks
-from bfpga.network.program import ArrayNode, TensorSpec, Window
+from bfpga.compiler.dispatch.engine_clocks import EngineClocks
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.program import ArrayNode, TensorSpec, Window
 
 CHANNELS = 64
 SIZES = (28, 14)

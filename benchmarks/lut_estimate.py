@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from lut_simulation import simulate
 
-from bfpga.engines import shift_resources as model
+from bfpga.engines.array import shift_resources as model
 from bfpga.formats.shift_format import ShiftFormat
 
 VERILOG = Path(__file__).parent / "verilog" / "shift_tiles.v"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.engines.shift_unit import ShiftUnit, ShiftUnitConfig, multiply
+from bfpga.engines.array.shift_unit import ShiftUnit, ShiftUnitConfig, multiply
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 CLOCKS = 160

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.products import IntArray
-from bfpga.engines.sparse_engines import EngineName
-from bfpga.network.compiler import compile_network
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.program import Program
+from bfpga.engines.array.products import IntArray
 
 
 def layer_program(config: SystolicConfig, engine: EngineName, weights: IntArray, x: npt.NDArray[np.float32]) -> Program:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from sparse_maps import KINDS, BoolArray, map_of
 
-from bfpga.engines.partition import BalancedPartition, PartitionSettings, balance, work_map
-from bfpga.engines.partition_geometry import Padding, halo_geometry, overlap_add_geometry
+from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition, PartitionSettings, balance, work_map
+from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
 
 REPEATS = 15
 MAPS = 20

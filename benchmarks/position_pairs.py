@@ -22,15 +22,15 @@ import numpy as np
 from accuracy import NETWORKS, Array, Network, scaled, windows
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions, RuleName
+from bfpga.contract.flows import Sample
+from bfpga.contract.program import ArrayNode
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.position_pair import PairRun
-from bfpga.engines.flows import Sample
-from bfpga.engines.position_pipeline_events import simulate
-from bfpga.engines.position_pipeline_picture import draw_timeline, timeline_table
-from bfpga.engines.position_sampling import SampleFraction, Sampling
-from bfpga.network.compiler import compile_network
-from bfpga.network.options import CompileOptions, RuleName
-from bfpga.network.program import ArrayNode
+from bfpga.engines.positions.pipeline_events import simulate
+from bfpga.engines.positions.pipeline_picture import draw_timeline, timeline_table
+from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.runtime_pair import PairSide, open_pair
 
 ACCELERATOR = Path(__file__).parent.parent / "configs" / "accelerators" / "pynq_z2_dense.yaml"

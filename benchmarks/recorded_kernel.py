@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.program import BlockTensor, KernelOperation, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.engines.cycles import COMPUTE, fetch_cycles
-from bfpga.engines.descriptor import Operation
-from bfpga.network.program import BlockTensor, KernelOperation, Program
+from bfpga.engines.array.cycles import COMPUTE, fetch_cycles
 
 
 class RecordedKernel:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.position_sampling import SampleFraction
-from bfpga.engines.position_schedule import histogram_spread
+from bfpga.engines.positions.sampling import SampleFraction
+from bfpga.engines.positions.schedule import histogram_spread
 from bfpga.formats.position_rules import PositionRule, select_shift
 from bfpga.formats.wide_statistics import StatisticsKind, collect
 

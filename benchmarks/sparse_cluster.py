@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from sparse_maps import BoolArray, map_of
 
-from bfpga.engines.partition import PartitionSettings
-from bfpga.engines.partition_geometry import Padding
-from bfpga.engines.products import IntArray
-from bfpga.engines.sparse_cluster import SparseCluster, SparseClusterConfig, SparseLayer
+from bfpga.engines.array.products import IntArray
+from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings
+from bfpga.engines.sparse_cluster.partition.geometry import Padding
+from bfpga.engines.sparse_cluster.units.cluster import SparseCluster, SparseClusterConfig, SparseLayer
 
 ZEROS = (0.5, 0.8, 0.9, 0.95)
 #: Variant, tile side, lanes, cap on weights, and the specification's speed-ups at the shares of zeros (6.3).

@@ -25,11 +25,11 @@ from emulator_speed import medians
 from network_samples import Float32Array, network_samples
 
 import bfpga
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.emulator import Emulator
-from bfpga.network.cycles import program_cycles
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import ArrayNode, Program
+from bfpga.program.cycles import program_cycles
 from bfpga.runtime import open_device
 
 #: The emulator's speed is measured on samples of about this many multiply-accumulates, so often.

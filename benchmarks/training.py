@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 import bfpga
-from bfpga.engines.position_flows import PositionEmulator
-from bfpga.engines.position_layers import FullyConnected
-from bfpga.engines.position_settings import FlowSettings
-from bfpga.engines.position_times import Flow
+from bfpga.engines.positions.flows import PositionEmulator
+from bfpga.engines.positions.layers import FullyConnected
+from bfpga.engines.positions.settings import FlowSettings
+from bfpga.engines.positions.times import Flow
 from bfpga.formats.fixed_point import FixedPointFormat, FixedTensor, fixed_point_tensor
 from bfpga.formats.wide_statistics import StatisticsKind
 from bfpga.training.layers import Convolution, Dense, Parameter

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bfpga.engines.products import IntArray
-from bfpga.engines.zero_skip import ZeroSkipConfig, ZeroSkipShape
-from bfpga.engines.zero_skip_cycles import count_layer
+from bfpga.engines.array.products import IntArray
+from bfpga.engines.zero_skip.arithmetic import ZeroSkipConfig, ZeroSkipShape
+from bfpga.engines.zero_skip.counters import count_layer
 
 ZEROS = (0, 50, 80, 90, 95)
 IN_FLIGHT = (16, 4, 1)

@@ -21,15 +21,15 @@ from one_layer import layer_program
 from recorded_kernel import recorded_device
 from zero_skip import pruned
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ZeroSkipBuild
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.products import IntArray
-from bfpga.engines.sparse_engines import ZeroSkipBuild
-from bfpga.engines.zero_skip import ZeroSkipConfig, ZeroSkipShape
-from bfpga.engines.zero_skip_cycles import count_layer
+from bfpga.engines.array.products import IntArray
+from bfpga.engines.zero_skip.arithmetic import ZeroSkipConfig, ZeroSkipShape
+from bfpga.engines.zero_skip.counters import count_layer
 
 # The harness of the C++ core belongs to the tests.
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from zero_skip_cases import Case
 from zero_skip_cpp import find, run_layer
 

@@ -20,23 +20,23 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.text import Text
 
-from bfpga.accelerator.block_design import block_design
-from bfpga.accelerator.build.diagnosis import duration
-from bfpga.accelerator.build.gates import utilization_table
-from bfpga.accelerator.build.pipeline import (
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.cli import message, output
+from bfpga.errors import BfpgaError, ToolError
+from bfpga.vendor.bitstream.diagnosis import duration
+from bfpga.vendor.bitstream.gates import utilization_table
+from bfpga.vendor.bitstream.pipeline import (
     STAGES,
     BuildReport,
     Status,
     run_build,
 )
-from bfpga.accelerator.build.reports import Usage
-from bfpga.accelerator.build.stage import Build, BuildSettings, Stage
-from bfpga.accelerator.build.tools import HlsTools, Tool
-from bfpga.accelerator.build.toolset import Toolset, discover
-from bfpga.accelerator.build.versions import Version, parse_version
-from bfpga.accelerator.loader import load_accelerator
-from bfpga.cli import message, output
-from bfpga.errors import BfpgaError, ToolError
+from bfpga.vendor.bitstream.reports import Usage
+from bfpga.vendor.bitstream.stage import Build, BuildSettings, Stage
+from bfpga.vendor.bitstream.tools import HlsTools, Tool
+from bfpga.vendor.bitstream.toolset import Toolset, discover
+from bfpga.vendor.bitstream.versions import Version, parse_version
+from bfpga.vendor.block_design import block_design
 from bfpga.verify.vectors import kernel_vectors
 
 #: Exit codes.

@@ -3,7 +3,7 @@
 # Usage: scripts/test_pynq_versions.sh [--keep] [--only VERSION]... [-- PYTEST ARGUMENTS]
 #   --only VERSION   one of: board 3.0.1 3.1.2 4.0.0 (board: PYNQ 3.0.1 with the packages of its image, Python 3.10)
 #   --keep           leave the environments in .venv-pynq/; the next run uses them again
-# Overlays, programs and expected results come from the project's own environment (tests/board_fixtures.py).
+# Overlays, programs and expected results come from the project's own environment (tests/support/board_fixtures.py).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/environment.sh
@@ -68,9 +68,9 @@ run_tests() {
     local stack=$1 status=0 others
     shift
     local run=("$PWD/$environments/$stack/bin/python" -m pytest -p no:cacheprovider)
-    others=$(grep -lE '^pytestmark = .*mark\.board|^@pytest\.mark\.board' tests/test_*.py |
-        grep -vE 'tests/test_(virtual|board)_' || true)
-    timeout "$test_limit" "${run[@]}" "$@" tests/test_virtual_*.py $(ls tests/test_board_*.py 2>/dev/null) || status=$?
+    others=$(grep -lE '^pytestmark = .*mark\.board|^@pytest\.mark\.board' $(find tests -name "test_*.py") |
+        grep -vE '/test_(virtual|board)_' || true)
+    timeout "$test_limit" "${run[@]}" "$@" tests/board/virtual/test_virtual_*.py tests/board/test_board_*.py || status=$?
     if [ "$status" -eq 0 ] && [ -n "$others" ]; then
         # shellcheck disable=SC2086
         timeout "$test_limit" "${run[@]}" -m board "$@" $others || status=$?
@@ -131,7 +131,7 @@ cleanup() {
     [ "$keep" = yes ] || rm -rf "$environments"
 }
 trap cleanup EXIT
-"$python" tests/board_fixtures.py "$work/fixtures"
+"$python" tests/support/board_fixtures.py "$work/fixtures"
 mkdir -p "$environments"
 export BFPGA_BOARD_FIXTURES=$work/fixtures PYTHONPATH=$PWD/host:$PWD/hls
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from requirement_tables import file_of_test
 
 TESTS = Path(__file__).parent
 TABLE = TESTS.parent / "docs" / "requirements.md"
@@ -36,7 +37,7 @@ def test_the_tests_of_a_row_name_its_requirement(number: int) -> None:
     assert names or state != "met", f"R{number} is met without a test"
     assert remark or state == "met", f"R{number} is {state} without a reason"
     for name in names:
-        assert number in named(TESTS / f"test_{name}.py"), f"test_{name}.py does not name R{number}"
+        assert number in named(file_of_test(name)), f"test_{name}.py does not name R{number}"
 
 
 def test_every_must_that_is_not_met_is_listed_above_the_table() -> None:

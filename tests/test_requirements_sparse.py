@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from requirement_tables import Row, Table
 
 TABLES = {table.tag: table for table in (Table("SC", "sparse"), Table("ZS", "zero-skip"))}

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from array_layers import PlainKernel
 from onnx import TensorProto, helper, numpy_helper
 
 import bfpga
-from array_layers import PlainKernel
+from bfpga.contract.program import Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.reference import cosines, sqnr_db
 from bfpga.errors import DataError, DeviceError, ModelError
-from bfpga.network.program import Program
 
 
 @pytest.fixture(scope="module")

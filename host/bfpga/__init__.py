@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bfpga.devices.board import load
+    from bfpga.board.load import load
     from bfpga.dynamic_graph.run import eager
     from bfpga.runtime import compare, compile, evaluate, open_device, run
 
@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 
 #: Where what is not in the runtime lies.
-_ELSEWHERE = {"eager": "bfpga.dynamic_graph.run", "load": "bfpga.devices.board"}
+_ELSEWHERE = {"eager": "bfpga.dynamic_graph.run", "load": "bfpga.board.load"}
 
 
 def __getattr__(name: str) -> Any:

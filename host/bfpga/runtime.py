@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import BlockTensor, Program
 from bfpga.data import fit_shape
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
 from bfpga.errors import DataError, DeviceError, ToolError
-from bfpga.network.layout import apart, decode_tensor, together
-from bfpga.network.program import BlockTensor, Program
+from bfpga.program.layout import apart, decode_tensor, together
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
-    from bfpga.network.options import CompileOptions
+    from bfpga.compiler.options import CompileOptions
 
 Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -44,11 +44,11 @@ def compile(
     """
     try:
         from bfpga.accelerator.loader import load_accelerator
-        from bfpga.network.compiler import compile_network
+        from bfpga.compiler.compiler import compile_network
     except ModuleNotFoundError as error:
         raise ToolError(
             f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
-            "program file (`scripts/deploy.py`) and read it with bfpga.network.program_file.load_program"
+            "program file (`scripts/deploy.py`) and read it with bfpga.program.file.load_program"
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
@@ -81,7 +81,7 @@ def open_device(name: str, program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
     if name.startswith(("virtual", "board", "remote:")):
-        from bfpga.devices.board import open_program
+        from bfpga.board.load import open_program
 
         return open_program(program, name)
     raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")

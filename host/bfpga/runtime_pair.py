@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bfpga.contract.program import Program
 from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine
 from bfpga.devices.position_pair import PositionPair
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.position_closure import batch_sample
-from bfpga.engines.position_sampling import Sampling
+from bfpga.engines.positions.closure import batch_sample
+from bfpga.engines.positions.sampling import Sampling
 from bfpga.errors import ConfigurationError
-from bfpga.network.program import Program
 from bfpga.runtime import open_device
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
-    from bfpga.network.options import CompileOptions
+    from bfpga.compiler.options import CompileOptions
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def open_pair(
     depth: layers that it may be ahead. once: the main side leaves the sampled items to the other one. ModelError for
     another network, ConfigurationError for numbers that do not fit, DeviceError for a device that cannot be opened.
     """
-    from bfpga.network.options import CompileOptions
-    from bfpga.network.told_exponents import told
+    from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.schedule.told_exponents import told
 
     sampling = sampling or Sampling.along("B")
     sampled = len(batch_sample(sampling, batch))
@@ -93,7 +93,7 @@ def _share(side: str, items: int, kernels: int) -> int:
 
 def _compiled(model: str | Path, side: PairSide, items: int, options: CompileOptions) -> Program:
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.network.compiler import compile_network
+    from bfpga.compiler.compiler import compile_network
 
     accelerator = side.accelerator
     if isinstance(accelerator, (str, Path)):

@@ -1,7 +1,7 @@
 // numeric.hpp and types.hpp for arrays of cases. Every function returns 0, or 1 if it has no such instantiation.
 #include <cstdint>
 
-#include "bfpga/numeric.hpp"
+#include "bfpga/numeric/numeric.hpp"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // The comparison units of the sparse cluster behind a C interface: pieces of several channels on each variant.
-#include "bfpga/cluster_data_stationary.hpp"
-#include "bfpga/cluster_indexed.hpp"
-#include "bfpga/cluster_merge_fifo.hpp"
-#include "bfpga/cluster_pair_adder.hpp"
-#include "bfpga/cluster_shift_window.hpp"
+#include "bfpga/sparse_cluster/units/data_stationary.hpp"
+#include "bfpga/sparse_cluster/units/indexed.hpp"
+#include "bfpga/sparse_cluster/units/merge_fifo.hpp"
+#include "bfpga/sparse_cluster/units/pair_adder.hpp"
+#include "bfpga/sparse_cluster/units/shift_window.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
 // What surrounds the units of a sparse cluster, behind a C interface: payloads, reduction, pooling, stitching.
-#include "bfpga/cluster_compress.hpp"
-#include "bfpga/cluster_indexed.hpp"
-#include "bfpga/cluster_payload.hpp"
-#include "bfpga/cluster_post.hpp"
-#include "bfpga/cluster_reduction.hpp"
-#include "bfpga/cluster_stitch.hpp"
+#include "bfpga/sparse_cluster/units/compress.hpp"
+#include "bfpga/sparse_cluster/units/indexed.hpp"
+#include "bfpga/sparse_cluster/units/payload.hpp"
+#include "bfpga/sparse_cluster/units/post.hpp"
+#include "bfpga/sparse_cluster/units/reduction.hpp"
+#include "bfpga/sparse_cluster/units/stitch.hpp"
 
 #include <algorithm>
 #include <cstring>

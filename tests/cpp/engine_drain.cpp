@@ -1,12 +1,12 @@
 // segment_reader.hpp and engine_drain.hpp: walks over a memory, and sums that leave through the output stage.
-#include "bfpga/engine_drain.hpp"
+#include "bfpga/output/engine_drain.hpp"
 
 #include <cstring>
 #include <exception>
 #include <memory>
 
-#include "bfpga/segment_reader.hpp"
-#include "bfpga/storage.hpp"
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/memory/segment_reader.hpp"
 #include "unit_config.hpp"
 
 using namespace bfpga;

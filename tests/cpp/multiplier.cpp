@@ -1,7 +1,7 @@
 // multiplier.hpp: exhaustive proof of one packed product, sums of several, and plain tiles.
 #include <cstdint>
 
-#include "bfpga/multiplier.hpp"
+#include "bfpga/array/multiplier.hpp"
 
 namespace {
 

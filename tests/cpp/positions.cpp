@@ -1,8 +1,8 @@
 // position_*.hpp behind a C interface: bits, statistics, selection, conversion, and layers under every flow.
 //
 // Functions return 0, 1 if there is no build of that number, 2 with a sentence in `text` if the simulation stops.
-#include "bfpga/position_converter.hpp"
-#include "bfpga/position_selector.hpp"
+#include "bfpga/output/positions/converter.hpp"
+#include "bfpga/output/positions/selector.hpp"
 
 #include <cstring>
 #include <vector>

@@ -2,7 +2,7 @@
 // is here alone. Functions return 0, or 1 if there is no format of that number.
 #include <cstdint>
 
-#include "bfpga/shift_multiplier.hpp"
+#include "bfpga/array/shift_multiplier.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 // that the list is here alone. Functions return 0, or 1 if there is no array of that number.
 #include <cstdint>
 
-#include "bfpga/column_weights.hpp"
-#include "bfpga/storage.hpp"
+#include "bfpga/array/column_weights.hpp"
+#include "bfpga/kernel/storage.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // output_stage.hpp, activation_unit.hpp and exponent_selector.hpp: layers on one policy slot.
 #include <cstdint>
 
-#include "bfpga/output_stage.hpp"
+#include "bfpga/output/output_stage.hpp"
 #include "unit_config.hpp"
 
 namespace {

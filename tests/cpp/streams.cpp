@@ -1,7 +1,7 @@
 // stream.hpp: each function writes what a stream has to say into `text`.
 #include <cstdio>
 
-#include "bfpga/stream.hpp"
+#include "bfpga/ports/stream.hpp"
 
 namespace {
 

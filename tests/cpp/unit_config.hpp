@@ -1,6 +1,6 @@
 // Configurations of the unit tests: the numbers an output stage reads, as template arguments.
 #pragma once
-#include "bfpga/numeric.hpp"
+#include "bfpga/numeric/numeric.hpp"
 
 template <int MW, bfpga::Rounding ROUNDING, bfpga::Saturation SATURATION, bfpga::LogMode LOG, int ACC, int BIAS,
           int EW = 8>

@@ -1,5 +1,5 @@
 // The zero-skip engine behind a C interface: whole layers, tile commands, packed products.
-#include "bfpga/zero_skip.hpp"
+#include "bfpga/zero_skip/engine.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,7 @@ from pathlib import Path
 from bfpga.accelerator.schema import BoardFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
-from bfpga.engines.configuration import Dsp
+from bfpga.contract.configuration import Dsp
 from bfpga.errors import ConfigurationError
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.engine_constraints import Finding, engine_findings
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.resource_units import Resources
 from bfpga.engines.resources import array_dsp, estimate_resources
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import OPERAND_BITS, SUM_BITS, ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import OPERAND_BITS, SUM_BITS, ClusterBuild, EngineName, ZeroSkipBuild
 
 
 class Finding(NamedTuple):

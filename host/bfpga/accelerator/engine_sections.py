@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bfpga.accelerator.schema import AcceleratorFile, ClusterSection, SystolicSection, ZeroSkipSection
 from bfpga.accelerator.yaml_reader import Document, KeyPath
-from bfpga.engines.sparse_engines import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
 
 #: What every accelerator needs the array for, beside its products.
 ARRAY_WORK = "it adds, pools and holds the output stage; beside another engine it may be small"

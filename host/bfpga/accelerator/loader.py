@@ -14,9 +14,10 @@ from bfpga.accelerator.engine_sections import EngineSections, cluster_build, eng
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.engines.configuration import BlockFormat, SystolicConfig
-from bfpga.engines.shift_words import with_zero
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.shift_words import with_zero
 from bfpga.errors import ConfigurationError
+from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 
 #: Mantissa and exponent bits of the profiles (BFP 2.1).

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.engines.configuration import Dsp, LogMode, Multiplier, Rounding, Saturation
-from bfpga.engines.sparse_engines import LaneMultiplier
+from bfpga.contract.configuration import Dsp, Multiplier
+from bfpga.contract.engine_numbers import LaneMultiplier
+from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
 FunctionName = Literal["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"]

@@ -217,8 +217,8 @@ def render(
       bfpga render pynq_z2_dense --output build/pynq_z2_dense
     """
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.accelerator.render import write_project
     from bfpga.errors import ToolError
+    from bfpga.vendor.render import write_project
     from bfpga.verify.vectors import kernel_vectors
 
     described = load_accelerator(accelerator)
@@ -308,8 +308,8 @@ def compile_command(
     from bfpga.cli import reports, work
     from bfpga.cli.pictures import check_picture
     from bfpga.cli.report_engines import print_engines, write_engines
-    from bfpga.network.listing import listing
-    from bfpga.network.program_file import save_program
+    from bfpga.program.file import save_program
+    from bfpga.program.listing import listing
 
     output.check_target(json)
     output.check_target(target)

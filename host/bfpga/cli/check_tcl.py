@@ -34,7 +34,7 @@ def check_tcl(
       bfpga check-tcl --all --json findings.json
     """
     from bfpga.accelerator.loader import accelerator_names
-    from bfpga.accelerator.tcl_check import format_findings
+    from bfpga.vendor.tcl_check import format_findings
 
     if every == bool(accelerators):
         raise typer.BadParameter("give accelerators, or --all")
@@ -59,11 +59,11 @@ def check_tcl(
 
 def _checks(name: str) -> list[dict[str, Any]]:
     """The checks of an accelerator, one for each board."""
-    from bfpga.accelerator.block_design import block_design
-    from bfpga.accelerator.build_scripts import ScriptOptions, ScriptPaths, render_scripts
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.accelerator.tcl_check import check_scripts
     from bfpga.accelerator.variants import fitting_boards, on_board
+    from bfpga.vendor.block_design import block_design
+    from bfpga.vendor.build_scripts import ScriptOptions, ScriptPaths, render_scripts
+    from bfpga.vendor.tcl_check import check_scripts
 
     accelerator = load_accelerator(name)
     paths = ScriptPaths(sources=BUILD_FOLDER / "kernel", build=BUILD_FOLDER)

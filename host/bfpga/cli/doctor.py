@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfpga.accelerator.build.tools import Tool, find_hls, find_tool
 from bfpga.devices.toolchain import find_ap_types
 from bfpga.errors import ToolError
+from bfpga.vendor.bitstream.tools import Tool, find_hls, find_tool
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def overlay(
       bfpga overlay --all
     """
     from bfpga.accelerator.loader import accelerator_names, load_accelerator
-    from bfpga.accelerator.overlay_files import write_overlay
+    from bfpga.vendor.overlay_files import write_overlay
 
     if every == (accelerator is not None):
         raise typer.BadParameter("give one accelerator, or --all")

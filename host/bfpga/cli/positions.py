@@ -12,7 +12,7 @@ from bfpga.cli.pictures import check_picture, write_picture
 from bfpga.cli.report_partition import choice
 
 if TYPE_CHECKING:
-    from bfpga.engines.position_times import Flow, FlowTimes
+    from bfpga.engines.positions.times import Flow, FlowTimes
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
 WHAT: dict[Flow, str] = {
@@ -53,10 +53,10 @@ def position_times(
       bfpga position-times
       bfpga position-times --compute 10 --on-chip -o times.png
     """
-    from bfpga.engines.position_choice import modelled_choice
-    from bfpga.engines.position_sampling import SampleFraction
-    from bfpga.engines.position_times import LayerTimes, TimeModel
-    from bfpga.engines.position_times_picture import draw_flow_times
+    from bfpga.engines.positions.choice import modelled_choice
+    from bfpga.engines.positions.sampling import SampleFraction
+    from bfpga.engines.positions.times import LayerTimes, TimeModel
+    from bfpga.engines.positions.times_picture import draw_flow_times
 
     output.check_target(json)
     check_picture(picture)
@@ -77,7 +77,7 @@ def position_times(
 
 
 def _say_times(times: FlowTimes, title: str) -> None:
-    from bfpga.engines.position_times import FLOWS
+    from bfpga.engines.positions.times import FLOWS
 
     delayed = float(times.delayed)
     rows = []
@@ -106,8 +106,8 @@ def position_choice(
       bfpga position-choice clocks.json
       bfpga position-choice clocks.json --by operation
     """
-    from bfpga.engines.position_choice import choice_rows
-    from bfpga.engines.position_clocks import load_clocks
+    from bfpga.engines.positions.choice import choice_rows
+    from bfpga.engines.positions.measured_clocks import load_clocks
 
     output.check_target(json)
     choice("--by", by, ("layer", "operation"))

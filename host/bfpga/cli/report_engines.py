@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bfpga.cli.output import say, table
 from bfpga.cli.pictures import write_picture
-from bfpga.network.explanation import (
+from bfpga.contract.program import Program
+from bfpga.program.explanation import (
     ENGINES_TITLE,
     engine_headings,
     engine_rows,
@@ -15,7 +16,6 @@ from bfpga.network.explanation import (
     without_choice,
     zeros_unknown,
 )
-from bfpga.network.program import Program
 
 
 def print_engines(program: Program) -> None:
@@ -39,6 +39,6 @@ def print_engines(program: Program) -> None:
 
 def write_engines(path: Path, program: Program) -> None:
     """The same as a picture."""
-    from bfpga.network.explanation_picture import draw_engines
+    from bfpga.program.explanation_picture import draw_engines
 
     write_picture(path, draw_engines(program))

@@ -12,8 +12,8 @@ from bfpga.cli import output
 from bfpga.cli.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
-    from bfpga.engines.partition import BalancedPartition
-    from bfpga.engines.products import NumberArray
+    from bfpga.engines.array.products import NumberArray
+    from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
 
 
 def report_partition(
@@ -48,9 +48,9 @@ def report_partition(
       bfpga report-partition activations.npz --grid 4x4 -o partition.png
       bfpga report-partition activations.npz --mode overlap_add --tau 1 --start equal
     """
-    from bfpga.engines.partition import PartitionSettings, balance, work_map
-    from bfpga.engines.partition_geometry import Padding, halo_geometry, overlap_add_geometry
-    from bfpga.engines.partition_picture import draw_partition
+    from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
+    from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry
+    from bfpga.engines.sparse_cluster.partition.picture import draw_partition
 
     output.check_target(json)
     check_picture(picture)

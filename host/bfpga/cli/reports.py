@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bfpga.accelerator.estimate import ProgramEstimate, estimate_program
 from bfpga.accelerator.loader import Accelerator
-from bfpga.accelerator.roofline import estimate_parts, estimate_roofline
 from bfpga.cli.output import percent, say, table
 from bfpga.cli.work import Job, accuracy
+from bfpga.compiler.dispatch.choice import SUPPORTED_OPERATIONS
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.network.cycles import CycleCount, program_cycles, tile_clocks
-from bfpga.network.dispatch import SUPPORTED_OPERATIONS
-from bfpga.network.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
-from bfpga.network.flow_listing import flow_choices
-from bfpga.network.listing import FORMATS_TITLE, format_headings, format_rows, host_share
-from bfpga.network.program import ArrayNode, HostNode, Program
+from bfpga.estimate.program import ProgramEstimate, estimate_program
+from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
+from bfpga.program.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
+from bfpga.program.flow_listing import flow_choices
+from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows, host_share
 from bfpga.runtime import Evaluation
 
 if TYPE_CHECKING:
-    from bfpga.accelerator.lint import Finding
+    from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
 
@@ -329,7 +329,7 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
 
 def lint_report(findings: Sequence[Finding]) -> dict[str, Any]:
     """Print findings, one a line, and their number."""
-    from bfpga.accelerator.lint.finding import format_findings
+    from bfpga.vendor.lint.finding import format_findings
 
     say(format_findings(findings))
     return {"findings": [asdict(finding) for finding in findings]}

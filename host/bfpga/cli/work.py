@@ -13,19 +13,19 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.accelerator.recipes import load_recipe
 from bfpga.cli.output import note, progress, waiting
+from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.recipes import load_recipe
+from bfpga.contract.program import Program
 from bfpga.data import Samples, load_samples
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.errors import ModelError
-from bfpga.network.compiler import Calibration
-from bfpga.network.importer import import_model
-from bfpga.network.options import CompileOptions
-from bfpga.network.program import Program
 
 if TYPE_CHECKING:
-    from bfpga.accelerator.lint import Finding
+    from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
 #: Samples of the data that calibrate when no others are given.
@@ -134,7 +134,7 @@ def opened(name: str, program: Program) -> Iterator[Device]:
 def provide_overlay(job: Job, device_name: str) -> None:
     """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
     if device_name.startswith("virtual"):
-        from bfpga.devices import overlays
+        from bfpga.board import overlays
 
         overlays.provide_overlay(job.program, job.accelerator)
 
@@ -189,8 +189,8 @@ def verify(accelerator: Accelerator | None, arrays: int, against: list[str], cas
 
 def lint(sources: list[str]) -> list[Finding]:
     """Findings in files and folders, and in the rendered kernels of accelerators that are given by name or YAML."""
-    from bfpga.accelerator.lint import lint_paths, lint_sources
-    from bfpga.accelerator.render import library_directory, render_kernel
+    from bfpga.vendor.lint import lint_paths, lint_sources
+    from bfpga.vendor.render import library_directory, render_kernel
 
     findings: list[Finding] = []
     for source in sources:

@@ -73,7 +73,7 @@ def self_test_command(
     below sudo, which resets the search path.
     """
     limit = ["timeout", "--foreground", "--kill-after=10", f"{seconds:g}"]
-    words = shlex.join([*limit, "python3", "-u", "-m", "bfpga.devices.self_test", *arguments])
+    words = shlex.join([*limit, "python3", "-u", "-m", "bfpga.board.self_test", *arguments])
     # Files of root in the version's directory would keep its owner from removing it.
     script = f"{_environment(profiles)}export PYTHONDONTWRITEBYTECODE=1; cd {shlex.quote(release)} && exec {words}"
     if not root:

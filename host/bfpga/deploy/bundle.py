@@ -21,12 +21,12 @@ from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
-from bfpga.accelerator.manifest import MANIFEST_NAME, Manifest
+from bfpga.board.overlays import OverlayFiles
+from bfpga.contract.program import Program
 from bfpga.deploy.closure import board_modules
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.overlays import OverlayFiles
 from bfpga.devices.vectors import Vectors, random_inputs
-from bfpga.network.program import Program
+from bfpga.vendor.manifest import MANIFEST_NAME, Manifest
 
 CHECKSUMS = "SHA256SUMS"
 TEMPLATES = "vitis_hls_templates"

@@ -18,12 +18,12 @@ PACKAGE = "bfpga"
 ROOT = Path(__file__).resolve().parent.parent
 #: What is called on a board: the self-test, and what `bfpga.load`, `bfpga.run` and `bfpga.compare` lead to.
 ENTRY_POINTS = (
-    "bfpga.devices.self_test",
-    "bfpga.devices.board",
+    "bfpga.board.self_test",
+    "bfpga.board.load",
     "bfpga.devices.emulator",
-    "bfpga.devices.overlays",
-    "bfpga.network.program_file",
-    "bfpga.accelerator.manifest",
+    "bfpga.board.overlays",
+    "bfpga.program.file",
+    "bfpga.vendor.manifest",
     "bfpga.runtime",
     "bfpga.data",
 )

@@ -13,11 +13,11 @@ from importlib.resources import files
 from time import perf_counter
 from typing import Any
 
-from bfpga.accelerator.manifest import Manifest
 from bfpga.deploy import board_commands
 from bfpga.deploy.bundle import Bundle
 from bfpga.deploy.secure_shell import Answer, SecureShell
 from bfpga.errors import DeviceError
+from bfpga.vendor.manifest import Manifest
 
 #: The oldest Python whose grammar the board's modules keep to: that of the PYNQ 3.0 images.
 OLDEST_PYTHON = (3, 10)

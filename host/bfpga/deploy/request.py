@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bfpga.accelerator.manifest import Manifest
+from bfpga.board.overlays import find_overlay, overlay_for_program
+from bfpga.contract.program import Program
 from bfpga.deploy.bundle import Bundle, build_bundle, example_files
 from bfpga.deploy.deployment import Deployment, Options, Outcome, self_test_arguments
 from bfpga.deploy.secure_shell import Address, SecureShell
-from bfpga.devices.overlays import find_overlay, overlay_for_program
 from bfpga.errors import DeviceError
-from bfpga.network.program import Program
-from bfpga.network.program_file import load_program
+from bfpga.program.file import load_program
+from bfpga.vendor.manifest import Manifest
 
 #: The network that is compiled when no program is given, and its calibration samples.
 DEFAULT_MODEL, DEFAULT_CALIBRATION = "models/lenet_mnist.onnx", "models/mnist_calibration.npz"
@@ -73,7 +73,7 @@ def default_program(
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.data import load_samples
     from bfpga.errors import BfpgaError
-    from bfpga.network.program_file import save_program
+    from bfpga.program.file import save_program
     from bfpga.runtime import compile as compile_model
 
     name, examples = manifest.accelerator.name, request.examples
@@ -108,7 +108,7 @@ def describe(request: Request, bundle: Bundle) -> list[str]:
                  "compressed")  # fmt: skip
     if options.test:
         words = self_test_arguments(bundle, options, "REPORT")
-        lines.append("then: " + " ".join(["python3 -m bfpga.devices.self_test", *words]))
+        lines.append("then: " + " ".join(["python3 -m bfpga.board.self_test", *words]))
     return lines
 
 

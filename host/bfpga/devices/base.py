@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.systolic import LayerCounters
-from bfpga.network.program import ArrayNode, BlockTensor, HostNode, Node
+from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, Node
+from bfpga.engines.array.arithmetic import LayerCounters
 
 HostArray = npt.NDArray[Any]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.engines.cluster_operation import ClusterOperation
-from bfpga.network.cycles import depends_on_data, step_operations
-from bfpga.network.embedded_kernels import embedded_weights
-from bfpga.network.engine_tiles import InputRectangle, input_rectangle
-from bfpga.network.program import ArrayNode, IntArray, KernelOperation, Program
+from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, Program
+from bfpga.engines.beside.embedded_kernels import embedded_weights
+from bfpga.engines.beside.tiles import InputRectangle, input_rectangle
+from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.program.cycles import depends_on_data, step_operations
 
 
 @dataclass

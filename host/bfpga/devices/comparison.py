@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import BlockTensor, HostNode, Program
 from bfpga.devices.base import DeviceResult
-from bfpga.network.program import BlockTensor, HostNode, Program
 
 
 @dataclass(frozen=True)

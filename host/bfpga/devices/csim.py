@@ -16,12 +16,12 @@ from typing import Literal
 
 import numpy as np
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.engines.array import streams
 from bfpga.errors import DeviceError, ToolError
-from bfpga.network import streams
-from bfpga.network.program import BlockTensor, KernelOperation
 
 Integers = Literal["native", "ap_int"]
 
@@ -73,7 +73,7 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     appear by renaming, so several processes may build at once. ToolError if a tool is missing or fails.
     """
     try:
-        from bfpga.accelerator.render import library_directory, render_kernel
+        from bfpga.vendor.render import library_directory, render_kernel
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulated kernel needs the package {error.name}: pip install {error.name}") from None
 

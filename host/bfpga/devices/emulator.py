@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.schedule.matmul import product_node
+from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
 from bfpga.devices.cluster_clocks import ClusterClocks
 from bfpga.devices.graph_route import GraphRoute, available
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
 from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.accumulators import Block, activation_products
-from bfpga.engines.exponents import PolicyRegisters
-from bfpga.engines.systolic import LayerCounters, LayerEngine
-from bfpga.network.cycles import CycleCount, ProgramCycles, program_cycles
-from bfpga.network.matmul import product_node
-from bfpga.network.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
+from bfpga.engines.array.accumulators import Block, activation_products
+from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
+from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
 
 
 class Emulator:

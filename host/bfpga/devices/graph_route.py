@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.graph_translation import NotTranslatableError, Segment, static_exponents, translate
 from bfpga.devices.host import onnx_session
 from bfpga.devices.values import Values
 from bfpga.errors import DataError
-from bfpga.network.layout import encode_tensor, to_array
-from bfpga.network.program import ArrayNode, Program
+from bfpga.program.layout import encode_tensor, to_array
 
 #: Samples are computed in chunks whose largest tensor takes about this many bytes: they should stay in the cache.
 CHUNK_BYTES = 2 << 20

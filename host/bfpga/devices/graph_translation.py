@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Function, Policy, Status
-from bfpga.engines.output_stage import evaluate, requantize
-from bfpga.engines.products import EXACT_FLOAT32
-from bfpga.network.layout import channel_factors, memory_axes, onnx_shape
-from bfpga.network.program import ArrayNode, Program, TensorSpec
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Function, Policy
+from bfpga.contract.program import ArrayNode, Program, TensorSpec
+from bfpga.engines.array.products import EXACT_FLOAT32
+from bfpga.engines.output.stage import evaluate, requantize
+from bfpga.formats.block_format import Status
+from bfpga.program.layout import channel_factors, memory_axes, onnx_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
-from bfpga.network.program import HostNode
 
 HostArray = npt.NDArray[Any]
 HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]

@@ -15,19 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.devices.base import DeviceResult, LayerResult, engine_of
-from bfpga.devices.host import HostFunction, host_function
-from bfpga.devices.kernel_start import KernelResult
-from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
-from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.cycles import COMPUTE, ENGINES
-from bfpga.engines.descriptor import Descriptor, Flag, LeadRule, Operation
-from bfpga.engines.exponents import LEARNING
-from bfpga.engines.systolic import COUNTER_MASK, LayerCounters
-from bfpga.network.engine_tiles import output_columns
-from bfpga.network.matmul import product_node
-from bfpga.network.pitch import split
-from bfpga.network.program import (
+from bfpga.compiler.schedule.matmul import product_node
+from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation
+from bfpga.contract.program import (
     ArrayNode,
     BlockTensor,
     HostNode,
@@ -40,7 +30,17 @@ from bfpga.network.program import (
     Tile,
     Transfer,
 )
-from bfpga.network.streams import pack_parameters, pack_weights
+from bfpga.devices.base import DeviceResult, LayerResult, engine_of
+from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.kernel_start import KernelResult
+from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
+from bfpga.devices.values import Values, check_inputs
+from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
+from bfpga.engines.array.cycles import COMPUTE, ENGINES
+from bfpga.engines.array.pitch import split
+from bfpga.engines.array.streams import pack_parameters, pack_weights
+from bfpga.engines.beside.tiles import output_columns
+from bfpga.engines.output.exponents import LEARNING
 
 
 class Kernel(Protocol):

@@ -11,17 +11,17 @@ from typing import Protocol
 
 import numpy as np
 
+from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, KernelOperation, LaunchStep, Program, Transfer
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
-from bfpga.engines.accumulators import Block
-from bfpga.engines.cycles import COMPUTE
-from bfpga.engines.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
-from bfpga.engines.exponents import PolicyRegisters
-from bfpga.engines.systolic import LayerEngine
+from bfpga.engines.array.accumulators import Block
+from bfpga.engines.array.arithmetic import LayerEngine
+from bfpga.engines.array.cycles import COMPUTE
+from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.errors import ProgramError
-from bfpga.network.cycles import started_clocks
-from bfpga.network.program import ArrayNode, BlockTensor, HostNode, KernelOperation, LaunchStep, Program, Transfer
+from bfpga.program.cycles import started_clocks
 
 #: What the STORE is called that reads an exponent back.
 _EXPONENT = "exponent"

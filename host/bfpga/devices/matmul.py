@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.descriptor import Flag, Operation
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import BlockTensor, MatMulNode, MatMulStep, Program, Tile
 from bfpga.formats.block_float import decode, encode_samples
-from bfpga.network.program import BlockTensor, MatMulNode, MatMulStep, Program, Tile
 
 HostArray = npt.NDArray[Any]
 

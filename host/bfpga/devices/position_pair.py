@@ -12,19 +12,19 @@ from itertools import cycle
 
 import numpy as np
 
+from bfpga.contract.descriptor import LeadRule
+from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, Program
 from bfpga.devices.layer_kernels import LayerMachine, LayerRun
 from bfpga.devices.values import HostArray
-from bfpga.engines.descriptor import LeadRule
-from bfpga.engines.position_closure import batch_sample
-from bfpga.engines.position_fifo import PositionEntry, PositionFifo
-from bfpga.engines.position_pipeline import StageTimes
-from bfpga.engines.position_pipeline_events import PipelineRun, Side, simulate
-from bfpga.engines.position_pipeline_run import Turn
-from bfpga.engines.position_sampling import SampleFraction, Sampling
+from bfpga.engines.positions.closure import batch_sample
+from bfpga.engines.positions.fifo import PositionEntry, PositionFifo
+from bfpga.engines.positions.pipeline import StageTimes
+from bfpga.engines.positions.pipeline_events import PipelineRun, Side, simulate
+from bfpga.engines.positions.pipeline_run import Turn
+from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.block_float import encode_samples
-from bfpga.network.layout import apart, onnx_shape, to_array, together
-from bfpga.network.program import ArrayNode, BlockTensor, IntArray, Program
+from bfpga.program.layout import apart, onnx_shape, to_array, together
 
 #: Fields of a layer that both sides must share; the rest is where it lies and how it is scheduled.
 _SHARED = (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
+from bfpga.contract.program import KernelOperation
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.network.cycles import depends_on_data
-from bfpga.network.program import KernelOperation
+from bfpga.program.cycles import depends_on_data
 
 
 def shared_cycles(result: KernelResult, operations: Sequence[KernelOperation], model: Sequence[int]) -> KernelResult:

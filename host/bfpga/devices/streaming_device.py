@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.network import streams
-from bfpga.network.cycles import longest_clocks, started_clocks
-from bfpga.network.packets import SamplePackets
-from bfpga.network.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
+from bfpga.engines.array import streams
+from bfpga.program.cycles import longest_clocks, started_clocks
+from bfpga.program.packets import SamplePackets
 
 #: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
 START_BYTES = 1 << 18

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import BlockTensor, Program
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.block_float import mantissa_dtype
-from bfpga.network.layout import decode_tensor, encode_tensor
-from bfpga.network.program import BlockTensor, Program
+from bfpga.program.layout import decode_tensor, encode_tensor
 
 HostArray = npt.NDArray[Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import Program
 from bfpga.errors import DataError
-from bfpga.network.program import Program
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

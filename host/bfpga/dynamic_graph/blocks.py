@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import BlockFormat
 from bfpga.errors import DataError
 from bfpga.formats.block_float import decode, encode_samples
+from bfpga.formats.block_format import BlockFormat
 
 IntArray = npt.NDArray[np.integer[Any]]
 HostArray = npt.NDArray[Any]

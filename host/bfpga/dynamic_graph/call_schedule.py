@@ -13,16 +13,16 @@ from functools import cached_property
 
 import numpy as np
 
+from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, plan_weights, setup_launch, weights_operation
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec
 from bfpga.dynamic_graph.calls import RESULT
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.cycles import COMPUTE
-from bfpga.engines.descriptor import Operation
-from bfpga.network.cycles import started_clocks
-from bfpga.network.descriptors import output_stage
-from bfpga.network.program import ArrayNode, KernelOperation, TensorSpec
-from bfpga.network.schedule import Scheduler
-from bfpga.network.streams import pack_weights
-from bfpga.network.weight_plan import NodeWeights, WeightTile, plan_weights, setup_launch, weights_operation
+from bfpga.engines.array.cycles import COMPUTE
+from bfpga.engines.array.descriptors import output_stage
+from bfpga.engines.array.streams import pack_weights
+from bfpga.program.cycles import started_clocks
 
 #: Bytes of a placeholder: the tile's number.
 _MARK = 4

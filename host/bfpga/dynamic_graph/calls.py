@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.lower.layers import Layer
+from bfpga.contract.descriptor import Function
 from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
-from bfpga.engines.descriptor import Function
-from bfpga.network.layers import Layer
 
 #: Name of the result's tensor; operands are called after their place.
 RESULT = "result"

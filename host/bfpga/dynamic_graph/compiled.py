@@ -11,16 +11,16 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from bfpga.compiler.numbers.policies import PolicyChoice
+from bfpga.compiler.numbers.quantize import quantize_layer
+from bfpga.compiler.numbers.weight_formats import choose_format
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.schedule.measuring import histogram_base
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import ArrayNode, TensorSpec
 from bfpga.dynamic_graph.call_schedule import CallSchedule, CompiledCall, schedule_call
 from bfpga.dynamic_graph.calls import RESULT, ArrayCall, image_shape, operand_names
-from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import BfpgaError, ModelError
-from bfpga.network.measuring import histogram_base
-from bfpga.network.options import CompileOptions
-from bfpga.network.policies import PolicyChoice
-from bfpga.network.program import ArrayNode, TensorSpec
-from bfpga.network.quantize import quantize_layer
-from bfpga.network.weight_formats import choose_format
 
 #: Schedules that are kept: those of a step of a large network.
 KEPT_SCHEDULES = 1024

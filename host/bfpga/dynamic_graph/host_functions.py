@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import Window
 from bfpga.dynamic_graph.windows import columns_of
 from bfpga.errors import DataError
-from bfpga.network.program import Window
 
 FloatArray = npt.NDArray[np.floating[Any]]
 #: Functions that an operation may end with, and the argument of those that take one where none is given.

@@ -9,16 +9,16 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.kernel_device import Kernel
 from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
 from bfpga.dynamic_graph.call_schedule import CompiledCall
 from bfpga.dynamic_graph.calls import RESULT, operand_names
-from bfpga.engines.accumulators import Block
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.exponents import PolicyRegisters
-from bfpga.engines.systolic import COUNTER_MASK, LayerCounters, LayerEngine
+from bfpga.engines.array.accumulators import Block
+from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters, LayerEngine
+from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.formats.block_float import mantissa_dtype
-from bfpga.network.program import BlockTensor, KernelOperation
 
 
 @dataclass

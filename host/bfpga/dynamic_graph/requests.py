@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.lower.layers import Kind, Layer
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Function
+from bfpga.contract.program import Window
 from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
 from bfpga.dynamic_graph.calls import RESULT, Activation, ArrayCall, image, operand_names
 from bfpga.dynamic_graph.host_functions import named_function
 from bfpga.dynamic_graph.windows import columns_of, stacked
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import Function
 from bfpga.errors import DataError
-from bfpga.network.layers import Kind, Layer
-from bfpga.network.program import Window
 
 FloatArray = npt.NDArray[np.floating[Any]]
 Shaper = Callable[[IntArray], IntArray]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.options import FormatChoice, RuleName
+from bfpga.contract.flows import Flow
 from bfpga.dynamic_graph import requests
 from bfpga.dynamic_graph.array import EagerArray
 from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray, encode_block
@@ -23,9 +25,7 @@ from bfpga.dynamic_graph.requests import NotOnArrayError, Request
 from bfpga.dynamic_graph.session import PositionOptions, Session, accelerator_of
 from bfpga.dynamic_graph.torch_modules import attached
 from bfpga.dynamic_graph.windows import Pair, window_of
-from bfpga.engines.flows import Flow
 from bfpga.errors import DataError
-from bfpga.network.options import FormatChoice, RuleName
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator

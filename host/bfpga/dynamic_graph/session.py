@@ -8,6 +8,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.policies import PolicyChoice
+from bfpga.compiler.numbers.weight_formats import check_formats
+from bfpga.compiler.options import CompileOptions, FormatChoice, RuleName
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.flows import Flow
+from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.calls import RESULT
@@ -15,14 +22,7 @@ from bfpga.dynamic_graph.compiled import CallCompiler
 from bfpga.dynamic_graph.machines import EmulatedMachine, KernelMachine, Machine
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import Request
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.flows import Flow
 from bfpga.errors import DeviceError, ToolError
-from bfpga.network.layers import Layer
-from bfpga.network.options import CompileOptions, FormatChoice, RuleName
-from bfpga.network.policies import PolicyChoice
-from bfpga.network.program import LaunchStep, Program
-from bfpga.network.weight_formats import check_formats
 from bfpga.runtime import open_device
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _open(accelerator: Accelerator, device: str) -> Machine:
         LaunchStep([]), [], {}, {},
     )  # fmt: skip
     if device.startswith(("virtual", "board", "remote:")):
-        from bfpga.devices.overlays import provide_overlay
+        from bfpga.board.overlays import provide_overlay
 
         provide_overlay(nothing, accelerator)
     opened = open_device(device, nothing)

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.program import Window
 from bfpga.dynamic_graph.blocks import IntArray
 from bfpga.errors import DataError
-from bfpga.network.program import Window
 
 #: One number for both axes, or (vertical, horizontal).
 Pair = int | tuple[int, int]

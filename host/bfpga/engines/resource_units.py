@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.engines.configuration import SystolicConfig
+from bfpga.contract.configuration import SystolicConfig
 
 #: Shapes of one block memory of 36 Kbit: (depth, width).
 BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))

@@ -17,9 +17,16 @@ from __future__ import annotations
 
 import math
 
-from bfpga.engines.cluster_resources import cluster_parts
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.position_resources import collector, keep_buffer
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.shift_resources import (
+    decoder_lut,
+    dsp_row_lut,
+    growth,
+    packed_row_lut,
+    shift_tile_lut,
+    way_out_lut,
+)
+from bfpga.engines.output.resources import collector, keep_buffer
 from bfpga.engines.resource_units import (
     LUTRAM_DEPTH,
     LUTRAM_LUT_PER_BIT,
@@ -30,15 +37,8 @@ from bfpga.engines.resource_units import (
     memory_blocks,
     scaled,
 )
-from bfpga.engines.shift_resources import (
-    decoder_lut,
-    dsp_row_lut,
-    growth,
-    packed_row_lut,
-    shift_tile_lut,
-    way_out_lut,
-)
-from bfpga.engines.zero_skip_resources import zero_skip_parts
+from bfpga.engines.sparse_cluster.resources import cluster_parts
+from bfpga.engines.zero_skip.resources import zero_skip_parts
 
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import BlockFormat, Rounding
 from bfpga.errors import DataError
 from bfpga.formats.block_float import Encoded, FloatArray, decode, encode, requantize_block
+from bfpga.formats.block_format import BlockFormat, Rounding
 from bfpga.formats.block_shapes import BlockShape, segment_starts
 from bfpga.formats.packing import BlockMatrix
 from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, shift_round, shift_to_bits

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import BlockFormat, LogMode, Saturation
-from bfpga.engines.descriptor import Status
 from bfpga.errors import DataError
+from bfpga.formats.block_format import BlockFormat, LogMode, Saturation, Status
 from bfpga.formats.rounding import (
     BoolArray,
     HostRounding,

@@ -12,9 +12,9 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import BlockFormat, Rounding, Saturation
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.block_float import FloatArray, decode, encode, mantissa_dtype
+from bfpga.formats.block_format import BlockFormat, Rounding, Saturation
 from bfpga.formats.rounding import HostRounding, Int64Array, IntArray, mantissa_range, shift_round, shift_to_bits
 
 #: Bits of narrow mantissas, bits of wide results, and the positions that an int8 register holds for them. FP 2.1.

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import BlockFormat
 from bfpga.errors import DataError
+from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.block_shapes import BlockShape
 from bfpga.formats.rounding import Int64Array, IntArray
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.configuration import Rounding, Saturation
+from bfpga.formats.block_format import Rounding, Saturation
 
 IntArray = npt.NDArray[np.integer[Any]]
 Int64Array = npt.NDArray[np.int64]

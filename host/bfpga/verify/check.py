@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import EngineName
 from bfpga.errors import ConfigurationError, DeviceError
-from bfpga.network.program import ArrayNode, Program
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros

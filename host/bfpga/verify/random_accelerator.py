@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.engines.configuration import BlockFormat, SystolicConfig
-from bfpga.engines.shift_words import with_zero
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.shift_words import with_zero
+from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.verify.random_engines import with_random_engines
 

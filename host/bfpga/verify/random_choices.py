@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.engines.cluster_operation import ClusterOperation
-from bfpga.engines.cycles import ENGINES
-from bfpga.engines.zero_skip_operation import ORDERS, zero_skip_clocks
-from bfpga.network.embedded_kernels import embedded_weights
-from bfpga.network.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, Tile
+from bfpga.engines.array.cycles import ENGINES
+from bfpga.engines.beside.embedded_kernels import embedded_weights
+from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.zero_skip.cycles import ORDERS, zero_skip_clocks
 
 Generator = np.random.Generator
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import OPERAND_BITS, SUM_BITS, ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import OPERAND_BITS, SUM_BITS, ClusterBuild, EngineName, ZeroSkipBuild
 
 Generator = np.random.Generator
 #: Builds drawn for one array until its numbers fit each other.

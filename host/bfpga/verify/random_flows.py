@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.descriptor import LeadRule
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import LeadRule
 
 Generator = np.random.Generator
 #: A base of bins that no result of a random network comes near.

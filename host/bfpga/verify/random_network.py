@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bfpga.engines.configuration import SystolicConfig, WeightFormat
-from bfpga.engines.descriptor import Function, Policy
-from bfpga.engines.sparse_engines import EngineName
+from bfpga.compiler.numbers.shift_weights import representable_integers
+from bfpga.compiler.schedule.schedule import Scheduler
+from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
+from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.descriptor import Function, Policy
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
+from bfpga.engines.beside.fit import refusal
 from bfpga.errors import ModelError
-from bfpga.network.engine_fit import refusal
-from bfpga.network.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
-from bfpga.network.schedule import Scheduler
-from bfpga.network.shift_weights import representable_integers
-from bfpga.network.weight_plan import plan_weights, setup_launch
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_windows import engine_window, random_window

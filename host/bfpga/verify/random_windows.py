@@ -6,9 +6,9 @@ from math import gcd
 
 import numpy as np
 
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.engines.sparse_engines import EngineName
-from bfpga.network.program import TensorSpec, Window
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.program import TensorSpec, Window
 
 Generator = np.random.Generator
 #: Strides of random windows.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.network.program import IntArray
+from bfpga.contract.program import IntArray
 
 Generator = np.random.Generator
 FloatArray = npt.NDArray[np.floating[Any]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import Program
 from bfpga.devices.base import Device
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult, Octets
-from bfpga.engines.configuration import SystolicConfig
 from bfpga.errors import DeviceError
-from bfpga.network.program import Program
 from bfpga.verify.check import verify
 
 #: Random networks in a project's vectors; each is a handful of kernel starts.

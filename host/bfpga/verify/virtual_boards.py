@@ -7,13 +7,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import Program
 from bfpga.devices.base import Device
-from bfpga.engines.configuration import SystolicConfig
-from bfpga.network.program import Program
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
-    from bfpga.devices.board_overlay import BoardOverlay
+    from bfpga.board.overlay import BoardOverlay
 
 
 class VirtualBoards:
@@ -23,7 +23,7 @@ class VirtualBoards:
     """
 
     def __init__(self) -> None:
-        from bfpga.devices.virtual.pynq_internals import import_pynq
+        from bfpga.board.virtual.pynq_internals import import_pynq
 
         import_pynq()
         self._config: SystolicConfig | None = None
@@ -38,9 +38,9 @@ class VirtualBoards:
         return self._overlay.open(program)
 
     def _load(self, program: Program) -> BoardOverlay:
-        from bfpga.accelerator.overlay_files import write_overlay
-        from bfpga.devices.board_overlay import open_overlay
-        from bfpga.devices.overlays import load_overlay
+        from bfpga.board.overlay import open_overlay
+        from bfpga.board.overlays import load_overlay
+        from bfpga.vendor.overlay_files import write_overlay
 
         directory = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="bfpga_verify_")))
         write_overlay(accelerator_of(program), directory)

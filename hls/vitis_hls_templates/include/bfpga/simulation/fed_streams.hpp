@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "bfpga/packets.hpp"
+#include "bfpga/ports/packets.hpp"
 #include "bfpga/simulation/coroutine.hpp"
 
 namespace bfpga {

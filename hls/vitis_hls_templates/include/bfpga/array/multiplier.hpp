@@ -1,0 +1,152 @@
+// What multiplies in a dot tile, chosen by a tag: pragmas stay out of the arithmetic (BFP R59, section 7).
+//
+// `Dsp`: one product per DSP slice; the sum of a tile's products is one expression on exact widths.
+// `DspPacked`: two rows share one slice. The operand (w1 << SHIFT) + w0 times a shared activation holds both products,
+// SHIFT bits apart. Exact because weights are symmetric (|w| <= 127: the operand fits 25 bits on DSP48E1 and 27 bits on
+// DSP48E2) and because the sum of one clock is taken apart before its low field overflows.
+#pragma once
+#include "bfpga/numeric/types.hpp"
+
+namespace bfpga {
+
+// Sum of the products of one clock and an accumulator: one expression, which maps to slices in cascade.
+template <int MW, int ACC, int LANES>
+struct Products {
+    static_assert(2 * MW <= ACC, "an accumulator holds a product at least");
+
+    static int_t<ACC> add(int_t<ACC> sum, const int_t<MW> (&x)[LANES], const int_t<MW> (&w)[LANES]) {
+#pragma HLS INLINE
+    Lanes_Multiply:
+        for (int l = 0; l < LANES; ++l) {
+#pragma HLS UNROLL
+            const int_t<2 * MW> product = static_cast<factor_t<2 * MW, MW>>(x[l]) * w[l];
+#pragma HLS BIND_OP variable=product op=mul impl=dsp latency=3
+            sum = static_cast<int_t<ACC>>(sum + product);
+        }
+        return sum;
+    }
+};
+
+// Two products with a shared factor in one slice.
+template <int MW, int SHIFT, int LANES>
+struct PackedProducts {
+    static constexpr int terms_limit = SHIFT == 17 ? 4 : 8;
+    static_assert(MW <= 8, "two products share a slice only if their factors have 8 bits at most");
+    static_assert(SHIFT == 17 || SHIFT == 18, "fields lie 17 bits apart on DSP48E1, 18 on DSP48E2 and DSP58");
+    static_assert(LANES <= terms_limit, "the low field holds 4 products at distance 17, 8 at distance 18");
+
+    // 25 bits on a DSP48E1, one more at distance 18: the larger inputs of the multipliers.
+    static constexpr int operand_bits = SHIFT + 8;
+    static constexpr int product_bits = operand_bits + MW;
+    static constexpr int sum_bits = product_bits + 3;
+    static constexpr int field_bits = sum_bits - SHIFT;
+
+    // The operand of rows 1 (high) and 0 (low).
+    static int_t<operand_bits> operand(int_t<MW> high, int_t<MW> low) {
+#pragma HLS INLINE
+        const int_t<operand_bits> raised = shifted_left<operand_bits>(high, static_cast<uint_t<6>>(SHIFT));
+        return static_cast<int_t<operand_bits>>(raised + low);
+    }
+
+    // Sums of the products of both rows.
+    struct Pair {
+        int_t<field_bits> high;
+        int_t<SHIFT> low;
+    };
+
+    // One DSP slice.
+    static int_t<product_bits> product(int_t<MW> x, int_t<operand_bits> w) {
+#pragma HLS INLINE
+        const int_t<product_bits> result = static_cast<factor_t<product_bits, operand_bits>>(w) * x;
+#pragma HLS BIND_OP variable=result op=mul impl=dsp latency=3
+        return result;
+    }
+
+    static int_t<sum_bits> multiply(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
+#pragma HLS INLINE
+        int_t<sum_bits> sum = product(x[0], w[0]);
+    Lanes_Multiply:
+        for (int l = 1; l < LANES; ++l) {
+#pragma HLS UNROLL
+            sum = static_cast<int_t<sum_bits>>(sum + product(x[l], w[l]));
+        }
+        return sum;
+    }
+
+    // A negative low field has borrowed one from the high field.
+    static Pair unpack(int_t<sum_bits> sum) {
+#pragma HLS INLINE
+        Pair pair;
+        pair.low = low_bits<SHIFT>(sum);
+        pair.high = static_cast<int_t<field_bits>>((sum >> SHIFT) + (pair.low < 0 ? 1 : 0));
+        return pair;
+    }
+};
+
+// Each tag has `Weights`, a weight word made ready once for all columns. `accumulate` adds the products of one clock,
+// weight row r times the operands of a column, to row r of the column.
+struct Dsp {
+    template <class Config>
+    class Weights {
+        using mantissa_t = int_t<Config::mantissa_bits>;
+
+       public:
+        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) : w_(w) {}
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+            using Tile = Products<Config::mantissa_bits, Config::accumulator_bits, Config::lanes>;
+        Rows_Multiply:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+                column.set(r, Tile::add(column.get(r), x, w_[r]));
+            }
+        }
+
+       private:
+        const mantissa_t (&w_)[Config::rows][Config::lanes];
+    };
+};
+
+struct DspPacked {
+    template <class Config>
+    class Weights {
+        static_assert(Config::rows % 2 == 0, "packed multipliers serve pairs of rows");
+        using mantissa_t = int_t<Config::mantissa_bits>;
+        using Tile = PackedProducts<Config::mantissa_bits, Config::packing_shift, Config::lanes>;
+
+       public:
+        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) {
+#pragma HLS INLINE
+#pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
+        Pairs_Pack:
+            for (int r = 0; r < Config::rows; r += 2) {
+#pragma HLS UNROLL
+            Lanes_Pack:
+                for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                    operand_[r / 2][l] = Tile::operand(w[r + 1][l], w[r][l]);
+                }
+            }
+        }
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+            using accumulator_t = int_t<Config::accumulator_bits>;
+        Pairs_Multiply:
+            for (int r = 0; r < Config::rows; r += 2) {
+#pragma HLS UNROLL
+                const typename Tile::Pair pair = Tile::unpack(Tile::multiply(x, operand_[r / 2]));
+                column.set(r, static_cast<accumulator_t>(column.get(r) + pair.low));
+                column.set(r + 1, static_cast<accumulator_t>(column.get(r + 1) + pair.high));
+            }
+        }
+
+       private:
+        int_t<Tile::operand_bits> operand_[Config::rows / 2][Config::lanes];
+    };
+};
+
+}  // namespace bfpga

@@ -1,0 +1,44 @@
+// The engines that may stand beside the systolic array in a kernel (docs/engines.md): a build that lacks one has
+// nothing of it.
+#pragma once
+#include "bfpga/memory/kernel_memories.hpp"
+#include "bfpga/sparse_cluster/operation.hpp"
+#include "bfpga/zero_skip/operation.hpp"
+
+namespace bfpga {
+
+// What stands for an engine that is not built in.
+struct AbsentEngine {
+    template <class Exponents, class Memories, class Policy, class WeightSource, class Counters>
+    uint32_t run(const Descriptor& d, const Exponents&, Memories&, Policy&, WeightSource&, Counters&) {
+#pragma HLS INLINE
+        simulation_check(false, "a descriptor", "needs an engine that this kernel lacks, for operation", d.operation);
+        return 0;
+    }
+
+    void clear() {
+#pragma HLS INLINE
+    }
+};
+
+template <class Config, class Storage, bool Present = Config::has_zero_skip>
+struct ZeroSkipPart {
+    using type = AbsentEngine;
+};
+
+template <class Config, class Storage>
+struct ZeroSkipPart<Config, Storage, true> {
+    using type = ZeroSkipOperation<Config, Storage>;
+};
+
+template <class Config, class Storage, bool Present = Config::has_sparse_cluster>
+struct SparsePart {
+    using type = AbsentEngine;
+};
+
+template <class Config, class Storage>
+struct SparsePart<Config, Storage, true> {
+    using type = SparseOperation<Config, Storage>;
+};
+
+}  // namespace bfpga

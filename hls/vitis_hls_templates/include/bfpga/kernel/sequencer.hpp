@@ -1,0 +1,194 @@
+// The sequencer: fetches descriptors from the input stream and executes them, one after the other.
+//
+// `Kernel` is everything an accelerator remembers. One start executes a list of descriptors; activations, weights,
+// exponents and what the policies have learned stay from start to start (BFP R56, R68, R80).
+#pragma once
+#include "bfpga/array/systolic_array.hpp"
+#include "bfpga/kernel/engines.hpp"
+#include "bfpga/kernel/transfers.hpp"
+#include "bfpga/ports/checksum.hpp"
+
+namespace bfpga {
+
+// What a start reports: counters that wrap, sticky bits of `Status`, checksums of its streams.
+struct KernelStatus {
+    uint32_t cycles;
+    uint32_t overflows;
+    uint32_t underflows;
+    int32_t bits;
+    uint32_t input_checksum;
+    uint32_t weight_checksum;
+    uint32_t output_checksum;
+};
+
+// Hears of every finished descriptor; the hardware has nobody who listens.
+struct NoTrace {
+    void finished(int, const Descriptor&, uint32_t) {}
+};
+
+template <class Config, class Storage>
+class Kernel {
+   public:
+    Kernel() : exponent_(), policy_() {
+// Exponents are in registers (BFP R39).
+#pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
+// Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
+#pragma HLS AGGREGATE variable=policy_
+#pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
+    }
+
+    // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned, and the engines the
+    // sums of a start that was given up.
+    template <class Source, class WeightSource, class Sink, class Trace>
+    KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
+                     Trace& trace) {
+        CheckedSource<Config::stream_bits, Source> input(source);
+        CheckedSource<Config::weight_stream_bits, WeightSource> weight_stream(weight_source);
+        CheckedSink<Config::stream_bits, Sink> output(sink);
+        KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
+        if (clear) {
+            clear_policies();
+            zero_skip_.clear();
+            sparse_.clear();
+        }
+    Descriptors:
+        for (int n = 0; n < descriptors; ++n) {
+// Not pipelined: an operation begins when the one before has left its results.
+#pragma HLS LOOP_TRIPCOUNT min=1 max=256
+            Descriptor descriptor;
+            input.expect(Descriptor::words / (Config::stream_bits / 32), "descriptor", n);
+            uint32_t cycles = fetch(input, descriptor);
+            cycles += execute(descriptor, input, weight_stream, output, status);
+            status.cycles += cycles;
+            trace.finished(n, descriptor, cycles);
+        }
+        status.input_checksum = input.checksum();
+        status.weight_checksum = weight_stream.checksum();
+        status.output_checksum = output.checksum();
+        return status;
+    }
+
+   private:
+    void clear_policies() {
+    Policies_Clear:
+        for (int slot = 0; slot < Config::policy_slots; ++slot) {
+// II=1: one slot a clock.
+#pragma HLS PIPELINE II=1
+            policy_[slot] = PolicySlot<Config>();
+        }
+    }
+
+    template <class Source>
+    static uint32_t fetch(Source& input, Descriptor& descriptor) {
+        constexpr int per_beat = Config::stream_bits / 32;
+        constexpr int beats = Descriptor::words / per_beat;
+        static_assert(beats * per_beat == Descriptor::words, "a descriptor is a whole number of beats");
+        int32_t words[Descriptor::words];
+#pragma HLS ARRAY_PARTITION variable=words complete dim=0
+        uint32_t cycles = 0;
+    Beats_Fetch:
+        for (int beat = 0; beat < beats; ++beat) {
+// II=1: one beat is read a clock; the words are registers.
+#pragma HLS PIPELINE II=1
+            const bits_t<Config::stream_bits> data = input.read();
+        Words_Fetch:
+            for (int word = 0; word < per_beat; ++word) {
+#pragma HLS UNROLL
+                words[beat * per_beat + word] = static_cast<int32_t>(get_signed<32>(data, 32 * word));
+            }
+            ++cycles;
+        }
+        descriptor = decode_descriptor(words);
+        return cycles;
+    }
+
+    template <class Source, class WeightSource, class Sink>
+    uint32_t execute(const Descriptor& d, Source& input, WeightSource& weight_stream, Sink& output,
+                     KernelStatus& status) {
+        switch (static_cast<Operation>(d.operation)) {
+            case Operation::Load: {
+                int32_t exponent = 0;
+                const int clocks = load_tensor<Config>(d, activations_, input, exponent);
+                exponent_[slot(d.output_slot)] = exponent;
+                return clocks + Config::transfer_depth;
+            }
+            case Operation::Store:
+                return store_tensor<Config>(d, activations_, output, exponent_of(d.input_slot)) +
+                       Config::transfer_depth;
+            case Operation::Weights:
+                return load_weights(d, weights_, parameters_, weight_stream) + Config::transfer_depth;
+            case Operation::Gemm:
+            case Operation::Max:
+            case Operation::Sum:
+                return compute(array_, d, weight_stream, status);
+            case Operation::ZeroSkip:
+                return compute(zero_skip_, d, weight_stream, status);
+            case Operation::Sparse:
+                return compute(sparse_, d, weight_stream, status);
+            default:
+                simulation_check(d.operation == 0, "a descriptor", "has no such operation:", d.operation);
+                return 0;
+        }
+    }
+
+    // A layer on the array or on an engine beside it: exponents, policies and depth are the same for all.
+    template <class Engine, class WeightSource>
+    uint32_t compute(Engine& engine, const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
+        weight_stream.expect(1, "streamed weights for slot", d.output_slot);
+        const int index = policy_index(d.policy_slot);
+        PolicySlot<Config> policy = policy_[index];
+        const LayerExponents exponents = layer_exponents(d, policy, status);
+        KernelMemories<Config, Storage> memories = {activations_, weights_, parameters_};
+        const uint32_t clocks = engine.run(d, exponents, memories, policy, weight_stream, status);
+        if (d.has(Flag::Last)) {
+            policy.learn(d, exponents.output, status.bits);
+        }
+        policy_[index] = policy;
+        const uint32_t selection = selects_position<Config>(d) ? Config::position_bins : 0;
+        return clocks + Config::operation_depth + selection;
+    }
+
+    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that
+    // writes.
+    LayerExponents layer_exponents(const Descriptor& d, PolicySlot<Config>& policy, KernelStatus& status) {
+        LayerExponents exponents;
+        exponents.first = exponent_of(d.input_slot);
+        const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
+        exponents.second = two ? exponent_of(d.second_slot) : exponents.first;
+        exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
+        const bool first = d.has(Flag::First);
+        const bool measures = d.has(Flag::Measure);
+        if (first) {
+            policy.begin(measures);
+        }
+        if (first && !measures) {
+            exponent_[slot(d.output_slot)] = policy.choose(d, exponents.accumulator, status.bits);
+        }
+        // A measurement has no output, so its register may never have been written.
+        exponents.output = measures ? 0 : exponent_of(d.output_slot);
+        return exponents;
+    }
+
+    int32_t exponent_of(int32_t index) const { return static_cast<int32_t>(exponent_[slot(index)]); }
+
+    static int slot(int32_t index) {
+        simulation_check(index >= 0 && index < Config::tensor_slots, "a descriptor", "names tensor slot", index);
+        return index;
+    }
+
+    static int policy_index(int32_t index) {
+        simulation_check(index >= 0 && index < Config::policy_slots, "a descriptor", "names policy slot", index);
+        return index;
+    }
+
+    ActivationMemory<Config, typename Storage::Ports> activations_;
+    WeightMemory<Config> weights_;
+    ParameterMemory<Config> parameters_;
+    SystolicArray<Config, Storage> array_;
+    typename ZeroSkipPart<Config, Storage>::type zero_skip_;
+    typename SparsePart<Config, Storage>::type sparse_;
+    int_t<32> exponent_[Config::tensor_slots];
+    PolicySlot<Config> policy_[Config::policy_slots];
+};
+
+}  // namespace bfpga

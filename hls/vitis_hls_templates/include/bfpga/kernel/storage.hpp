@@ -1,0 +1,30 @@
+// Storage policies: the same kernel in the forms that different tools need (hls-rules: one interface, several forms).
+#pragma once
+#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/numeric/registers.hpp"
+#include "bfpga/zero_skip/types.hpp"
+
+namespace bfpga {
+
+// Vitis HLS: partitioned arrays, every bank selects its address.
+struct VitisStorage {
+    using Ports = Crossbar;
+    using RegisterSets = ArrayRegisters;
+    using RowShifter = StagedColumns;
+};
+
+// Compilers that ignore ARRAY_PARTITION: registers as scalars.
+struct ScalarStorage {
+    using Ports = Crossbar;
+    using RegisterSets = ScalarRegisters;
+    using RowShifter = StagedColumns;
+};
+
+// Simulation: the columns index the banks directly, rows are shifted in one move. Same values and clocks.
+struct SimulationStorage {
+    using Ports = Direct;
+    using RegisterSets = ArrayRegisters;
+    using RowShifter = DirectColumns;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,142 @@
+// Weights and the parameters of the output rows, resident on chip.
+//
+// A weight word holds rows x lanes weights and is shared by all columns (BFP R59, R60). It arrives in beats: from the
+// stream into the memory, or beat by beat straight to the tiles.
+#pragma once
+#include "bfpga/memory/geometry.hpp"
+#include "bfpga/numeric/checks.hpp"
+
+namespace bfpga {
+
+template <class Config>
+struct WeightWord {
+    typename Geometry<Config>::weight_t row[Config::rows][Config::lanes];
+};
+
+// The beats of one weight word while they arrive.
+template <class Config>
+class WeightBeats {
+   public:
+    using beat_t = bits_t<Config::weight_stream_bits>;
+
+    WeightBeats() {
+#pragma HLS ARRAY_PARTITION variable=beat_ complete dim=0
+    }
+
+    void set(int index, const beat_t& beat) {
+#pragma HLS INLINE
+        beat_[index] = beat;
+    }
+
+    WeightWord<Config> word() const {
+#pragma HLS INLINE
+        constexpr int per_beat = Config::weight_stream_bits / Config::weight_container_bits;
+        WeightWord<Config> word;
+    Rows_Unpack:
+        for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+        Lanes_Unpack:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                const int element = r * Config::lanes + l;
+                word.row[r][l] = get_signed<Config::weight_bits>(beat_[element / per_beat],
+                                                                 element % per_beat * Config::weight_container_bits);
+            }
+        }
+        return word;
+    }
+
+   private:
+    beat_t beat_[Config::beats_per_weight_word];
+};
+
+template <class Config>
+class WeightMemory {
+    using address_t = typename Geometry<Config>::weight_address_t;
+
+   public:
+    WeightMemory() {
+// One memory for each row, its lanes side by side: a whole weight word in a clock.
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+    }
+
+    WeightWord<Config> read(address_t address) const {
+#pragma HLS INLINE
+        simulation_check(address >= 0 && address < Config::weight_words, "the array reads",
+                         "beyond the weight memory, word", static_cast<int>(address));
+        WeightWord<Config> word;
+    Rows_Read:
+        for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+        Lanes_Read:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                word.row[r][l] = cell_[static_cast<int>(address)][r][l];
+            }
+        }
+        return word;
+    }
+
+    void write(address_t address, const WeightWord<Config>& word) {
+#pragma HLS INLINE
+        simulation_check(address >= 0 && address < Config::weight_words, "a weight transfer writes",
+                         "beyond the weight memory, word", static_cast<int>(address));
+    Rows_Write:
+        for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+        Lanes_Write:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                cell_[static_cast<int>(address)][r][l] = word.row[r][l];
+            }
+        }
+    }
+
+   private:
+    typename Geometry<Config>::weight_t cell_[Config::weight_words][Config::rows][Config::lanes];
+};
+
+// Bias and weight exponent of one output row; one transfer reaches all columns (BFP R70).
+template <class Config>
+struct Parameters {
+    int_t<Config::bias_bits> bias;
+    int_t<16> exponent;
+};
+
+template <class Config>
+class ParameterMemory {
+    using address_t = typename Geometry<Config>::parameter_address_t;
+
+   public:
+    ParameterMemory() {
+#pragma HLS BIND_STORAGE variable=bias_ type=ram_s2p impl=bram
+// Exponents are never in block RAM (BFP R39).
+#pragma HLS BIND_STORAGE variable=exponent_ type=ram_s2p impl=lutram
+    }
+
+    Parameters<Config> read(address_t address) const {
+#pragma HLS INLINE
+        simulation_check(address >= 0 && address < Config::parameter_rows, "the output stage reads",
+                         "beyond the parameter memory, row", static_cast<int>(address));
+        Parameters<Config> parameters;
+        parameters.bias = bias_[static_cast<int>(address)];
+        parameters.exponent = exponent_[static_cast<int>(address)];
+        return parameters;
+    }
+
+    void write(address_t address, const Parameters<Config>& parameters) {
+#pragma HLS INLINE
+        simulation_check(address >= 0 && address < Config::parameter_rows, "a weight transfer writes",
+                         "beyond the parameter memory, row", static_cast<int>(address));
+        bias_[static_cast<int>(address)] = parameters.bias;
+        exponent_[static_cast<int>(address)] = parameters.exponent;
+    }
+
+   private:
+    int_t<Config::bias_bits> bias_[Config::parameter_rows];
+    int_t<16> exponent_[Config::parameter_rows];
+};
+
+}  // namespace bfpga

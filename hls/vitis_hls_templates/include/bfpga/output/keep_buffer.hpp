@@ -1,0 +1,79 @@
+// The keep buffer: accumulators of a measured pass, which the main pass takes instead of computing them again (FP R24).
+//
+// Every column has a memory of its own. The rows of a pass leave in the same order when they are kept and when they are
+// taken, so an address is counted, not computed.
+#pragma once
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/types.hpp"
+
+namespace bfpga {
+
+// A kernel without the buffer.
+template <class Config, bool Present = (Config::wide_words > 0)>
+class KeepBuffer {
+   public:
+    using accumulator_t = int_t<Config::accumulator_bits>;
+
+    void start(int32_t word, bool used) {
+#pragma HLS INLINE
+        simulation_check(!used, "a kernel without a keep buffer", "is to keep accumulators from word", word);
+    }
+
+    void write(int, accumulator_t) {}
+    accumulator_t read(int) const { return 0; }
+    void next() {}
+};
+
+template <class Config>
+class KeepBuffer<Config, true> {
+   public:
+    using accumulator_t = int_t<Config::accumulator_bits>;
+
+    KeepBuffer() {
+// One memory for each column; a clock reads or writes one accumulator of each. An operation keeps or takes, never both:
+// no iteration of its loop waits for a write.
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+#pragma HLS DEPENDENCE variable=cell_ inter false
+    }
+
+    // `word`: where the first row of the operation is.
+    void start(int32_t word, bool used) {
+#pragma HLS INLINE
+        word_ = word;
+        used_ = used;
+    }
+
+    void write(int column, accumulator_t value) {
+#pragma HLS INLINE
+        check();
+        cell_[column][word_] = value;
+    }
+
+    accumulator_t read(int column) const {
+#pragma HLS INLINE
+        check();
+        return cell_[column][word_];
+    }
+
+    // The row has left in all columns.
+    void next() {
+#pragma HLS INLINE
+        if (used_) {
+            ++word_;
+        }
+    }
+
+   private:
+    void check() const {
+#pragma HLS INLINE
+        simulation_check(word_ >= 0 && word_ < Config::wide_words, "an operation", "keeps beyond the buffer, word",
+                         word_);
+    }
+
+    accumulator_t cell_[Config::columns][Config::wide_words];
+    int32_t word_;
+    bool used_;
+};
+
+}  // namespace bfpga

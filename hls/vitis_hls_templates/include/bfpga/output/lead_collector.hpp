@@ -1,0 +1,296 @@
+// Statistics of the results of a layer, and the lead that a rule makes of them (docs/kernel-positions.md; FP 2.2, 2.3).
+//
+// The numpy side is engines/position_collector.py. A row of all columns is collected in a clock and counted in the next
+// one, so a counter's addition is the only thing that depends on the clock before. A build without bins has no
+// collector: its leads are those of the largest magnitudes.
+#pragma once
+#include "bfpga/contract/descriptor.hpp"
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/output/exponent_selector.hpp"
+#include "bfpga/output/position_bits.hpp"
+
+namespace bfpga {
+
+// Whether the results of an operation are collected: those of a measuring pass, and of a main pass whose policy learns
+// from it (FP R11).
+template <class Config>
+inline bool collects_positions(const Descriptor& d) {
+#pragma HLS INLINE
+    const Policy policy = static_cast<Policy>(d.policy);
+    const bool learns = policy == Policy::RollingMax || policy == Policy::Feedback;
+    return Config::position_bins > 0 && static_cast<LeadRule>(d.lead_rule) != LeadRule::Lead &&
+           (d.has(Flag::Measure) || learns);
+}
+
+// Whether an operation ends with a lead of what was collected.
+template <class Config>
+inline bool selects_position(const Descriptor& d) {
+#pragma HLS INLINE
+    return collects_positions<Config>(d) && (d.has(Flag::Measure) || d.has(Flag::Last));
+}
+
+template <class Config, bool Present = (Config::position_bins > 0)>
+class LeadCollector {
+   public:
+    void start(const Descriptor& d, int32_t) {
+#pragma HLS INLINE
+        simulation_check(d.lead_rule == 0, "a kernel without a collector", "meets rule", d.lead_rule);
+    }
+
+    void open_row(exponent_t) {}
+    void see(int, int_t<Config::accumulator_bits>) {}
+    void see_alone(int_t<Config::accumulator_bits>, exponent_t) {}
+    void close_row() {}
+    bool collects() const { return false; }
+    bool selects() const { return false; }
+    Lead lead() const { return Lead(); }
+};
+
+template <class Config>
+class LeadCollector<Config, true> {
+    static constexpr int ACC = Config::accumulator_bits;
+    static constexpr int bins = Config::position_bins;
+    static constexpr int fits = Config::mantissa_bits - 2;  // position of a mantissa's highest bit beside its sign
+    static_assert(bins >= 8 && bins <= 64, "a collector has 8 to 64 bins");
+
+    using value_t = int_t<ACC>;
+    using bins_t = uint_t<bins>;
+    using moved_t = uint_t<ACC + bins>;
+    using distance_t = uint_t<7>;
+    static_assert(ACC + bins < 1 << 7, "a distance has 7 bits");
+    using count_t = uint_t<32>;
+    using row_count_t = uint_t<16>;
+
+   public:
+    LeadCollector() {
+#pragma HLS ARRAY_PARTITION variable=count_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=row_bin_ complete dim=0
+        clear();
+    }
+
+    // An operation begins; the first one of a pass forgets what earlier passes have shown (FP R15). `unit`: exponent of
+    // results without a row exponent.
+    void start(const Descriptor& d, int32_t unit) {
+#pragma HLS INLINE
+        collects_ = collects_positions<Config>(d);
+        selects_ = selects_position<Config>(d);
+        rule_ = static_cast<LeadRule>(d.lead_rule);
+        rate_ = d.position_rate;
+        margin_ = d.position_margin;
+        base_ = static_cast<exponent_t>(unit + d.position_base);
+        if (d.has(Flag::First)) {
+            clear();
+        }
+    }
+
+    bool collects() const { return collects_; }
+    // The operation ends with a lead.
+    bool selects() const { return selects_; }
+
+    // The values of a row have this exponent.
+    void open_row(exponent_t exponent) {
+#pragma HLS INLINE
+        row_exponent_ = exponent;
+        row_distance_ = distance(static_cast<exponent_t>(exponent - base_));
+        row_open_ = true;
+        row_values_ = 0;
+        row_differing_ = 0;
+        row_set_ = 0;
+        row_alone_ = 0;
+    Columns_Open:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            row_bin_[i] = 0;
+        }
+    }
+
+    // A value of the row, in column i.
+    void see(int i, value_t value) {
+#pragma HLS INLINE
+        const uint_t<ACC> differing = differing_bits<ACC>(value);
+        row_bin_[i] = bin_of(differing, row_distance_);
+        row_differing_ = static_cast<uint_t<ACC>>(row_differing_ | differing);
+        row_set_ = static_cast<uint_t<ACC>>(row_set_ | static_cast<uint_t<ACC>>(value));
+        ++row_values_;
+    }
+
+    // A value that is nothing but the row's bias, with an exponent of its own; all of a row are alike.
+    void see_alone(value_t value, exponent_t exponent) {
+#pragma HLS INLINE
+        alone_value_ = value;
+        alone_exponent_ = exponent;
+        ++row_alone_;
+        ++row_values_;
+    }
+
+    // The row is counted.
+    void close_row() {
+#pragma HLS INLINE
+        if (!collects_ || !row_open_ || row_values_ == 0) {
+            return;
+        }
+        values_ += static_cast<count_t>(row_values_);
+        include_position(row_differing_, row_exponent_);
+        include_lowest(row_set_, row_exponent_);
+        unit_low_ = !any_row_ || row_exponent_ < unit_low_ ? row_exponent_ : unit_low_;
+        unit_high_ = !any_row_ || row_exponent_ > unit_high_ ? row_exponent_ : unit_high_;
+        any_row_ = true;
+        bins_t alone_bin = 0;
+        if (row_alone_ != 0) {
+            const uint_t<ACC> differing = differing_bits<ACC>(alone_value_);
+            alone_bin = bin_of(differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
+            include_position(differing, alone_exponent_);
+            include_lowest(static_cast<uint_t<ACC>>(alone_value_), alone_exponent_);
+        }
+    Bins_Count:
+        for (int bin = 0; bin < bins; ++bin) {
+#pragma HLS UNROLL
+            row_count_t found = ((alone_bin >> bin) & 1) != 0 ? row_alone_ : static_cast<row_count_t>(0);
+        Columns_Count:
+            for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+                found = static_cast<row_count_t>(found + (((row_bin_[i] >> bin) & 1) != 0 ? 1 : 0));
+            }
+            count_[bin] += static_cast<count_t>(found);
+        }
+        row_open_ = false;
+    }
+
+    // The lead of everything since the first operation of the pass: section 3 of docs/kernel-positions.md.
+    Lead lead() const {
+        if (!any_position_) {
+            return Lead(true, static_cast<int>(unit_high_) + fits);
+        }
+        const int32_t found = rule_exponent() + margin_;
+        const int32_t least = static_cast<int32_t>(unit_low_) + smallest_shift;
+        const int32_t most = static_cast<int32_t>(unit_high_) + largest_shift;
+        return Lead(true, (found < least ? least : found > most ? most : found) + fits);
+    }
+
+   private:
+    static constexpr int smallest_shift = -8;
+    static constexpr int largest_shift = 31;
+
+    void clear() {
+#pragma HLS INLINE
+        values_ = 0;
+        any_position_ = false;
+        any_set_ = false;
+        any_row_ = false;
+        row_open_ = false;
+        top_ = 0;
+        low_ = 0;
+        unit_low_ = 0;
+        unit_high_ = 0;
+    Bins_Clear:
+        for (int bin = 0; bin < bins; ++bin) {
+#pragma HLS UNROLL
+            count_[bin] = 0;
+        }
+    }
+
+    // How far bits move down to their bins, `offset`: exponent of the value less the position of bin 0. What leaves the
+    // histogram above or below counts in its last or first bin, so distances end there.
+    static distance_t distance(exponent_t offset) {
+#pragma HLS INLINE
+        const int up = static_cast<int>(offset);
+        return static_cast<distance_t>(bins - (up > bins ? bins : up < -ACC ? -ACC : up));
+    }
+
+    // The bin of the highest of the bits as the one bit that is set; none for no bits. The highest bit with all below
+    // it, and ones for the bins below those, move together: one shift for both directions.
+    static bins_t bin_of(uint_t<ACC> differing, distance_t down) {
+#pragma HLS INLINE
+        const moved_t ones = static_cast<moved_t>((static_cast<moved_t>(1) << bins) - 1);
+        const moved_t below = static_cast<moved_t>(static_cast<moved_t>(spread_down<ACC>(differing)) << bins);
+        const moved_t moved = static_cast<moved_t>((below | ones) >> down);
+        const bins_t kept = static_cast<bins_t>((moved & ones) | 1);
+        return differing == 0 ? static_cast<bins_t>(0) : static_cast<bins_t>(kept ^ (kept >> 1));
+    }
+
+    void include_position(uint_t<ACC> differing, exponent_t exponent) {
+#pragma HLS INLINE
+        if (differing == 0) {
+            return;
+        }
+        const exponent_t position = static_cast<exponent_t>(lead_position<ACC>(differing) + static_cast<int>(exponent));
+        top_ = !any_position_ || position > top_ ? position : top_;
+        any_position_ = true;
+    }
+
+    void include_lowest(uint_t<ACC> set, exponent_t exponent) {
+#pragma HLS INLINE
+        if (set == 0) {
+            return;
+        }
+        const uint_t<ACC> lowest = static_cast<uint_t<ACC>>(set & (0 - set));
+        const exponent_t position = static_cast<exponent_t>(lead_position<ACC>(lowest) + static_cast<int>(exponent));
+        low_ = !any_set_ || position < low_ ? position : low_;
+        any_set_ = true;
+    }
+
+    int32_t rule_exponent() const {
+#pragma HLS INLINE
+        const int32_t highest = static_cast<int32_t>(top_) - fits;
+        const int32_t lowest = static_cast<int32_t>(low_);
+        switch (rule_) {
+            case LeadRule::Rate: {
+                constexpr int32_t reach = fits < -smallest_shift ? fits : -smallest_shift;
+                const int32_t least = static_cast<int32_t>(unit_low_) - reach;
+                const int32_t floor = highest < least ? highest : least;
+                const int32_t tolerated = tolerated_position() - fits;
+                return tolerated > floor ? tolerated : floor;
+            }
+            case LeadRule::Lsb:
+                return lowest;
+            case LeadRule::Window:
+                return lowest >= highest ? lowest : highest;
+            default:
+                return highest;
+        }
+    }
+
+    // Smallest position that no more than one of 2**rate values lies above. Counts are added from the last bin on: one
+    // adder for all bins, because a layer waits for them once.
+    int32_t tolerated_position() const {
+        simulation_check(rate_ >= 0 && rate_ < 32, "rule rate", "has a rate beyond 0..31:", rate_);
+        const count_t allowed = static_cast<count_t>(values_ >> static_cast<uint_t<6>>(rate_));
+        count_t above = 0;
+        int32_t smallest = 0;
+        bool reached = false;
+    Bins_Scan:
+        for (int bin = bins - 1; bin > 0; --bin) {
+// II=1: a multiplexer, an addition, a comparison.
+#pragma HLS PIPELINE II=1
+            above = static_cast<count_t>(above + count_[bin]);
+            if (above > allowed && !reached) {
+                reached = true;
+                smallest = bin;
+            }
+        }
+        const int32_t position = static_cast<int32_t>(base_) + smallest;
+        const int32_t top = static_cast<int32_t>(top_);
+        return smallest == bins - 1 || position > top ? top : position;
+    }
+
+    // Of the pass
+    count_t count_[bins];
+    count_t values_;
+    exponent_t top_, low_, unit_low_, unit_high_;
+    bool any_position_, any_set_, any_row_;
+    // Of the operation
+    bool collects_, selects_;
+    LeadRule rule_;
+    int32_t rate_, margin_;
+    exponent_t base_;
+    // Of the row
+    bins_t row_bin_[Config::columns];
+    uint_t<ACC> row_differing_, row_set_;
+    exponent_t row_exponent_, alone_exponent_;
+    distance_t row_distance_;
+    value_t alone_value_;
+    row_count_t row_values_, row_alone_;
+    bool row_open_;
+};
+
+}  // namespace bfpga

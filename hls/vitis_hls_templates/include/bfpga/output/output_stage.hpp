@@ -1,0 +1,257 @@
+// The output stage: accumulator -> bias -> function -> leading position -> mantissa (BFP R7-R17, R22).
+//
+// Steps and names are those of section 5 of docs/systolic-array.md; the numpy side is engines/output_stage.py. What all
+// values of a row share is made once a row: the exponent, the aligned bias, clip's bound. A column then needs an adder,
+// the function unit and the requantizer.
+//
+// Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
+// accumulator_bits, bias_bits, columns, position_bins, has_relu, has_leaky_relu, has_sigmoid, has_tanh, has_clip.
+#pragma once
+#include "bfpga/output/activation_unit.hpp"
+#include "bfpga/output/lead_collector.hpp"
+
+namespace bfpga {
+
+// A result before it is a mantissa: value * 2**exponent.
+template <int ACC>
+struct StageValue {
+    int_t<ACC> value;
+    exponent_t exponent;
+    bool bias_saturated;
+    bool accumulator_saturated;
+    bool bias_alone;  // nothing but a bias that the accumulator's unit cannot express: it keeps its own
+};
+
+// |value| in units of 2**distance times its own, rounded, before saturation: what the statistics unit counts (BFP 4.2).
+template <class Config>
+inline uint_t<Config::mantissa_bits + 2> statistics_value(int_t<Config::accumulator_bits> value, exponent_t distance) {
+#pragma HLS INLINE
+    constexpr int bits = Config::accumulator_bits + 1;
+    const int_t<bits> positive = static_cast<int_t<bits>>(magnitude<Config::accumulator_bits>(value));
+    // The largest number of mantissa_bits + 2 bits without a sign is that of one bit more with a sign.
+    return static_cast<uint_t<Config::mantissa_bits + 2>>(
+        shift_saturate<Config::rounding, Saturation::Full, Config::mantissa_bits + 3, bits>(positive, distance).value);
+}
+
+// The stage of all columns during one operation, with what it counts.
+template <class Config>
+class OutputStage {
+    static constexpr int ACC = Config::accumulator_bits;
+    static constexpr int MW = Config::mantissa_bits;
+    static_assert(ACC > MW && ACC <= 58, "accumulators are wider than mantissas and have 58 bits at most");
+    static_assert(Config::bias_bits >= 2 && Config::bias_bits <= ACC && Config::bias_bits <= 32,
+                  "a bias fits the accumulator and a beat of 32 bits");
+    using accumulator_t = int_t<ACC>;
+    using mantissa_t = int_t<MW>;
+
+   public:
+    void start(const Descriptor& d, int32_t accumulator_exponent, int32_t output_exponent) {
+#pragma HLS INLINE
+        check_exponent(accumulator_exponent);
+        check_exponent(output_exponent);
+        check_exponent(d.bias_exponent);
+        check_exponent(d.function_exponent);
+        function_ = static_cast<Function>(d.function);
+        argument_ = d.function_argument;
+        bound_exponent_ = d.function_exponent;
+        bias_exponent_ = d.bias_exponent;
+        has_bias_ = d.has(Flag::Bias);
+        row_exponents_ = d.has(Flag::RowExponents);
+        function_first_ = d.has(Flag::FunctionFirst);
+        measures_ = d.has(Flag::Measure);
+        counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
+        accumulator_exponent_ = accumulator_exponent;
+        output_exponent_ = output_exponent;
+        collector_.start(d, static_cast<int32_t>(function_exponent(static_cast<exponent_t>(accumulator_exponent))));
+        lead_ = Lead();
+        overflows_ = 0;
+        underflows_ = 0;
+        status_ = 0;
+        open_row();
+    }
+
+    // The parameters of the row that leaves in this clock; one transfer serves all columns (BFP R70).
+    void row(int_t<Config::bias_bits> bias, int32_t exponent) {
+#pragma HLS INLINE
+        close_row();
+        open_row();
+        exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
+        result_exponent_ = function_exponent(exponent_);
+        collector_.open_row(result_exponent_);
+        bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(exponent_ - bound_exponent_));
+        align_bias(bias);
+    }
+
+    // Steps 1 to 3 of one accumulator of the row.
+    StageValue<ACC> evaluate(accumulator_t accumulator) const {
+#pragma HLS INLINE
+        // The function unit is between two adders; the bias goes to one of them.
+        const accumulator_t none = 0;
+        const Saturated<ACC> before = add(accumulator, function_first_ ? none : bias_.value);
+        const accumulator_t mapped = apply_function<Config>(function_, argument_, bound_, before.value, exponent_);
+        const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
+        const bool nothing = function_first_ ? mapped == 0 : accumulator == 0;
+        StageValue<ACC> result;
+        result.bias_alone = bias_.changed && nothing;
+        result.value = result.bias_alone ? alone_value_ : after.value;
+        result.exponent = result.bias_alone ? alone_exponent_ : result_exponent_;
+        result.bias_saturated = bias_.changed && !nothing;
+        result.accumulator_saturated = !result.bias_alone && (before.changed || after.changed);
+        return result;
+    }
+
+    // The mantissa of one accumulator of the row. Column 0 feeds the statistics of the policy slot.
+    mantissa_t value(accumulator_t accumulator, int column, const Descriptor& d, PolicySlot<Config>& policy) {
+#pragma HLS INLINE
+        const StageValue<ACC> result = evaluate(accumulator);
+        bias_saturated_ = bias_saturated_ || result.bias_saturated;
+        accumulator_saturated_ = accumulator_saturated_ || result.accumulator_saturated;
+        alone_seen_ = alone_seen_ || result.bias_alone;
+        if (result.bias_alone) {
+            collector_.see_alone(result.value, result.exponent);
+        } else {
+            collector_.see(column, result.value);
+            largest_.include(magnitude<ACC>(result.value));
+        }
+        if (measures_) {
+            return 0;
+        }
+        const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
+        if (column == 0 && counts_) {
+            policy.count(d, statistics_value<Config>(result.value, distance));
+        }
+        const Requantized<MW> requantized =
+            requantize<MW, Config::rounding, Config::saturation, ACC>(result.value, distance);
+        row_overflows_ = static_cast<row_count_t>(row_overflows_ + (requantized.overflow ? 1 : 0));
+        row_underflows_ = static_cast<row_count_t>(row_underflows_ + (requantized.underflow ? 1 : 0));
+        return requantized.mantissa;
+    }
+
+    // What the operation's results have shown goes to the policy slot and to the kernel's counters.
+    template <class Counters>
+    void finish(PolicySlot<Config>& policy, Counters& counters) {
+#pragma HLS INLINE
+        close_row();
+        open_row();
+        counters.bits |= status_;
+        if (collector_.collects()) {
+            lead_ = collector_.selects() ? collector_.lead() : Lead();
+        }
+        if (measures_) {
+            if (collector_.collects()) {
+                policy.measured(lead_);
+            } else {
+                policy.measure(lead_);
+            }
+            return;
+        }
+        policy.observe(lead_, overflows_);
+        counters.overflows += overflows_;
+        counters.underflows += underflows_;
+        counters.bits |= (overflows_ != 0 ? Status::Overflow : 0) | (underflows_ != 0 ? Status::Underflow : 0);
+    }
+
+   private:
+    using row_count_t = uint_t<16>;
+    static_assert(Config::columns < 1 << 15, "the counters of a row count its columns");
+
+    static void check_exponent(int32_t exponent) {
+#pragma HLS INLINE
+        simulation_check(exponent >= -(1 << 16) && exponent < 1 << 16, "the output stage",
+                         "meets an exponent of more than 17 bits:", exponent);
+    }
+
+    // Sum of two numbers, clamped to the accumulator's range.
+    static Saturated<ACC> add(accumulator_t a, accumulator_t b) {
+#pragma HLS INLINE
+        using sum_t = int_t<ACC + 1>;
+        constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+        const sum_t sum = static_cast<sum_t>(static_cast<factor_t<ACC + 1, ACC>>(a) + b);
+        const bool above = sum > static_cast<sum_t>(largest);
+        const bool below = sum < static_cast<sum_t>(-largest - 1);
+        Saturated<ACC> result = {static_cast<accumulator_t>(sum), above || below};
+        if (above) {
+            result.value = static_cast<accumulator_t>(largest);
+        } else if (below) {
+            result.value = static_cast<accumulator_t>(-largest - 1);
+        }
+        return result;
+    }
+
+    exponent_t function_exponent(exponent_t exponent) const {
+#pragma HLS INLINE
+        return uses_table<Config>(function_) ? static_cast<exponent_t>(kActivationExponent) : exponent;
+    }
+
+    // Step 2 as far as a row shares it, and the result of a value that is nothing but this bias.
+    void align_bias(int_t<Config::bias_bits> bias) {
+#pragma HLS INLINE
+        bias_.value = 0;
+        bias_.changed = false;
+        if (!has_bias_) {
+            return;
+        }
+        const exponent_t unit = function_first_ ? result_exponent_ : exponent_;
+        bias_ = shift_saturate<Config::rounding, Saturation::Full, ACC, Config::bias_bits>(
+            bias, static_cast<exponent_t>(unit - bias_exponent_));
+        if (!bias_.changed) {
+            return;
+        }
+        alone_value_ = bias;
+        alone_exponent_ = bias_exponent_;
+        if (!function_first_) {
+            const accumulator_t bound =
+                clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
+            alone_value_ = apply_function<Config>(function_, argument_, bound, alone_value_, bias_exponent_);
+            alone_exponent_ = function_exponent(bias_exponent_);
+        }
+    }
+
+    void open_row() {
+#pragma HLS INLINE
+        largest_.clear();
+        alone_seen_ = false;
+        bias_saturated_ = false;
+        accumulator_saturated_ = false;
+        row_overflows_ = 0;
+        row_underflows_ = 0;
+    }
+
+    // What the columns have seen in a row, added up once: one detector of the leading one serves all of them.
+    void close_row() {
+#pragma HLS INLINE
+        collector_.close_row();
+        if (largest_.any) {
+            lead_.include(Lead(true, largest_.position() + static_cast<int>(result_exponent_)));
+        }
+        if (alone_seen_) {
+            LargestMagnitude<Config::log, ACC> alone;
+            alone.clear();
+            alone.include(magnitude<ACC>(alone_value_));
+            lead_.include(Lead(alone.any, alone.position() + static_cast<int>(alone_exponent_)));
+        }
+        overflows_ += static_cast<uint32_t>(row_overflows_);
+        underflows_ += static_cast<uint32_t>(row_underflows_);
+        status_ |=
+            (bias_saturated_ ? Status::BiasSaturated : 0) | (accumulator_saturated_ ? Status::AccumulatorSaturated : 0);
+    }
+
+    // Of the operation
+    Function function_;
+    int32_t argument_;
+    exponent_t bound_exponent_, bias_exponent_, accumulator_exponent_, output_exponent_;
+    bool has_bias_, row_exponents_, function_first_, measures_, counts_;
+    Lead lead_;
+    uint32_t overflows_, underflows_;
+    int32_t status_;
+    LeadCollector<Config> collector_;
+    // Of the row
+    exponent_t exponent_, result_exponent_, alone_exponent_;
+    accumulator_t bound_, alone_value_;
+    Saturated<ACC> bias_;
+    LargestMagnitude<Config::log, ACC> largest_;
+    bool alone_seen_, bias_saturated_, accumulator_saturated_;
+    row_count_t row_overflows_, row_underflows_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,71 @@
+// AXI-Stream ends for the core: the only place that knows beats with TLAST.
+#pragma once
+#include "bfpga/ports/stream.hpp"
+
+#ifndef BFPGA_SIMULATION
+#include <ap_axi_sdata.h>
+#endif
+
+namespace bfpga {
+
+#ifdef BFPGA_SIMULATION
+template <int N>
+using axis_beat = axis_word<N>;
+#else
+template <int N>
+using axis_beat = ap_axiu<N, 0, 0, 0>;
+#endif
+
+template <int N>
+using axis_stream = stream<axis_beat<N>>;
+
+// What the core reads from. TLAST of an input is ignored: descriptors say how much follows.
+template <int N>
+class AxisSource {
+   public:
+    explicit AxisSource(axis_stream<N>& beats) : beats_(beats) {}
+
+    bits_t<N> read() {
+#pragma HLS INLINE
+        return beats_.read().data;
+    }
+
+    // What the next reads are for, told by a simulated stream that is empty.
+    void expect(long long count, const char* what, int number) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+        beats_.expect(count, std::string("beats of ") + what + " " + std::to_string(number));
+#else
+        (void)count;
+        (void)what;
+        (void)number;
+#endif
+    }
+
+   private:
+    axis_stream<N>& beats_;
+};
+
+// What the core writes to.
+template <int N>
+class AxisSink {
+   public:
+    explicit AxisSink(axis_stream<N>& beats) : beats_(beats) {}
+
+    void write(const bits_t<N>& data, bool last) {
+#pragma HLS INLINE
+        axis_beat<N> beat;
+        beat.data = data;
+        beat.last = last;
+#ifndef BFPGA_SIMULATION
+        beat.keep = -1;
+        beat.strb = -1;
+#endif
+        beats_.write(beat);
+    }
+
+   private:
+    axis_stream<N>& beats_;
+};
+
+}  // namespace bfpga

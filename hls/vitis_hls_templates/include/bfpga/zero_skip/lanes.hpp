@@ -1,0 +1,191 @@
+// The lanes: one coefficient times the pixels of a row, and the sums that stay in place (ZS R35-R41).
+#pragma once
+#include "bfpga/zero_skip/types.hpp"
+
+namespace bfpga {
+
+// Two pixels share a slice: (x1 << 16) + x0 fits the 25 bits of a DSP48E1 for all of int8, and the coefficient is
+// common to both. The low field holds one product exactly; when it is negative it has borrowed one from the high field.
+struct PixelPair {
+    static constexpr int distance = 16;
+    static constexpr int operand_bits = 25;
+    static constexpr int product_bits = operand_bits + 8;
+
+    static int_t<operand_bits> operand(int_t<8> high, int_t<8> low) {
+#pragma HLS INLINE
+        const int_t<operand_bits> raised = shifted_left<operand_bits>(high, static_cast<uint_t<5>>(distance));
+        return static_cast<int_t<operand_bits>>(raised + low);
+    }
+
+    static int_t<product_bits> multiply(int_t<operand_bits> pixels, int_t<8> coefficient) {
+#pragma HLS INLINE
+        const int_t<product_bits> product = static_cast<factor_t<product_bits, operand_bits>>(pixels) * coefficient;
+#pragma HLS BIND_OP variable=product op=mul impl=dsp latency=3
+        return product;
+    }
+
+    static int_t<16> low(int_t<product_bits> product) {
+#pragma HLS INLINE
+        return low_bits<distance>(product);
+    }
+
+    static int_t<16> high(int_t<product_bits> product) {
+#pragma HLS INLINE
+        return static_cast<int_t<16>>((product >> distance) + (low(product) < 0 ? 1 : 0));
+    }
+};
+
+// One product in a slice.
+struct LaneDsp {
+    template <int OB, int CB, int N>
+    static void multiply(const int_t<OB> (&x)[N], int_t<CB> coefficient, int_t<OB + CB> (&result)[N]) {
+#pragma HLS INLINE
+    Lanes_Multiply:
+        for (int l = 0; l < N; ++l) {
+#pragma HLS UNROLL
+            const int_t<OB + CB> product = static_cast<factor_t<OB + CB, OB>>(x[l]) * coefficient;
+#pragma HLS BIND_OP variable=product op=mul impl=dsp latency=3
+            result[l] = product;
+        }
+    }
+};
+
+// One product in logic.
+struct LaneLut {
+    template <int OB, int CB, int N>
+    static void multiply(const int_t<OB> (&x)[N], int_t<CB> coefficient, int_t<OB + CB> (&result)[N]) {
+#pragma HLS INLINE
+    Lanes_Multiply:
+        for (int l = 0; l < N; ++l) {
+#pragma HLS UNROLL
+            const int_t<OB + CB> product = static_cast<factor_t<OB + CB, OB>>(x[l]) * coefficient;
+#pragma HLS BIND_OP variable=product op=mul impl=fabric latency=2
+            result[l] = product;
+        }
+    }
+};
+
+// Two products in a slice; a last lane without a partner has one alone.
+struct LaneDspPacked {
+    template <int OB, int CB, int N>
+    static void multiply(const int_t<OB> (&x)[N], int_t<CB> coefficient, int_t<OB + CB> (&result)[N]) {
+#pragma HLS INLINE
+        static_assert(OB <= 8 && CB <= 8, "two pixels share a slice only if the numbers have 8 bits at most");
+    Pairs_Multiply:
+        for (int l = 0; l < N; l += 2) {
+#pragma HLS UNROLL
+            const bool pair = l + 1 < N;
+            const int_t<8> upper = pair ? static_cast<int_t<8>>(x[pair ? l + 1 : l]) : static_cast<int_t<8>>(0);
+            const int_t<PixelPair::product_bits> both =
+                PixelPair::multiply(PixelPair::operand(upper, x[l]), coefficient);
+            result[l] = static_cast<int_t<OB + CB>>(PixelPair::low(both));
+            if (pair) {
+                result[pair ? l + 1 : l] = static_cast<int_t<OB + CB>>(PixelPair::high(both));
+            }
+        }
+    }
+};
+
+// One word of the accumulators: all lanes of the rows of a step.
+template <class Config>
+struct SumWord {
+    typename ZeroSkipTypes<Config>::accumulator_t lane[ZeroSkipTypes<Config>::word_lanes];
+};
+
+// The accumulators: a memory a lane, a word an address. A sum that was not used since it was taken counts as the preset
+// of its kernel, so nothing is cleared and kernels without an entry give their preset (ZS R7, R14, R41). Every lane has
+// a bit of its own for that, because results leave in other groups of pixels than those of a word.
+template <class Config>
+class SumMemory {
+    using T = ZeroSkipTypes<Config>;
+    using accumulator_t = typename T::accumulator_t;
+    static constexpr int wide_bits =
+        (Config::accumulator_bits > T::product_bits ? Config::accumulator_bits : T::product_bits) + 1;
+
+   public:
+    // A word is used again `dependence_latency` clocks later at the earliest: an entry visits each word of its kernel
+    // once, and the next entry of that kernel waits (ZS 7.2).
+    SumMemory() {
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+#pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=Config::dependence_latency true
+#pragma HLS ARRAY_PARTITION variable=used_ complete dim=2
+#pragma HLS BIND_STORAGE variable=used_ type=ram_s2p impl=lutram
+#pragma HLS DEPENDENCE variable=used_ type=inter direction=raw distance=Config::dependence_latency true
+    }
+
+    // sums += products, modulo 2**accumulator_bits (ZS R37, R39), in the lanes that lie `inside` the tile: only those
+    // are taken. clock: when, for the check of a simulation.
+    void add(int address, accumulator_t preset, const typename T::product_t (&product)[T::word_lanes],
+             const bool (&inside)[T::word_lanes], int64_t clock) {
+#pragma HLS INLINE
+        check(address, clock);
+    Lanes_Add:
+        for (int l = 0; l < T::word_lanes; ++l) {
+#pragma HLS UNROLL
+            const accumulator_t before = used_[address][l] ? cell_[address][l] : preset;
+            const int_t<wide_bits> sum = static_cast<int_t<wide_bits>>(before) + product[l];
+            if (inside[l]) {
+                cell_[address][l] = low_bits<Config::accumulator_bits>(sum);
+                used_[address][l] = true;
+            }
+        }
+    }
+
+    // The sum of one lane, which is free then. Lanes may take from different words in one clock.
+    accumulator_t take_lane(int address, accumulator_t preset, int lane) {
+#pragma HLS INLINE
+        const accumulator_t sum = used_[address][lane] ? cell_[address][lane] : preset;
+        used_[address][lane] = false;
+        return sum;
+    }
+
+    // The sums of a word.
+    SumWord<Config> take(int address, accumulator_t preset) {
+#pragma HLS INLINE
+        SumWord<Config> word;
+    Lanes_Take:
+        for (int l = 0; l < T::word_lanes; ++l) {
+#pragma HLS UNROLL
+            word.lane[l] = take_lane(address, preset, l);
+        }
+        return word;
+    }
+
+    // All sums are free.
+    void clear() {
+    Words_Clear:
+        for (int address = 0; address < Config::accumulator_words; ++address) {
+// II=1: one word a clock.
+#pragma HLS PIPELINE II=1
+        Lanes_Clear:
+            for (int l = 0; l < T::word_lanes; ++l) {
+#pragma HLS UNROLL
+                used_[address][l] = false;
+            }
+        }
+    }
+
+   private:
+    void check(int address, int64_t clock) {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+        simulation_check(address >= 0 && address < Config::accumulator_words, "an entry", "goes to the sums of word",
+                         address);
+        simulation_check(clock - last_use_[address] >= Config::dependence_latency, "the sums of a word",
+                         "are used too early, in clock", clock);
+        last_use_[address] = clock;
+#else
+        (void)address;
+        (void)clock;
+#endif
+    }
+
+    accumulator_t cell_[Config::accumulator_words][T::word_lanes] = {};
+    bool used_[Config::accumulator_words][T::word_lanes] = {};
+#ifdef BFPGA_SIMULATION
+    int64_t last_use_[Config::accumulator_words] = {};
+#endif
+};
+
+}  // namespace bfpga

@@ -1,6 +1,0 @@
-"""The scripts of the vendor's tools, executed in plain `tclsh` against a model of the commands."""
-
-from bfpga.accelerator.tcl_check.check import built_design, check_scripts
-from bfpga.accelerator.tcl_check.finding import RULES, Finding, format_findings
-
-__all__ = ["RULES", "Finding", "built_design", "check_scripts", "format_findings"]

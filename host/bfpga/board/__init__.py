@@ -1,0 +1,1 @@
+"""Boards: the driver on PYNQ's own classes, overlays, self-test."""

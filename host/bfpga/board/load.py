@@ -1,0 +1,25 @@
+"""Boards: one driver for virtual, local and remote ones, on PYNQ's own classes. See docs/board.md.
+
+Importing it costs nothing; PYNQ is loaded when a board is opened.
+"""
+
+from __future__ import annotations
+
+from bfpga.board.errors import BoardDiagnosis, BoardError
+from bfpga.board.kernel import BoardKernel
+from bfpga.board.overlay import BoardOverlay, load, open_overlay, open_program
+from bfpga.board.target import TARGETS, default_target, on_board, open_target
+
+__all__ = [
+    "TARGETS",
+    "BoardDiagnosis",
+    "BoardError",
+    "BoardKernel",
+    "BoardOverlay",
+    "default_target",
+    "load",
+    "on_board",
+    "open_overlay",
+    "open_program",
+    "open_target",
+]

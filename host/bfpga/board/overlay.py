@@ -1,0 +1,352 @@
+"""An overlay on a board: loaded, compared with its manifest, and only then used.
+
+A `.hwh` that does not belong to the bitstream, another overlay under the same name, a clock of another rate: nothing
+else would find these; a board would freeze or give wrong numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from bfpga.board.checks import check_handoff
+from bfpga.board.clock import CLOCK_REGISTERS, ClockRegisters, close_to, read_clock, set_clock
+from bfpga.board.errors import BoardError, Differences
+from bfpga.board.hardware import BoardHardware, kernel_registers, open_hardware
+from bfpga.board.kernel import BoardKernel
+from bfpga.board.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
+from bfpga.board.target import BoardTarget, default_target, describe_failure, open_target
+from bfpga.board.virtual.pynq_internals import release_clocks
+from bfpga.devices.csim import cache_directory
+from bfpga.vendor.manifest import Manifest
+
+if TYPE_CHECKING:
+    from bfpga.contract.program import Program
+    from bfpga.devices.streaming_device import StreamingDevice
+
+#: Seconds the kernel may take to answer a start without descriptors.
+PROBE_SECONDS = 1.0
+#: Depth of calls that PYNQ needs to keep the description of a large design.
+_RECURSION_LIMIT = 10000
+
+WAITS = ("poll", "interrupt")
+
+
+def load(
+    name_or_path: str | Path, target: str | None = None, *, wait: str = "poll", timeout: float | None = None
+) -> BoardOverlay:
+    """Load an overlay by name, path or installed package and check it against its manifest.
+
+    target: `virtual`, `board`, `remote:HOST[:PORT]`; without one, this board if it is one, else a virtual board. wait:
+    `poll` looks at status registers, `interrupt` sleeps. timeout: shortest time limit of a start in seconds.
+    DeviceError for an overlay that is not found, BoardError with every difference for one that does not fit.
+    """
+    return open_overlay(find_overlay(name_or_path), target, wait=wait, timeout=timeout)
+
+
+def open_overlay(
+    files: OverlayFiles, target: str | None = None, *, wait: str = "poll", timeout: float | None = None
+) -> BoardOverlay:
+    """Load an overlay that was found already; see ``load``."""
+    opened = open_target(target or default_target(), files.manifest.board.processing_system)
+    return BoardOverlay(files, opened, wait, timeout)
+
+
+def open_program(program: Program, target: str) -> StreamingDevice:
+    """A program on a board with the overlay of its accelerator, which is closed with the device.
+
+    DeviceError if no overlay holds its accelerator, BoardError as for ``load``.
+    """
+    board = open_overlay(overlay_for_program(program), target)
+    try:
+        return board.open(program, close_overlay=True)
+    except BaseException:
+        board.close()
+        raise
+
+
+class BoardOverlay:
+    """A loaded overlay; a context manager. ``target`` is closed with it.
+
+    overlay: PYNQ's `Overlay`. clock_mhz: as measured.
+    """
+
+    def __init__(
+        self, files: OverlayFiles, target: BoardTarget, wait: str = "poll", timeout: float | None = None
+    ) -> None:
+        self.manifest = files.manifest
+        self.target = target
+        self.overlay: Any = None
+        self._files = files
+        self._wait = wait
+        self._timeout = timeout
+        self._hardware: BoardHardware | None = None
+        self._kernel: BoardKernel | None = None
+        self._close_with_kernel = False
+        self._left: list[Any] = []
+        self._disconnected = False
+        self._closed = False
+        try:
+            self._check_wait()
+            self._bitfile = _staged(files, target.emulated)
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    # What a user calls
+
+    def open(self, program: Program, *, close_overlay: bool = False) -> StreamingDevice:
+        """A program on this overlay; the one opened before is closed, because the kernel holds one set of weights.
+
+        close_overlay: closing the device closes the overlay too. ProgramError if the program was compiled for another
+        accelerator.
+        """
+        from bfpga.devices.streaming_device import StreamingDevice
+
+        self._files.check_program(program)
+        return StreamingDevice(program, self.kernel(close_overlay), self.target.name)
+
+    def kernel(self, close_overlay: bool = False) -> BoardKernel:
+        """The kernel alone, for starts of one's own; the one opened before is closed."""
+        if self._kernel is not None:
+            self._kernel.close()
+        if self._hardware is None and not self._closed:  # the last failure left no board; it may be back
+            self.recover()
+        self._kernel = BoardKernel(self)
+        self._close_with_kernel = close_overlay
+        return self._kernel
+
+    def close(self) -> None:
+        """Stop the DMAs, free the buffers, release the target. Closing twice does nothing."""
+        self._close_with_kernel = False
+        self._closed = True
+        if self._kernel is not None:
+            self._kernel.close()
+        if self._hardware is not None:
+            self._hardware.close(loaded=self._is_loaded())
+            self._hardware = None
+        self.overlay = None
+        self.target.close()
+
+    def __enter__(self) -> BoardOverlay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def clock_mhz(self) -> float:
+        """Clock of the logic, read back from the processor's registers."""
+        return self.hardware.clock_mhz
+
+    # What the kernel calls
+
+    @property
+    def hardware(self) -> BoardHardware:
+        if self._hardware is None:
+            raise BoardError(f"overlay {self.manifest.name} is not loaded; load it again")
+        return self._hardware
+
+    @property
+    def identification(self) -> int:
+        """What the kernel's register of that name reads."""
+        return self.manifest.identification
+
+    @property
+    def minimum_seconds(self) -> float:
+        """Shortest time limit of a start."""
+        return self.target.minimum_seconds if self._timeout is None else self._timeout
+
+    @property
+    def slowest_rate(self) -> float:
+        """Bytes a second that transfers reach at least."""
+        return self.target.slowest_rate
+
+    def explain(self, error: BaseException) -> list[str]:
+        """What a virtual board knows of a failure."""
+        return self.target.explain(error)
+
+    def stalled(self, error: BaseException) -> bool:
+        """Whether a virtual board says that nothing can move any more."""
+        return self.target.stalled(error)
+
+    def lost(self, error: BaseException) -> bool:
+        """Whether an error means that the board cannot be reached any more."""
+        return self.target.lost(error)
+
+    def check_loaded(self) -> None:
+        """BoardError if this program has loaded another overlay on the board; no register is touched then."""
+        if not self._is_loaded():
+            raise BoardError(
+                f"overlay {self.manifest.name} is no longer on the board: this program has loaded another one since. "
+                "likely cause: another `Overlay` or `load` on the same board\ntry: run again, which loads it anew; or "
+                "close this overlay before the other is loaded"
+            )
+
+    def _is_loaded(self) -> bool:
+        return self.overlay is not None and bool(self.overlay.is_loaded())
+
+    def recover(self, connection_lost: bool = False) -> None:
+        """Reset the DMAs and load the overlay again: a kernel in the middle of a start has no other reset."""
+        self._disconnected |= connection_lost
+        if self._hardware is not None:
+            self._left += self._hardware.close(not self._disconnected, self._is_loaded())
+            self._hardware = None
+        if self._disconnected:
+            self.target.reconnect()
+            self._disconnected = False
+        self._load()
+        self.target.free(self._left)
+        self._left.clear()
+
+    def release(self) -> None:
+        """The kernel was closed; its buffers are free for the next one."""
+        self._kernel = None
+        if self._hardware is not None:
+            self._hardware.pool.reclaim()
+        if self._close_with_kernel:
+            self._close_with_kernel = False
+            self.close()
+
+    # Loading
+
+    def _check_wait(self) -> None:
+        if self._wait not in WAITS:
+            raise BoardError(f"wait={self._wait!r} is unknown; known are {', '.join(WAITS)}")
+        if self._wait == "interrupt" and not self.target.interrupts:
+            raise BoardError(f'{self.target.name}: PYNQ.remote carries no interrupts; use wait="poll"')
+
+    def _load(self) -> None:
+        """Download and check; BoardError for whatever PYNQ raises."""
+        try:
+            self._download()
+        except BoardError:
+            raise
+        except Exception as error:
+            self._disconnected = self.target.lost(error)
+            raise BoardError(f"{self._bitfile}: loading failed: {describe_failure(error)}") from error
+
+    def _download(self) -> None:
+        pynq, device = import_module("pynq"), self.target.device
+        pynq.Device.active_device = device
+        with _quiet(), _deep_calls():
+            self.overlay = pynq.Overlay(str(self._bitfile), download=False, device=device)
+            self._differences(check_handoff(self.overlay.ip_dict, self.manifest))
+            release_clocks()
+            _complete_clocks(self.overlay.clock_dict, self.manifest)
+            self.overlay.download()
+        clock = self._checked_clock(pynq)
+        self._check_identification(pynq)
+        self._hardware = open_hardware(pynq, self.overlay, device, self.manifest, clock, self._wait)
+
+    def _differences(self, differences: Differences) -> None:
+        if differences.found:
+            raise differences.error(
+                f"overlay {self.manifest.name} on {self.target.name} is not what its manifest says "
+                f"({self._bitfile.name}):"
+            )
+
+    def _checked_clock(self, pynq: Any) -> float:
+        """The measured clock; set from the manifest if the one that PYNQ has set is wrong."""
+        registers = CLOCK_REGISTERS[self.manifest.board.processing_system]
+        read, write = _processor_access(pynq, self.target.device, registers)
+        expected = self.manifest.clock.actual_mhz
+        if not close_to(read_clock(registers, read), expected):
+            set_clock(registers, read, write, expected)
+        mhz = read_clock(registers, read)
+        differences = Differences()
+        cause = "the PLL runs at another rate than the design assumes, or something else set the clock"
+        if mhz is None or not close_to(mhz, expected):
+            found = "no source of known rate" if mhz is None else f"{mhz:.3f} MHz"
+            differences.add("clock of the logic", f"{expected:.3f} MHz", found, cause)
+        self._differences(differences)
+        assert mhz is not None
+        return mhz
+
+    def _check_identification(self, pynq: Any) -> None:
+        registers = kernel_registers(pynq, self.overlay, self.target.device)
+        try:
+            found = registers.probe(PROBE_SECONDS)
+        except Exception as error:
+            if not self.target.stalled(error):
+                raise
+            found = None
+        differences = Differences()
+        if found is None:
+            cause = "the kernel has no clock, is held in reset, or is another"
+            differences.add("start without work", "ends at once", "no end", cause)
+        elif found != self.identification:
+            differences.add(
+                "identification of the kernel",
+                f"{self.identification:#010x} ({self.manifest.accelerator.name})",
+                f"{found:#010x}",
+                "the .hwh does not belong to the .bit, or another overlay was loaded under the same name",
+            )
+        self._differences(differences)
+
+
+def _staged(files: OverlayFiles, emulated: bool) -> Path:
+    """The file that PYNQ loads, in the user's cache; its name carries the hash of its content."""
+    directory = cache_directory() / "boards"
+    try:
+        return staged_files(files, directory, emulated).bitstream
+    except OSError as error:
+        raise BoardError(
+            f"{directory}: cannot write there: {error.strerror or error}; set BFPGA_CACHE to a directory that can be "
+            "written"
+        ) from None
+
+
+def _processor_access(pynq: Any, device: Any, registers: ClockRegisters) -> Any:
+    """Functions that read and write registers of the processor by address."""
+    pages: dict[int, Any] = {}
+
+    def page(address: int) -> Any:
+        base = address & ~0xFFF
+        if base not in pages:
+            pages[base] = pynq.MMIO(base, 0x1000, device=device)
+        return pages[base]
+
+    def read(address: int) -> int:
+        return int(page(address).read(address & 0xFFF))
+
+    def write(address: int, value: int) -> None:
+        page(address).write(address & 0xFFF, int(value))
+
+    return read, write
+
+
+def _complete_clocks(clocks: dict[Any, dict[str, Any]], manifest: Manifest) -> None:
+    """PYNQ 4 reads no frequency from the `.hwh` of a Zynq-7000 and then divides by it; the manifest knows it."""
+    for index, clock in clocks.items():
+        if "frequency" in clock and clock["frequency"] is None:
+            clock["frequency"] = manifest.clock.actual_mhz if int(index) == 0 else 100.0
+
+
+@contextmanager
+def _deep_calls() -> Iterator[None]:
+    """PYNQ pickles the description of a design, link by link; a large one exceeds Python's usual depth."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        with suppress(RecursionError):
+            sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Warnings of PYNQ about what is checked here with more care."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,340 @@
+"""Finding overlays: by path, by name, by the accelerator of a program; their files checked before anyone uses them.
+
+Places, in this order: the overlays of this package, those of other installed packages (entry points `pynq.overlays`,
+as PYNQ's own overlays are found), the user's cache. What is loaded at import is the standard library and numpy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bfpga.contract.program import Program
+from bfpga.contract.registers import TOP_FUNCTION
+from bfpga.devices.csim import cache_directory
+from bfpga.errors import BfpgaError, DeviceError, ProgramError
+from bfpga.vendor.manifest import (
+    MANIFEST_NAME,
+    FileEntry,
+    Manifest,
+    content_hash,
+    file_hash,
+    hashed_stem,
+    read_manifest,
+    replace_file,
+)
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.loader import Accelerator
+
+#: Group of entry points under which packages offer overlays to PYNQ.
+ENTRY_POINTS = "pynq.overlays"
+#: Package of the overlays that come with this one.
+PACKAGE = "bfpga.overlays"
+
+
+@dataclass(frozen=True)
+class OverlayFiles:
+    """An overlay whose files are there and are those of its manifest; ``bitstream`` is None if it was never built."""
+
+    manifest: Manifest
+    directory: Path
+    handoff: Path
+    bitstream: Path | None
+
+    @property
+    def name(self) -> str:
+        """Name of the overlay."""
+        return self.manifest.name
+
+    def check_program(self, program: Program) -> None:
+        """ProgramError unless ``program`` was compiled for the accelerator of this overlay."""
+        accelerator = self.manifest.accelerator
+        if program.digest != accelerator.digest:
+            raise ProgramError(
+                f"the program was compiled for accelerator {program.accelerator} ({program.digest[:12]}); overlay "
+                f"{self.name} in {self.directory} holds accelerator {accelerator.name} ({accelerator.digest[:12]}). "
+                f"Compile the network for {accelerator.name}, or load the overlay of {program.accelerator}"
+            )
+
+
+@dataclass(frozen=True)
+class StagedFiles:
+    """A bitstream and the handoff next to it under the same stem, as PYNQ wants them."""
+
+    bitstream: Path
+    handoff: Path
+
+
+# Loading
+
+
+def load_overlay(path: str | Path) -> OverlayFiles:
+    """The overlay in a directory, or of a manifest file; every file it names is compared with its hash.
+
+    Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for a file that is missing or
+    another.
+    """
+    path = Path(path)
+    directory, manifest_file = (path, path / MANIFEST_NAME) if path.is_dir() else (path.parent, path)
+    manifest = read_manifest(manifest_file)
+    paths = {key: _checked(directory, entry) for key, entry in manifest.files.items() if entry is not None}
+    return OverlayFiles(manifest, directory, paths["handoff"], paths.get("bitstream"))
+
+
+def _checked(directory: Path, entry: FileEntry) -> Path:
+    path = directory / entry.name
+    try:
+        found = file_hash(path)
+    except OSError as error:
+        raise DeviceError(
+            f"{path}: named by {MANIFEST_NAME} and cannot be read: {error.strerror or error}; the overlay is "
+            "incomplete, copy or generate it again"
+        ) from None
+    if found != entry.sha256:
+        raise DeviceError(
+            f"{path}: is not the file of {MANIFEST_NAME}: SHA-256 {entry.sha256} expected, {found} found; copy or "
+            "generate the overlay again"
+        )
+    return path
+
+
+# Places
+
+
+def overlay_directories() -> Iterator[Path]:
+    """Directories of all overlays that can be found by name, best place first; names may repeat."""
+    for root in (*_own_places(), *_installed_places()):
+        yield from sorted(path.parent for path in root.glob(f"*/{MANIFEST_NAME}"))
+    yield from _cached()
+
+
+def _own_places() -> list[Path]:
+    """Overlays of this package: installed, of the repository it is run from, or beside it in a deployed bundle."""
+    package = Path(__file__).resolve().parents[1]
+    places = [*_module_places(PACKAGE), package.parents[1] / "overlays", package.parent / "overlays"]
+    return list(dict.fromkeys(place for place in places if place.is_dir()))
+
+
+def _installed_places() -> Iterator[Path]:
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        if entry.value.partition(":")[0] != PACKAGE:
+            yield from _module_places(entry.value.partition(":")[0])
+
+
+def _module_places(module: str) -> list[Path]:
+    """Directories of a package, found without importing it."""
+    try:
+        specification = importlib.util.find_spec(module)
+    except Exception:  # Whatever another package does when its parents are imported is no reason to stop here.
+        return []
+    locations = specification.submodule_search_locations if specification else None
+    return [Path(location).resolve() for location in locations or ()]
+
+
+def _cache() -> Path:
+    return cache_directory() / "overlays"
+
+
+def _cached() -> list[Path]:
+    return sorted(path.parent for path in _cache().glob(f"*/{MANIFEST_NAME}"))
+
+
+# Finding
+
+
+def find_overlay(name_or_path: str | Path) -> OverlayFiles:
+    """The overlay of a name, of a directory or of a manifest file.
+
+    Raises DeviceError for a name that is unknown (with those that are near) and for files that are missing or changed,
+    ConfigurationError for a damaged manifest.
+    """
+    text = str(name_or_path)
+    if _is_path(name_or_path):
+        path = Path(name_or_path)
+        if not (path / MANIFEST_NAME if path.is_dir() else path).is_file():
+            raise DeviceError(f"{text}: there is no overlay: neither a directory with {MANIFEST_NAME} nor such a file")
+        return load_overlay(path)
+    known: list[str] = []
+    for directory in overlay_directories():
+        name = _name(directory)
+        if name == text:
+            return load_overlay(directory)
+        known += [name] if name else []
+    if (Path(text) / MANIFEST_NAME).is_file():
+        return load_overlay(text)
+    raise DeviceError(_unknown(text, sorted(set(known))))
+
+
+def _is_path(name: str | Path) -> bool:
+    return isinstance(name, Path) or "/" in name or name.endswith((".yaml", ".yml"))
+
+
+def _name(directory: Path) -> str | None:
+    """Name of the overlay in a directory; directories of the cache are named by digests, so there the manifest says.
+
+    None for a damaged overlay of the cache.
+    """
+    if directory.parent != _cache():
+        return directory.name
+    manifest = _manifest(directory)
+    return manifest.name if manifest else None
+
+
+def _manifest(directory: Path) -> Manifest | None:
+    try:
+        return read_manifest(directory / MANIFEST_NAME)
+    except BfpgaError:
+        return None
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    return (
+        f"there is no overlay {name!r}: {hint}known overlays: {', '.join(known) or 'none'}. An overlay of an "
+        "accelerator file is written by `bfpga overlay FILE -o DIR`; give the directory DIR/NAME then"
+    )
+
+
+def overlay_for_program(program: Program) -> OverlayFiles:
+    """The overlay that holds a program's accelerator, found by its digest; one with a bitstream is preferred.
+
+    Where none exists and the digest is that of a ready accelerator, it is generated into the cache, if this machine
+    has the packages for it. DeviceError with the reason otherwise.
+    """
+    found = [directory for directory in overlay_directories() if _digest(directory) == program.digest]
+    built = [directory for directory in found if _has_bitstream(directory)]
+    # What the cache holds without a bitstream may be of an earlier version of this toolkit: write it anew if possible.
+    lasting = [directory for directory in found if directory.parent != _cache()]
+    generated = _generate(program.digest) if not built and not lasting else None
+    best = next((directory for directory in (*built, *lasting, generated, *found) if directory is not None), None)
+    if best is None:
+        raise DeviceError(_no_overlay(program))
+    return load_overlay(best)
+
+
+def provide_overlay(program: Program, accelerator: Accelerator) -> None:
+    """See to it that `overlay_for_program` finds one: write the accelerator's into the cache unless a place has it."""
+    if not any(
+        _digest(directory) == program.digest for directory in overlay_directories() if directory.parent != _cache()
+    ):
+        store_overlay(accelerator)
+
+
+def _digest(directory: Path) -> str | None:
+    manifest = _manifest(directory)
+    return manifest.accelerator.digest if manifest else None
+
+
+def _has_bitstream(directory: Path) -> bool:
+    manifest = _manifest(directory)
+    return manifest is not None and manifest.bitstream is not None
+
+
+def _generate(digest: str) -> Path | None:
+    """The overlay of the ready accelerator of that digest, in the cache; None if there is none or no way to make it."""
+    try:
+        from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    except ImportError:  # A board has no YAML library.
+        return None
+    for name in accelerator_names():
+        accelerator = load_accelerator(name)
+        if accelerator.digest == digest:
+            return store_overlay(accelerator)
+    return None
+
+
+def _no_overlay(program: Program) -> str:
+    manifests = filter(None, map(_manifest, overlay_directories()))
+    other = next((item for item in manifests if item.accelerator.name == program.accelerator), None)
+    reason = (
+        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): the accelerator or the toolkit "
+        "has changed since; compile the network again, or load the overlay the program was compiled for"
+        if other
+        else "write one with `bfpga overlay FILE -o DIR` and load it by its directory"
+    )
+    return (
+        f"no overlay holds accelerator {program.accelerator} ({program.digest[:12]}), for which the program was "
+        f"compiled: {reason}"
+    )
+
+
+# Writing
+
+
+def store_overlay(accelerator: Accelerator) -> Path:
+    """Write the overlay of an accelerator into the user's cache; returns its directory, named by the digest.
+
+    One that has a bitstream is left as it is. Needs the packages of the compiler's side.
+    """
+    from bfpga.vendor.overlay_files import write_overlay
+
+    directory = _cache() / accelerator.digest
+    if _digest(directory) == accelerator.digest and _has_bitstream(directory):
+        return directory
+    try:
+        write_overlay(accelerator, directory)
+    except OSError as error:
+        raise DeviceError(
+            f"{directory}: cannot write an overlay there: {error.strerror or error}; set BFPGA_CACHE to a directory "
+            "that can be written"
+        ) from None
+    return directory
+
+
+def staged_files(overlay: OverlayFiles, directory: Path, virtual: bool = False) -> StagedFiles:
+    """Bitstream and handoff of an overlay side by side in ``directory``, under a stem that holds their hash.
+
+    virtual: for a virtual board, which gets an emulation bitstream, built or not. DeviceError for a real board when
+    the overlay was never built.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if virtual:
+        return _stage_emulation(overlay, directory)
+    if overlay.bitstream is None or overlay.manifest.bitstream is None:
+        raise DeviceError(
+            f"overlay {overlay.name} in {overlay.directory} has no bitstream: it was never built, so only the virtual "
+            "board runs it. On a machine with Vivado: scripts/build_bitstream.py " + overlay.manifest.accelerator.name
+        )
+    hashes = overlay.manifest.bitstream.sha256 + overlay.manifest.handoff.sha256
+    stem = hashed_stem(overlay.name, content_hash(hashes.encode()))
+    staged = StagedFiles(directory / f"{stem}.bit", directory / f"{stem}.hwh")
+    for source, target, entry in (
+        (overlay.bitstream, staged.bitstream, overlay.manifest.bitstream),
+        (overlay.handoff, staged.handoff, overlay.manifest.handoff),
+    ):
+        if not (target.is_file() and file_hash(target) == entry.sha256):
+            replace_file(target, source.read_bytes())
+    return staged
+
+
+def _stage_emulation(overlay: OverlayFiles, directory: Path) -> StagedFiles:
+    from bfpga.board.virtual.bitfile import write_emulation_bitstream
+
+    handoff = overlay.handoff.read_bytes()
+    kernels = kernel_descriptions(overlay.manifest)
+    content = handoff + json.dumps(kernels, sort_keys=True).encode()
+    stem = hashed_stem(f"{overlay.name}-virtual", content_hash(content))
+    staged = StagedFiles(directory / f"{stem}.bit", directory / f"{stem}.hwh")
+    # A file of Vivado may start with a byte order mark.
+    write_emulation_bitstream(staged.bitstream, handoff.decode("utf-8-sig"), kernels)
+    replace_file(staged.handoff, handoff)
+    return staged
+
+
+def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """What stands behind each kernel of an overlay, by instance name: what a virtual board needs to model it."""
+    description = {
+        "kind": "systolic_array",
+        "name": manifest.accelerator.name,
+        "digest": manifest.accelerator.digest,
+        "configuration": manifest.configuration().to_dict(),
+    }
+    return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

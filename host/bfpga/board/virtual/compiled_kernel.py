@@ -1,0 +1,153 @@
+"""The compiled HLS sources as a kernel of the virtual board: the same C++ that synthesis takes, run piece by piece."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from bfpga.board.virtual.stream import Stream
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
+from bfpga.devices.csim import RunRecord, build, create_kernel, load_library
+from bfpga.errors import DeviceError
+
+#: Most bytes that one piece takes from a stream or gives to it.
+PIECE_BYTES = 1 << 16
+#: `control`, bit 0: the policies forget what they have learned.
+CLEAR_POLICIES = 1
+
+
+class StartState(IntEnum):
+    """``bfpga::StartState`` of the bridge."""
+
+    FINISHED = 0
+    NEEDS_INPUT = 1
+    NEEDS_WEIGHTS = 2
+    NEEDS_SPACE = 3
+    FAILED = 4
+
+
+class _Piece(ctypes.Structure):
+    """``Piece`` of the bridge."""
+
+    _fields_ = (
+        ("input", ctypes.c_void_p),
+        ("input_bytes", ctypes.c_uint64),
+        ("weights", ctypes.c_void_p),
+        ("weight_bytes", ctypes.c_uint64),
+        ("output", ctypes.c_void_p),
+        ("output_capacity", ctypes.c_uint64),
+        ("input_used", ctypes.c_uint64),
+        ("weights_used", ctypes.c_uint64),
+        ("output_bytes", ctypes.c_uint64),
+        ("packet_ended", ctypes.c_int32),
+        ("state", ctypes.c_int32),
+        ("text", ctypes.c_char * 512),
+    )
+
+
+class CompiledKernel:
+    """One kernel behind AXI ports; ``step`` goes on with a start until a stream stops it."""
+
+    inputs = (INPUT_STREAM, WEIGHT_STREAM)
+    outputs = (OUTPUT_STREAM,)
+
+    def __init__(self, config: SystolicConfig, name: str, digest: str) -> None:
+        self.config = config
+        library = load_library(build(config, "native", name, digest))
+        library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
+        library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Piece)]
+        library.bfpga_results.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
+        self._library = library
+        self._instance: int | None = create_kernel(library)
+        self._output = np.zeros(PIECE_BYTES, np.uint8)
+        self._state = StartState.FINISHED
+        self._text = ""
+
+    @property
+    def finished(self) -> bool:
+        """No start is under way."""
+        return self._state is StartState.FINISHED
+
+    @property
+    def waiting(self) -> str | None:
+        """Why the start cannot go on, None when none is under way."""
+        if self.finished:
+            return None
+        return f"stopped: {self._text}" if self._state is StartState.FAILED else self._text
+
+    def start(self, arguments: Mapping[str, int]) -> None:
+        """Begin a start: registers `descriptor_count` and `control`."""
+        count = arguments["descriptor_count"]
+        signed = count - (1 << 32) if count >> 31 else count
+        self._library.bfpga_start(self._instance, signed, arguments["control"] & CLEAR_POLICIES)
+        self._state, self._text = StartState.NEEDS_INPUT, "not stepped yet"
+
+    def step(self, streams: Mapping[str, Stream]) -> bool:
+        """Go on until a stream is empty or full; True if a beat moved or the start came to its end."""
+        if self._state in (StartState.FINISHED, StartState.FAILED):
+            return False
+        source, weights, sink = (streams[name] for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
+        read, words = source.peek(PIECE_BYTES), weights.peek(PIECE_BYTES)
+        piece = _Piece(
+            input=read.ctypes.data,
+            input_bytes=read.size,
+            weights=words.ctypes.data,
+            weight_bytes=words.size,
+            output=self._output.ctypes.data,
+            output_capacity=min(sink.space, PIECE_BYTES),
+        )
+        self._library.bfpga_resume(self._instance, ctypes.byref(piece))
+        source.drop(piece.input_used)
+        weights.drop(piece.weights_used)
+        if piece.output_bytes:
+            sink.push(self._output[: piece.output_bytes], bool(piece.packet_ended))
+        self._state, self._text = StartState(piece.state), piece.text.decode(errors="replace")
+        return bool(piece.input_used or piece.weights_used or piece.output_bytes or self.finished)
+
+    def results(self) -> dict[str, int]:
+        """Output registers of the start that finished last, by name."""
+        record = RunRecord()
+        self._library.bfpga_results(self._instance, ctypes.byref(record))
+        return {
+            "cycles": record.cycles,
+            "overflow": record.overflows,
+            "underflow": record.underflows,
+            "status": record.status & 0xFFFFFFFF,
+            "identification": int(self._library.bfpga_identification()),
+            "input_checksum": record.input_checksum,
+            "weight_checksum": record.weight_checksum,
+            "output_checksum": record.output_checksum,
+        }
+
+    def reset(self) -> None:
+        """As after programming: no start, empty memories, nothing learned."""
+        self.close()
+        self._instance = create_kernel(self._library)
+        self._state = StartState.FINISHED
+
+    def close(self) -> None:
+        """Free the kernel."""
+        if self._instance is not None:
+            self._library.bfpga_destroy(self._instance)
+            self._instance = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_instance", None) is not None:
+            self.close()
+
+
+def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
+    """The kernel that an emulation bitstream describes; DeviceError for a kind that is unknown."""
+    kind = description.get("kind")
+    if kind != "systolic_array":
+        raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is systolic_array")
+    try:
+        config = SystolicConfig.from_dict(description["configuration"])
+        return CompiledKernel(config, str(description["name"]), str(description["digest"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from error

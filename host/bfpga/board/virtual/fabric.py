@@ -1,0 +1,175 @@
+"""What a design configures: slaves, streams and interrupt wires, made from a hardware description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from bfpga.board.virtual.bus import AddressMap, PlainRegisters, Slave
+from bfpga.board.virtual.dma import AxiDma
+from bfpga.board.virtual.dma_channel import DmaConfiguration
+from bfpga.board.virtual.faults import Channel as ChannelName
+from bfpga.board.virtual.faults import Faults
+from bfpga.board.virtual.hardware_description import HardwareDescription, Instance
+from bfpga.board.virtual.hls_slave import Argument, HlsSlave, is_block_register, is_own_kernel, own_arguments
+from bfpga.board.virtual.interrupt_controller import InterruptController
+from bfpga.board.virtual.kernel_model import KernelModel
+from bfpga.board.virtual.memory import Memory
+from bfpga.board.virtual.stream_faults import BoardStream
+from bfpga.errors import DeviceError
+
+#: Stream port of each DMA channel.
+DMA_PORTS: Mapping[ChannelName, str] = {"mm2s": "M_AXIS_MM2S", "s2mm": "S_AXIS_S2MM"}
+#: Memory port of each DMA channel.
+_DMA_MEMORY: Mapping[ChannelName, str] = {"mm2s": "M_AXI_MM2S", "s2mm": "M_AXI_S2MM"}
+#: Reads the level of a wire.
+Level: TypeAlias = Callable[[], bool]
+
+
+@dataclass
+class Fabric:
+    """The configured logic. ``slaves`` by instance name; ``lines``: interrupt line number to its driver."""
+
+    hardware: HardwareDescription
+    slaves: dict[str, Slave] = field(default_factory=dict)
+    streams: list[BoardStream] = field(default_factory=list)
+    lines: dict[int, tuple[Slave, str]] = field(default_factory=dict)
+
+    @property
+    def dmas(self) -> list[AxiDma]:
+        """The DMAs in the order of the handoff."""
+        return [slave for slave in self.slaves.values() if isinstance(slave, AxiDma)]
+
+    @property
+    def kernels(self) -> list[HlsSlave]:
+        """The kernels in the order of the handoff."""
+        return [slave for slave in self.slaves.values() if isinstance(slave, HlsSlave)]
+
+    @property
+    def controllers(self) -> list[InterruptController]:
+        """The interrupt controllers."""
+        return [slave for slave in self.slaves.values() if isinstance(slave, InterruptController)]
+
+    def reset(self) -> None:
+        """The reset inputs of all cells."""
+        for slave in self.slaves.values():
+            slave.reset()
+        for stream in self.streams:
+            stream.clear()
+
+    def close(self, keep: Iterable[KernelModel] = ()) -> None:
+        """Release the kernels, except those in ``keep``."""
+        kept = {id(kernel) for kernel in keep}
+        for slave in self.kernels:
+            if id(slave.kernel) not in kept:
+                slave.kernel.close()
+
+
+class FabricBuilder:
+    """Builds a `Fabric`; ``stream_bytes``: what a link holds without the data FIFOs of the design."""
+
+    def __init__(self, hardware: HardwareDescription, memory: Memory, faults: Faults, stream_bytes: int) -> None:
+        self._hardware = hardware
+        self._memory = memory
+        self._faults = faults
+        self._stream_bytes = stream_bytes
+
+    def build(self, kernels: Mapping[str, KernelModel]) -> Fabric:
+        """The logic with these kernels by instance name; DeviceError for one that has no place in the design."""
+        fabric = Fabric(self._hardware)
+        self._check_kernels(kernels)
+        for address_range in self._hardware.ranges:
+            name = address_range.instance
+            if name not in fabric.slaves:
+                fabric.slaves[name] = self._slave(self._hardware.instances[name], kernels.get(name))
+        self._connect_streams(fabric)
+        self._connect_interrupts(fabric)
+        return fabric
+
+    def map_into(self, fabric: Fabric, address_map: AddressMap) -> None:
+        """Put the slaves at their addresses."""
+        for address_range in self._hardware.ranges:
+            address_map.add(address_range.base, address_range.size, fabric.slaves[address_range.instance])
+
+    def _check_kernels(self, kernels: Mapping[str, KernelModel]) -> None:
+        for name in kernels:
+            if self._hardware.range_of(name) is None:
+                found = ", ".join(sorted({r.instance for r in self._hardware.ranges})) or "none"
+                raise DeviceError(f"kernel `{name}` has no registers in the design; instances with registers: {found}")
+
+    def _slave(self, instance: Instance, kernel: KernelModel | None) -> Slave:
+        if kernel is not None:
+            return HlsSlave(instance.name, self._arguments(instance, kernel), kernel, self._faults)
+        if instance.ip == "axi_dma":
+            return self._dma(instance)
+        if instance.ip == "axi_intc":
+            return InterruptController(instance.name, self._faults, _edge_inputs(instance))
+        return PlainRegisters(instance.name)
+
+    def _arguments(self, instance: Instance, kernel: KernelModel) -> tuple[Argument, ...]:
+        if is_own_kernel(instance.vlnv):
+            return own_arguments()
+        # Every range of the instance may hold registers: a kernel can have more than one AXI-Lite port.
+        entries = [e for r in self._hardware.ranges if r.instance == instance.name for e in r.registers]
+        return tuple(
+            Argument(entry.name, entry.offset, entry.bits, output=entry.access == "read-only")
+            for entry in entries
+            if not is_block_register(entry.name)
+        )
+
+    def _dma(self, instance: Instance) -> AxiDma:
+        configuration = DmaConfiguration.from_parameters(instance.name, instance.parameters)
+        ranges = {
+            channel: reach
+            for channel, port in _DMA_MEMORY.items()
+            if (reach := self._hardware.memory_of(instance.name, port)) is not None
+        }
+        descriptors = self._hardware.memory_of(instance.name, "M_AXI_SG")
+        return AxiDma(instance.name, configuration, self._memory, ranges, self._faults, descriptors)
+
+    def _connect_streams(self, fabric: Fabric) -> None:
+        for link in self._hardware.streams:
+            stream = BoardStream(link.ends, self._stream_bytes + link.buffer_bytes, link.beat_bytes, self._faults)
+            source, sink = fabric.slaves.get(link.source), fabric.slaves.get(link.sink)
+            if isinstance(source, AxiDma) or isinstance(sink, AxiDma) or isinstance(source, HlsSlave):
+                fabric.streams.append(stream)
+            for slave, port in ((source, link.source_port), (sink, link.sink_port)):
+                if isinstance(slave, HlsSlave):
+                    slave.streams[port] = stream
+                elif isinstance(slave, AxiDma):
+                    for channel, dma_port in DMA_PORTS.items():
+                        if port == dma_port and channel in slave.channels:
+                            slave.channels[channel].mover.stream = stream
+        for kernel in fabric.kernels:
+            missing = [port for port in (*kernel.kernel.inputs, *kernel.kernel.outputs) if port not in kernel.streams]
+            if missing:
+                raise DeviceError(f"stream ports of kernel `{kernel.name}` that the design does not connect: {missing}")
+
+    def _connect_interrupts(self, fabric: Fabric) -> None:
+        inputs: dict[str, dict[int, tuple[str, str]]] = {}
+        for entry in self._hardware.interrupt_inputs:
+            inputs.setdefault(entry.controller, {})[entry.index] = (entry.source, entry.pin)
+        for controller in fabric.controllers:
+            wired = inputs.get(controller.name, {})
+            controller.connect([self._input(fabric, wired.get(n)) for n in range(max(wired, default=-1) + 1)])
+        for line in self._hardware.interrupt_lines:
+            if line.source in fabric.slaves:
+                fabric.lines[line.number] = (fabric.slaves[line.source], line.pin)
+
+    @staticmethod
+    def _input(fabric: Fabric, source: tuple[str, str] | None) -> tuple[str, Level]:
+        slave = fabric.slaves.get(source[0]) if source else None
+        if source is None or slave is None:
+            return "/".join(source or ()), lambda: False
+        pin = source[1]
+        return f"{source[0]}/{pin}", lambda: slave.interrupt(pin)
+
+
+def _edge_inputs(instance: Instance) -> int:
+    """Inputs captured at their edge: bits that are 1 in C_KIND_OF_INTR (PG099); levels where the file is silent."""
+    values = {key.upper(): value for key, value in instance.parameters.items()}
+    try:
+        return int(values.get("C_KIND_OF_INTR", "0"), 0)
+    except ValueError:
+        return 0

@@ -1,0 +1,56 @@
+"""What a kernel is to the virtual board: something that is started, moves stream data and finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from bfpga.board.virtual.stream import Stream
+
+
+class KernelModel(Protocol):
+    """A kernel behind an ap_ctrl_hs register slave."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of its stream inputs."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of its stream outputs."""
+        ...
+
+    def start(self, arguments: Mapping[str, int]) -> None:
+        """Begin a run with the argument registers by name."""
+        ...
+
+    def step(self, streams: Mapping[str, Stream]) -> bool:
+        """Run until it cannot go on; True if anything moved or the run finished. ``streams`` by port name."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run begun last has finished."""
+        ...
+
+    @property
+    def waiting(self) -> str | None:
+        """Why the run cannot go on, for a reader: ``stream `input_stream`: 16 more beats``."""
+        ...
+
+    def results(self) -> Mapping[str, int]:
+        """Output registers by name, after a run finished."""
+        ...
+
+    def reset(self) -> None:
+        """ap_rst_n: forget a run under way."""
+        ...
+
+    def close(self) -> None:
+        """Release memory and files."""
+        ...
+
+
+#: Makes a kernel from its description in an emulation bitstream.
+KernelFactory = Callable[[Mapping[str, Any]], KernelModel]

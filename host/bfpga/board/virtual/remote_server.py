@@ -1,0 +1,143 @@
+"""A virtual remote board: serves the protocol of PYNQ.remote, so that PYNQ's own client takes it for a board.
+
+`python -m bfpga.board.virtual.remote_server --family zynqmp` is a board for programs of this machine or of others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+from bfpga.board.virtual.board import VirtualBoard
+from bfpga.board.virtual.kernel_model import KernelFactory
+from bfpga.board.virtual.pynq_internals import BOARD_NAMES, MACHINES, import_pynq
+from bfpga.errors import DeviceError
+
+#: Port that PYNQ's client uses unless it is told another.
+PYNQ_PORT = 7967
+_THREADS = 4
+#: Seconds that calls under way may take to end when the server stops.
+_STOP_SECONDS = 5.0
+
+
+class RemoteBoardServer:
+    """Serves one board from its creation to `stop`; a context manager.
+
+    port: 0 for a free one; ``port`` says which. host: address to listen on. kernels: as for `virtual_device`.
+    DeviceError if PYNQ is too old or the port is taken.
+    """
+
+    def __init__(
+        self,
+        board: VirtualBoard,
+        name: str | None = None,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        kernels: KernelFactory | None = None,
+    ) -> None:
+        self.board = board
+        self.host = host
+        self._grpc, services = _services()
+        family = board.family
+        self._services = services.BoardServices(board, name or BOARD_NAMES[family], MACHINES[family], kernels)
+        self._server: Any = None
+        self.port = port
+        self.resume()
+
+    def __enter__(self) -> RemoteBoardServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Close the port and give back the buffers of all clients."""
+        self.drop_connections()
+        self._services.buffers.close()
+
+    def drop_connections(self) -> None:
+        """Pull the network cable: the port closes and calls under way are aborted; the board keeps its state."""
+        if self._server is not None:
+            self._server.stop(grace=None).wait(_STOP_SECONDS)
+            self._server = None
+
+    def resume(self) -> None:
+        """Plug the network cable in again, on the same port."""
+        if self._server is not None:
+            return
+        # A port belongs to one board: without this option a second server would silently share it.
+        options = [("grpc.so_reuseport", 0)]
+        server = self._grpc.server(ThreadPoolExecutor(_THREADS), options=options)
+        self._services.register(server)
+        try:
+            port = server.add_insecure_port(f"{self.host}:{self.port}")
+        except RuntimeError:
+            port = 0
+        if not port:
+            raise DeviceError(f"cannot listen on {self.host}:{self.port}: the port is taken, or not allowed")
+        server.start()
+        self.port, self._server = port, server
+
+
+def _services() -> tuple[Any, Any]:
+    """gRPC and the services; DeviceError if the installed PYNQ does not have the protocol."""
+    pynq = import_pynq()
+    try:
+        services = importlib.import_module("bfpga.board.virtual.remote_services")
+        return importlib.import_module("grpc"), services
+    except ImportError as error:
+        raise DeviceError(
+            f"a remote board needs PYNQ 3.1 or newer and gRPC; this is PYNQ {pynq.__version__} ({error}): "
+            "pip install 'pynq>=3.1,<5'"
+        ) from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve a board until the process is interrupted or terminated; 2 and one message for what a user can mend."""
+    options = _parser().parse_args(arguments)
+    stopped = threading.Event()
+    try:
+        board = VirtualBoard(options.family)
+        with RemoteBoardServer(board, options.name, options.port, host=options.host) as server:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stopped.set())
+            print(f"virtual {options.family} board serves PYNQ.remote on {server.host}:{server.port}", flush=True)
+            stopped.wait()
+    except DeviceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bfpga.board.virtual.remote_server",
+        description="A virtual board that serves PYNQ.remote. Reach it with bfpga's target `remote:HOST:PORT`, or with "
+        "PYNQ's own RemoteDevice.",
+        epilog="example: python -m bfpga.board.virtual.remote_server --family zynqmp --port 7967",
+    )
+    parser.add_argument("--family", choices=sorted(MACHINES), default="zynqmp", help="processing system (zynqmp)")
+    parser.add_argument("--name", help="board name that the client is told (Pynq-Z2 or ZCU104)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
+    parser.add_argument("--port", type=_port, default=PYNQ_PORT, help=f"port, 0 for a free one ({PYNQ_PORT})")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

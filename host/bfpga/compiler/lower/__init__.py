@@ -1,0 +1,1 @@
+"""Operators -> layers of the array and operators of the host."""

@@ -1,0 +1,152 @@
+"""What stays on the host: operators gathered into as few ONNX models as their order allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.read.importer import Graph, Operator
+from bfpga.contract.program import HostNode
+
+HOST, ARRAY, MATMUL = 0, 1, 2
+#: Operations one element of the result costs, roughly; others count one.
+ELEMENT_COST = {"Softmax": 5, "LogSoftmax": 6, "Erf": 8, "Exp": 4, "Sqrt": 2, "Div": 2, "Sigmoid": 5, "Tanh": 6}
+
+
+@dataclass
+class Stage:
+    """Work without a change of engine: host operators, array layers, or products of two activations."""
+
+    kind: int
+    operators: list[Operator] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+
+
+def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
+    """Layers and host operators in stages: an item waits only for items of earlier stages, or of its own before it."""
+    items: list[Operator | Layer] = [*lowered.host, *lowered.layers]
+    producers = _producers(lowered)
+    numbers: dict[int, int] = {}
+
+    def number(item: Operator | Layer) -> int:
+        if id(item) not in numbers:
+            kind = _kind(item)
+            used = item.uses if isinstance(item, Operator) else item.inputs
+            sources = [root for name in used for root in _roots(name, lowered, producers)]
+            least = max((number(source) for root in sources for source in producers.get(root, [])), default=0)
+            numbers[id(item)] = least + (kind - least) % 3
+        return numbers[id(item)]
+
+    result: dict[int, Stage] = {}
+    for item in items:
+        stage = result.setdefault(number(item), Stage(number(item) % 3))
+        if isinstance(item, Operator):
+            stage.operators.append(item)
+        else:
+            stage.layers.append(item)
+    return [result[key] for key in sorted(result)]
+
+
+def _producers(lowered: Lowered) -> dict[str, list[Operator | Layer]]:
+    """Who computes each value; parts of a concatenation have several."""
+    producers: dict[str, list[Operator | Layer]] = {}
+    for operator in lowered.host:
+        for name in operator.outputs:
+            producers.setdefault(name, []).append(operator)
+    for layer in lowered.layers:
+        producers.setdefault(layer.output, []).append(layer)
+    return producers
+
+
+def _kind(item: Operator | Layer) -> int:
+    if isinstance(item, Operator):
+        return HOST
+    return MATMUL if item.kind == "matmul" else ARRAY
+
+
+def _roots(value: str, lowered: Lowered, producers: dict[str, list[Operator | Layer]]) -> list[str]:
+    """The values behind a view; a value that something produces stands for itself."""
+    if value in producers or value not in lowered.views:
+        return [value]
+    return [root for name in lowered.views[value].uses for root in _roots(name, lowered, producers)]
+
+
+def host_node(name: str, graph: Graph, lowered: Lowered, stage: Stage, needed: set[str]) -> HostNode:
+    """The operators of a host stage as one model; ``needed``: values that other stages or the caller read."""
+    operators = _with_views(lowered, stage.operators)
+    produced = {output for operator in operators for output in operator.outputs if output}
+    used = list(dict.fromkeys(name for operator in operators for name in operator.uses))
+    inputs = [value for value in used if value not in produced and value not in graph.constants]
+    outputs = [value for operator in stage.operators for value in operator.outputs if value in needed]
+    model = _model(graph, name, [operator.proto for operator in operators], inputs, outputs)
+    flops = sum(host_flops(graph, operator) for operator in operators)
+    types = tuple(operator.type for operator in stage.operators)
+    return HostNode(name, model, tuple(inputs), tuple(dict.fromkeys(outputs)), types, flops)
+
+
+def _with_views(lowered: Lowered, operators: list[Operator]) -> list[Operator]:
+    """The operators with the views they read in front of them."""
+    result: list[Operator] = []
+    done = {output for operator in operators for output in operator.outputs}
+
+    def add(operator: Operator) -> None:
+        for value in operator.uses:
+            view = lowered.views.get(value)
+            if view is not None and value not in done:
+                done.update(view.outputs)
+                add(view)
+        result.append(operator)
+
+    for operator in operators:
+        add(operator)
+    return result
+
+
+def _model(graph: Graph, name: str, nodes: list[NodeProto], inputs: list[str], outputs: list[str]) -> bytes:
+    names = {value for node in nodes for value in node.input} | {v for op in graph.operators for v in op.captured}
+    constants = [numpy_helper.from_array(np.ascontiguousarray(graph.constants[value]), value)
+                 for value in sorted(names & set(graph.constants))]
+    body = helper.make_graph(
+        nodes, name, [_value(graph, value) for value in inputs], [_value(graph, value) for value in outputs], constants
+    )
+    model = helper.make_model(body, opset_imports=list(graph.model.opset_import), ir_version=graph.model.ir_version)
+    model.functions.extend(graph.model.functions)
+    return bytes(model.SerializeToString())
+
+
+def _value(graph: Graph, name: str) -> onnx.ValueInfoProto:
+    shape = graph.shapes.get(name)
+    kind = graph.types.get(name, TensorProto.FLOAT) or TensorProto.FLOAT
+    if shape is None:
+        return helper.make_tensor_value_info(name, kind, None)
+    return helper.make_tensor_value_info(name, kind, ["N", *shape])
+
+
+def host_flops(graph: Graph, operator: Operator) -> int:
+    """Operations of one sample, roughly: two a multiply-accumulate, a few for each element otherwise."""
+    sizes = [int(np.prod(graph.shapes[name])) for name in operator.outputs if name in graph.shapes]
+    inputs = [int(np.prod(graph.shapes[name])) for name in operator.uses if name in graph.shapes]
+    size = max([*sizes, *inputs], default=0)
+    if operator.type == "Conv" and len(operator.inputs) > 1:
+        weights = graph.constants.get(operator.inputs[1])
+        return 2 * sum(sizes) * (int(np.prod(weights.shape[1:])) if weights is not None else 1)
+    if operator.type in ("MatMul", "Gemm") and operator.inputs[0] in graph.shapes:
+        return 2 * sum(sizes) * int(graph.shapes[operator.inputs[0]][-1])
+    if operator.type in ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"):
+        return 0
+    return size * ELEMENT_COST.get(operator.type, 1)
+
+
+def outside_values(graph: Graph, lowered: Lowered, order: list[Stage], number: int) -> set[str]:
+    """Values that the caller or any stage but ``number`` reads, views resolved."""
+    producers = _producers(lowered)
+    used = list(graph.outputs)
+    for index, stage in enumerate(order):
+        if index != number:
+            used += [name for operator in stage.operators for name in operator.uses]
+            used += [name for layer in stage.layers for name in layer.inputs]
+    return {root for name in used for root in _roots(name, lowered, producers)}

@@ -1,0 +1,117 @@
+"""The network between ONNX and the array: layers in float, tensors with their layout in the array's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.read.importer import FloatArray, Operator
+from bfpga.contract.descriptor import Function
+from bfpga.contract.program import Window
+
+IndexArray = npt.NDArray[np.int64]
+Kind = Literal["gemm", "max", "sum", "matmul"]
+
+
+def positions(shape: tuple[int, ...]) -> IndexArray:
+    """The flat position of every element of an array of ``shape``."""
+    return np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+
+
+@dataclass
+class ArrayTensor:
+    """An ONNX value that lies in the array's memory.
+
+    layout: (height, width, channels) flat positions in the ONNX value (batch axis left out).
+    """
+
+    name: str
+    onnx_shape: tuple[int, ...]
+    layout: IndexArray
+
+    @property
+    def height(self) -> int:
+        return int(self.layout.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.layout.shape[1])
+
+    @property
+    def channels(self) -> int:
+        return int(self.layout.shape[2])
+
+    def axes(self) -> tuple[int, ...] | None:
+        """Axis order that leads from the ONNX value to the layout; None if a transposition alone does not."""
+        return axes_of(self.onnx_shape, self.layout)
+
+
+def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | None:
+    """The transposition of an array of ``shape`` that gives the order of ``layout``, if there is one."""
+    flat, source = layout.ravel(), positions(shape)
+    for axes in permutations(range(len(shape))):
+        if np.array_equal(source.transpose(axes).ravel(), flat):
+            return axes
+    return None
+
+
+@dataclass
+class View:
+    """A value that is a rearrangement of another: element i is element ``index[i]`` of the value ``root``."""
+
+    root: str
+    index: IndexArray
+
+
+@dataclass
+class Layer:
+    """One layer on the array before its numbers are integers.
+
+    weights: (output channels, kernel_height, kernel_width, input channels / groups); bias: (output channels,).
+    argument: leaky ReLU: right shift; clip: upper bound. operators: the ONNX operators it computes.
+    """
+
+    name: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    output: str
+    channels: int
+    window: Window = field(default_factory=Window)
+    groups: int = 1
+    weights: FloatArray | None = None
+    bias: FloatArray | None = None
+    function: Function = Function.NONE
+    argument: float = 0.0
+    negate_second: bool = False
+    uniform_weights: bool = False
+    channel_offset: int = 0
+    macs: int = 0
+    operators: list[Operator] = field(default_factory=list)
+    #: matmul: (batch, rows, inner, columns)
+    product: tuple[int, int, int, int] = (1, 1, 1, 1)
+
+    @property
+    def pixels(self) -> int:
+        return self.window.output_height * self.window.output_width
+
+
+@dataclass
+class Lowered:
+    """What lowering gives: array layers and host operators, both in topological order, and the array's tensors."""
+
+    layers: list[Layer]
+    host: list[Operator]
+    tensors: dict[str, ArrayTensor]
+    #: Operators that are only views, by output: a host group that reads one computes it itself.
+    views: dict[str, Operator]
+    notes: list[str]
+
+
+def spatial(values: Any, default: int, axes: int) -> tuple[int, int]:
+    """A pair (vertical, horizontal) from an ONNX attribute of one or two numbers."""
+    numbers = [int(value) for value in values] if values is not None else [default] * axes
+    return (numbers[0], numbers[1] if axes == 2 else 1)

@@ -1,0 +1,474 @@
+"""Operators -> array layers, by patterns; everything that has no pattern stays an operator of the host.
+
+Layouts are followed exactly: every array tensor knows where each element of its ONNX value lies, so Flatten before a
+fully connected layer, transpositions and reshapes cost nothing whenever the weights can be rearranged instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.geometry import inside, window_of
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
+from bfpga.compiler.lower.state import LoweringState, NotOnArrayError
+from bfpga.compiler.lower.views import view_index
+from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Function
+from bfpga.contract.program import Window
+
+
+class Lowering(LoweringState):
+    """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
+
+    def run(self) -> Lowered:
+        """Lower every operator in order."""
+        for operator in self.graph.operators:
+            if operator.name not in self.chosen or not self._try(operator):
+                self._to_host(operator)
+        self._outputs()
+        return Lowered(self.layers, self.host, self.tensors, self.view_operators, self.notes)
+
+    def _try(self, operator: Operator) -> bool:
+        method = {
+            "Conv": self._convolution,
+            "Gemm": self._gemm,
+            "MatMul": self._matmul,
+            "MaxPool": self._max_pool,
+            "GlobalMaxPool": self._max_pool,
+            "AveragePool": self._average_pool,
+            "GlobalAveragePool": self._average_pool,
+            "ReduceMean": self._reduce_mean,
+            "BatchNormalization": self._normalization,
+            "Concat": self._concat,
+            "Pad": self._pad,
+        }.get(operator.type)
+        if method is None:
+            if operator.type in place.VIEWS:
+                method = self._rearrange
+            elif operator.type in place.FUNCTIONS:
+                method = self._function
+            else:
+                method = self._arithmetic
+        try:
+            method(operator)
+        except NotOnArrayError as reason:
+            if operator.type in place.HEAVY and operator.type != "ReduceMean":
+                self.notes.append(f"{operator.name} ({operator.type}) runs on the host: {reason}")
+            return False
+        return True
+
+    # Views
+
+    def _rearrange(self, operator: Operator) -> None:
+        view = self._view(operator.inputs[0])
+        output = operator.outputs[0]
+        index = view_index(operator, view.index, self.graph.shapes.get(output))
+        if index is None or any(self.graph.consumers.get(name) for name in operator.outputs[1:]):
+            raise NotOnArrayError("not a rearrangement of its input")
+        self.views[output] = View(view.root, index)
+        self.view_operators[output] = operator
+
+    def _pad(self, operator: Operator) -> None:
+        """Zero padding of an image in front of convolutions becomes their padding."""
+        consumers = self.graph.consumers.get(operator.outputs[0], [])
+        if not consumers or any(op.type != "Conv" or op.name not in self.chosen for op in consumers):
+            raise NotOnArrayError("padding is absorbed by convolutions only")
+        pads = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("pads")
+        value = constant_of(self.graph, operator, 2) if len(operator.inputs) > 2 and operator.inputs[2] else 0
+        mode = operator.attributes.get("mode", b"constant")
+        shape = self.graph.shapes.get(operator.inputs[0], ())
+        if pads is None or value is None or mode not in (b"constant", "constant") or len(operator.inputs) > 3:
+            raise NotOnArrayError("only constant padding")
+        numbers = [int(number) for number in np.asarray(pads).reshape(-1)]
+        rank = len(shape) + 1
+        if len(numbers) != 2 * rank or rank != 4 or float(np.asarray(value).reshape(-1)[0]) != 0 or min(numbers) < 0:
+            raise NotOnArrayError("only padding with zeros")
+        if any(numbers[axis] or numbers[axis + rank] for axis in (0, 1)) or operator.outputs[0] in self.graph.outputs:
+            raise NotOnArrayError("only padding of height and width")
+        self.pads[operator.outputs[0]] = (operator.inputs[0], Window(pad_top=numbers[2], pad_left=numbers[3]))
+        self.view_operators[operator.outputs[0]] = operator
+
+    # Matrix products
+
+    def _convolution(self, operator: Operator) -> None:
+        weights = constant_of(self.graph, operator, 1)
+        bias = constant_of(self.graph, operator, 2)
+        if weights is None or (bias is None and len(operator.inputs) > 2 and operator.inputs[2]):
+            raise NotOnArrayError("its weights are computed")
+        axes = weights.ndim - 2
+        if axes not in (1, 2):
+            raise NotOnArrayError(f"a convolution over {axes} axes")
+        value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
+        source = self._image(value)
+        kernel = (int(weights.shape[2]), int(weights.shape[3]) if axes == 2 else 1)
+        layout = self._image_layout(operator.outputs[0])
+        padded = self.graph.shapes[operator.inputs[0]]
+        size = (padded[1], padded[2] if axes == 2 else 1)
+        window = window_of(operator, kernel, size, (layout.shape[0], layout.shape[1]), axes)
+        if window is None:
+            raise NotOnArrayError("negative padding")
+        window = replace(window, pad_top=window.pad_top + extra.pad_top, pad_left=window.pad_left + extra.pad_left)
+        self._check_stride(window)
+        shaped = weights.reshape(*weights.shape[:2], *kernel).transpose(0, 2, 3, 1).astype(np.float64)
+        layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], len(weights), window,
+                      groups=int(operator.attributes.get("group", 1)), weights=shaped,
+                      bias=None if bias is None else bias.astype(np.float64), operators=[operator])
+        layer.macs = layer.pixels * int(np.prod(shaped.shape))
+        self._emit(layer, operator.outputs[0], layout)
+
+    def _check_stride(self, window: Window) -> None:
+        banks = self.config.banks
+        if self.config.columns > 1 and window.output_width > 1 and window.stride_x % banks == 0:
+            raise NotOnArrayError(f"with a stride of {window.stride_x} all columns read one of the {banks} banks")
+
+    def _gemm(self, operator: Operator) -> None:
+        matrix = constant_of(self.graph, operator, 1)
+        bias = constant_of(self.graph, operator, 2)
+        attributes = operator.attributes
+        if matrix is None or attributes.get("transA", 0) or (bias is None and len(operator.inputs) > 2):
+            raise NotOnArrayError("its weights are computed, or its input is transposed")
+        matrix = (matrix.T if attributes.get("transB", 0) else matrix) * float(attributes.get("alpha", 1.0))
+        if bias is not None:
+            bias = bias * float(attributes.get("beta", 1.0))
+            if bias.size not in (1, matrix.shape[1]):
+                raise NotOnArrayError("its bias differs from sample to sample")
+            bias = np.broadcast_to(bias.reshape(-1), (matrix.shape[1],)).astype(np.float64)
+        self._product(operator, operator.inputs[0], matrix, bias)
+
+    def _matmul(self, operator: Operator) -> None:
+        matrix = constant_of(self.graph, operator, 1)
+        if matrix is None:
+            self._activation_product(operator)
+        elif matrix.ndim != 2:
+            raise NotOnArrayError("its constant operand is not a matrix")
+        else:
+            self._product(operator, operator.inputs[0], matrix, None)
+
+    def _product(
+        self,
+        operator: Operator,
+        value: str,
+        matrix: npt.NDArray[np.floating[Any]],
+        bias: npt.NDArray[np.float64] | None,
+    ) -> None:
+        """(..., K) x (K, M): pixels are the leading axes; one vector may also fill a whole image (Flatten before)."""
+        shape = self._view(value).index.shape
+        outputs = int(matrix.shape[1])
+        if len(shape) == 1:
+            source, order = self._vector(value)
+            height, width = source.height, source.width
+            weights = matrix[order.reshape(-1)].reshape(height, width, source.channels, outputs).transpose(3, 0, 1, 2)
+            window = Window(height, width)
+            layout = positions((1, 1, outputs))
+        else:
+            source, order = self._pixel_rows(value)
+            weights = matrix.T.reshape(outputs, 1, 1, -1)
+            height, width = source.height, source.width
+            window = Window(output_height=height, output_width=width)
+            layout = positions((height, width, outputs))
+        layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], outputs, window,
+                      weights=np.ascontiguousarray(weights, np.float64), bias=bias, operators=[operator])
+        layer.macs = layer.pixels * int(weights.size)
+        self._emit(layer, operator.outputs[0], layout)
+
+    def _vector(self, value: str) -> tuple[ArrayTensor, IndexArray]:
+        view = self._view(value)
+        if view.root not in self.tensors or self.tensors[view.root].layout.size != view.index.size:
+            name = self._tensor(value, positions((1, 1, view.index.size)))
+            return self.tensors[name], positions((1, 1, view.index.size))
+        return self._own_layout(value)
+
+    def _pixel_rows(self, value: str) -> tuple[ArrayTensor, IndexArray]:
+        """The tensor of a value (..., K) whose pixels are the leading axes in order."""
+        view = self._view(value)
+        tensor = self.tensors.get(view.root)
+        shape = (view.index.size // view.index.shape[-1], 1, int(view.index.shape[-1]))
+        if tensor is not None and tensor.channels == shape[2]:
+            shape = (tensor.height, tensor.width, tensor.channels)
+        if tensor is not None and int(np.prod(shape)) != view.index.size:
+            shape = (view.index.size // shape[2], 1, shape[2])
+        wanted = positions(shape)
+        return self.tensors[self._tensor(value, wanted)], wanted
+
+    def _activation_product(self, operator: Operator) -> None:
+        """A product of two computed matrices: its operands cross as host values, matrix by matrix."""
+        if "linear" not in self.config.weight_formats:
+            raise NotOnArrayError("shift units multiply with weights that are powers of two only")
+        if len(activations(self.graph, operator)) != 2 or operator.inputs[0] == operator.inputs[1]:
+            raise NotOnArrayError("its first operand is a constant")
+        first, second = (self.graph.shapes.get(name, ()) for name in operator.inputs)
+        if len(first) < 2 or first[:-2] != second[:-2] or operator.outputs[0] not in self.graph.shapes:
+            raise NotOnArrayError("its operands have different leading axes")
+        for name in operator.inputs:
+            if self._view(name).root != name:
+                self._materialize(name)
+        batch, (rows, inner), columns = int(np.prod(first[:-2])), first[-2:], second[-1]
+        for name, shape in zip(operator.inputs, (first, second), strict=True):
+            if name not in self.tensors:
+                self.tensors[name] = ArrayTensor(name, shape, positions((int(np.prod(shape[:-1])), 1, shape[-1])))
+        layer = Layer(operator.name, "matmul", operator.inputs, operator.outputs[0], columns, operators=[operator])
+        layer.product = (batch, rows, inner, columns)
+        layer.macs = batch * rows * inner * columns
+        self._emit(layer, operator.outputs[0], positions((batch * rows, 1, columns)))
+
+    # Pooling
+
+    def _pool_window(self, operator: Operator, source: ArrayTensor, layout: IndexArray) -> Window:
+        if operator.type.startswith("Global"):
+            return Window(source.height, source.width)
+        axes = len(operator.attributes["kernel_shape"])
+        kernel = spatial(operator.attributes["kernel_shape"], 1, axes)
+        size, target = (source.height, source.width), (layout.shape[0], layout.shape[1])
+        window = window_of(operator, kernel, size, (int(target[0]), int(target[1])), axes)
+        if window is None:
+            raise NotOnArrayError("negative padding")
+        self._check_stride(window)
+        return window
+
+    def _max_pool(self, operator: Operator) -> None:
+        if any(operator.outputs[1:]):
+            raise NotOnArrayError("it also gives the positions of the maxima")
+        source = self._image(operator.inputs[0])
+        layout = self._image_layout(operator.outputs[0])
+        window = self._pool_window(operator, source, layout)
+        layer = Layer(operator.name, "max", (source.name,), operator.outputs[0], source.channels, window,
+                      operators=[operator])
+        self._emit(layer, operator.outputs[0], layout)
+
+    def _average_pool(self, operator: Operator) -> None:
+        source = self._image(operator.inputs[0])
+        layout = self._image_layout(operator.outputs[0])
+        window = self._pool_window(operator, source, layout)
+        if not inside(window, source.height, source.width):
+            whole = operator.attributes.get("count_include_pad", 0) and not operator.attributes.get("ceil_mode", 0)
+            if not whole:
+                raise NotOnArrayError("windows at the border average fewer pixels than others")
+        self._average(operator, source, window, layout)
+
+    def _reduce_mean(self, operator: Operator) -> None:
+        """The mean over height and width is global average pooling."""
+        shape = self.graph.shapes.get(operator.inputs[0], ())
+        axes = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("axes")
+        if len(shape) != 3 or axes is None or sorted(int(axis) % 4 for axis in np.asarray(axes).reshape(-1)) != [2, 3]:
+            raise NotOnArrayError("only a mean over height and width is a pooling")
+        source = self._image(operator.inputs[0])
+        self._average(operator, source, Window(source.height, source.width), positions((1, 1, source.channels)))
+
+    def _average(self, operator: Operator, source: ArrayTensor, window: Window, layout: IndexArray) -> None:
+        count = window.kernel_height * window.kernel_width
+        weights = np.full((source.channels, window.kernel_height, window.kernel_width, 1), 1.0 / count)
+        layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], source.channels, window,
+                      groups=source.channels, weights=weights, uniform_weights=True, operators=[operator])
+        layer.macs = layer.pixels * int(weights.size)
+        self._emit(layer, operator.outputs[0], layout)
+
+    # Element by element
+
+    def _fusible(self, value: str) -> Layer | None:
+        """The layer that gives ``value``, if nothing else needs the value and its function unit is still free."""
+        layer = self.producers.get(value)
+        if layer is None or layer.kind == "matmul" or layer.function != Function.NONE or layer.output != value:
+            return None
+        return layer if self.graph.only_consumer(value) is not None else None
+
+    def _rename(self, layer: Layer, operator: Operator) -> None:
+        """The layer now gives the operator's output: same layout, later name."""
+        old, new = layer.output, operator.outputs[0]
+        tensor = self.tensors.pop(old)
+        self.producers[new] = self.producers.pop(old)
+        del self.views[old]
+        layer.output = new
+        layer.operators.append(operator)
+        self.tensors[new] = ArrayTensor(new, tensor.onnx_shape, tensor.layout)
+        self._root(new)
+
+    def _function(self, operator: Operator) -> None:
+        name = place.function_name(self.graph, operator, self.config)
+        function = Function[name.upper()]
+        argument = 0.0
+        if function == Function.LEAKY_RELU:
+            argument = float(place.leaky_shift(operator) or 0)
+        elif function == Function.CLIP:
+            argument = place.clip_bounds(self.graph, operator)[1]
+        layer = self._fusible(operator.inputs[0])
+        if layer is None:
+            source, layout = self._own_layout(operator.inputs[0])
+            window = Window(output_height=source.height, output_width=source.width)
+            layer = Layer(operator.name, "sum", (source.name,), operator.outputs[0], source.channels, window,
+                          operators=[operator])
+            self._emit(layer, operator.outputs[0], layout)
+        else:
+            self._rename(layer, operator)
+        layer.function, layer.argument = function, argument
+
+    def _arithmetic(self, operator: Operator) -> None:
+        """Add and Sub of two tensors; Add, Sub, Mul and Div with a constant that depends on the channel only."""
+        if operator.type not in ("Add", "Sub", "Mul", "Div"):
+            raise NotOnArrayError("no pattern")
+        constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
+        if constants[0] is None and constants[1] is None:
+            self._sum(operator)
+            return
+        position = 0 if constants[0] is not None else 1
+        number = constants[position]
+        if number is None or (position == 0 and operator.type == "Div"):
+            raise NotOnArrayError("a constant divided by a tensor")
+        number = number.astype(np.float64)
+        scale, shift = np.ones(1), np.zeros(1)
+        if operator.type in ("Mul", "Div"):
+            scale = number if operator.type == "Mul" else 1.0 / number
+        else:
+            shift = -number if operator.type == "Sub" and position == 1 else number
+            scale = -scale if operator.type == "Sub" and position == 0 else scale
+        self._affine(operator, operator.inputs[1 - position], scale, shift)
+
+    def _normalization(self, operator: Operator) -> None:
+        values = [constant_of(self.graph, operator, index) for index in range(1, 5)]
+        if any(value is None for value in values) or any(operator.outputs[1:]):
+            raise NotOnArrayError("its statistics are computed")
+        gain, offset, mean, variance = (np.asarray(value, np.float64) for value in values)
+        scale = gain / np.sqrt(variance + float(operator.attributes.get("epsilon", 1e-5)))
+        shape = (-1, *([1] * (len(self.graph.shapes.get(operator.inputs[0], ())) - 1)))
+        self._affine(operator, operator.inputs[0], scale.reshape(shape), (offset - mean * scale).reshape(shape))
+
+    def _affine(
+        self, operator: Operator, value: str, scale: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]
+    ) -> None:
+        """value * scale + shift with numbers for each channel: into the weights before, or a 1x1 depthwise layer."""
+        if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            raise NotOnArrayError("its constants are not finite")
+        shape = self.graph.shapes.get(value, ())
+        if self.graph.shapes.get(operator.outputs[0]) != shape or max(scale.ndim, shift.ndim) > len(shape) + 1:
+            raise NotOnArrayError("its constant changes the shape")
+        source, order = self._own_layout(value)
+        factors, offsets = (self._by_channel(numbers, shape, order) for numbers in (scale, shift))
+        layer = self._fusible(value)
+        if layer is None or layer.kind != "gemm" or layer.uniform_weights:
+            window = Window(output_height=source.height, output_width=source.width)
+            weights = factors.reshape(-1, 1, 1, 1)
+            layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], source.channels, window,
+                          groups=source.channels, weights=weights, bias=offsets, operators=[operator])
+            layer.macs = layer.pixels * source.channels
+            self._emit(layer, operator.outputs[0], order)
+            return
+        assert layer.weights is not None
+        layer.weights = layer.weights * factors[:, None, None, None]
+        if layer.bias is not None or offsets.any():
+            layer.bias = (layer.bias if layer.bias is not None else 0.0) * factors + offsets
+        self._rename(layer, operator)
+
+    def _by_channel(
+        self, numbers: npt.NDArray[np.float64], shape: tuple[int, ...], order: IndexArray
+    ) -> npt.NDArray[np.float64]:
+        """Constants of a value's shape as one number for each channel of the layout."""
+        if numbers.ndim == len(shape) + 1:
+            if numbers.shape[0] != 1:
+                raise NotOnArrayError("its constant differs from sample to sample")
+            numbers = numbers[0]
+        spread = np.broadcast_to(numbers, shape).reshape(-1)[order]
+        channel = spread[0, 0]
+        if not (spread == channel).all():
+            raise NotOnArrayError("its constant differs from pixel to pixel")
+        return np.array(channel, np.float64)
+
+    def _sum(self, operator: Operator) -> None:
+        if operator.type not in ("Add", "Sub"):
+            raise NotOnArrayError("a product of two tensors")
+        shapes = [self.graph.shapes.get(name) for name in operator.inputs]
+        if shapes[0] is None or shapes[0] != shapes[1]:
+            raise NotOnArrayError("its operands have different shapes")
+        first, order = self._own_layout(operator.inputs[0])
+        second, other = self._own_layout(operator.inputs[1])
+        if not np.array_equal(order, other):
+            raise NotOnArrayError("its operands lie in different orders")
+        window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
+        layer = Layer(operator.name, "sum", (first.name, second.name), operator.outputs[0], first.channels, window,
+                      negate_second=operator.type == "Sub", operators=[operator])
+        self._emit(layer, operator.outputs[0], order)
+
+    def _concat(self, operator: Operator) -> None:
+        """Concatenation along the channels: producers write their part of the result, others are copied."""
+        shape = self.graph.shapes.get(operator.outputs[0])
+        if shape is None or len(set(operator.inputs)) != len(operator.inputs):
+            raise NotOnArrayError("an operand appears twice")
+        if any(name in self.graph.constants for name in operator.inputs):
+            raise NotOnArrayError("an operand is a constant")
+        axis = int(operator.attributes["axis"]) % (len(shape) + 1) - 1
+        if axis < 0:
+            raise NotOnArrayError("it joins along the batch")
+        sizes = [self.graph.shapes[name][axis] for name in operator.inputs]
+        sources = [self._own_layout(name) for name in operator.inputs]
+        bounds = np.cumsum([0, *sizes])
+        places = positions(shape)
+        parts = []
+        for (tensor, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True):
+            part = np.take(places, np.arange(start, end), axis).reshape(-1)[order]
+            if part.shape[:2] != sources[0][0].layout.shape[:2] or tensor.channels != part.shape[2]:
+                raise NotOnArrayError("its operands have different heights or widths in memory")
+            parts.append(part)
+        offsets = np.cumsum([0] + [part.shape[2] for part in parts])
+        if any(offset % self.config.lanes for offset in offsets[:-1]):
+            raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
+        self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=2), offsets)
+
+    def _join(
+        self, operator: Operator, sources: list[ArrayTensor], layout: IndexArray, offsets: npt.NDArray[np.int64]
+    ) -> None:
+        shape, output = self.graph.shapes[operator.outputs[0]], operator.outputs[0]
+        if axes_of(shape, layout) is None:
+            raise NotOnArrayError("its result lies in an order the host cannot read")
+        for source, value, offset in zip(sources, operator.inputs, offsets[:-1], strict=True):
+            layer = self.producers.get(value)
+            direct = layer is not None and layer.kind != "matmul" and layer.output == value == source.name
+            if layer is not None and direct and self.graph.only_consumer(value) is not None:
+                del self.tensors[value], self.views[value], self.producers[value]
+                layer.output, layer.channel_offset = output, int(offset)
+            else:
+                window = Window(output_height=source.height, output_width=source.width)
+                name = f"{operator.name}:{value}"
+                layer = Layer(name, "sum", (source.name,), output, source.channels, window, channel_offset=int(offset))
+                self.layers.append(layer)
+            layer.operators.append(operator)
+        self.tensors[output] = ArrayTensor(output, shape, np.ascontiguousarray(layout))
+        self._root(output)
+
+    # Edges
+
+    def _outputs(self) -> None:
+        """A network output that is a view of a layer's result takes the layer's place if the host can read it so."""
+        for name in self.graph.outputs:
+            view = self.views.get(name)
+            if view is None or view.root == name or name not in self.view_operators:
+                continue
+            if not self._adopt(name, view):
+                self._materialize(name)
+
+    def _adopt(self, name: str, view: View) -> bool:
+        layer = self.producers.get(view.root)
+        if layer is None or layer.output != view.root or view.root in self.graph.outputs:
+            return False
+        if any(view.root in other.inputs for other in self.layers) or self._read_by_host(view.root):
+            return False
+        tensor, order = self._own_layout(name)
+        shape = self.graph.shapes[name]
+        if axes_of(shape, order) is None:
+            return False
+        layer.output = name
+        self.tensors[name] = ArrayTensor(name, shape, order)
+        del self.tensors[tensor.name]
+        return True
+
+    def _read_by_host(self, root: str) -> bool:
+        names = {name for name, view in self.views.items() if view.root == root}
+        return any(names & set(operator.uses) for operator in self.host)
+
+
+def lower(graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
+    """Array layers, host operators and tensors of a network for one array."""
+    return Lowering(graph, config, blocked).run()

@@ -1,0 +1,113 @@
+"""The state of lowering: values, the tensors they lie in, and the views between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
+from bfpga.compiler.read.importer import Graph, Operator
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import Window
+
+
+class NotOnArrayError(Exception):
+    """This operator has to run on the host; the text says why."""
+
+
+class LoweringState:
+    """Values and layers so far. Methods raise NotOnArrayError where a value cannot be had as wanted."""
+
+    def __init__(self, graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> None:
+        """blocked: operators that must stay on the host (they do not fit the array's memory)."""
+        self.graph = graph
+        self.config = config
+        self.chosen = place.placement(graph, config) - blocked
+        self.views: dict[str, View] = {}
+        self.view_operators: dict[str, Operator] = {}
+        self.pads: dict[str, tuple[str, Window]] = {}
+        self.tensors: dict[str, ArrayTensor] = {}
+        self.producers: dict[str, Layer] = {}
+        self.layers: list[Layer] = []
+        self.host: list[Operator] = []
+        self.notes: list[str] = []
+        for name in graph.inputs:
+            self._root(name)
+
+    def _root(self, name: str) -> None:
+        if name in self.graph.shapes:
+            self.views[name] = View(name, positions(self.graph.shapes[name]))
+
+    def _to_host(self, operator: Operator) -> None:
+        self.host.append(operator)
+        for name in operator.outputs:
+            self._root(name)
+
+    def _materialize(self, value: str) -> None:
+        """Let the host compute a view, so that it becomes a value of its own."""
+        operator = self.view_operators.pop(value, None)
+        if operator is None:
+            raise NotOnArrayError("its input lies in an order the array cannot read")
+        self._to_host(operator)
+
+    def _view(self, value: str) -> View:
+        if value not in self.views:
+            raise NotOnArrayError("the shape of its input is not known, or does not follow the batch")
+        return self.views[value]
+
+    def _tensor(self, value: str, wanted: IndexArray) -> str:
+        """The array tensor whose layout is ``wanted`` (positions in ``value``); made or moved to the host if needed."""
+        view = self._view(value)
+        layout = view.index.reshape(-1)[wanted]
+        tensor = self.tensors.get(view.root)
+        if tensor is None and axes_of(self.graph.shapes[view.root], layout) is not None:
+            self.tensors[view.root] = ArrayTensor(view.root, self.graph.shapes[view.root], layout)
+            return view.root
+        if tensor is not None and np.array_equal(tensor.layout, layout):
+            return view.root
+        self._materialize(value)
+        return self._tensor(value, wanted)
+
+    def _image(self, value: str) -> ArrayTensor:
+        """The tensor of a value (channels, height, width) or (channels, length) in image order."""
+        shape = self._view(value).index.shape
+        if len(shape) == 3:
+            wanted = positions(shape).transpose(1, 2, 0)
+        elif len(shape) == 2:
+            wanted = positions(shape).T.reshape(shape[1], 1, shape[0])
+        else:
+            raise NotOnArrayError(f"its input has {len(shape)} axes besides the batch")
+        return self.tensors[self._tensor(value, np.ascontiguousarray(wanted))]
+
+    def _own_layout(self, value: str) -> tuple[ArrayTensor, IndexArray]:
+        """The tensor behind a value and, for each place in memory, the position in the value."""
+        view = self._view(value)
+        if view.root not in self.tensors:
+            shape = self.graph.shapes[value]
+            if len(shape) == 3:
+                self._image(value)
+            else:
+                self._tensor(value, positions(shape).reshape(-1, 1, shape[-1]))
+            view = self._view(value)
+        tensor = self.tensors[view.root]
+        if tensor.layout.size != view.index.size:
+            raise NotOnArrayError("its input is a part of a tensor")
+        inverse = np.empty(view.index.size, np.int64)
+        inverse[view.index.reshape(-1)] = np.arange(view.index.size)
+        return tensor, inverse[tensor.layout]
+
+    def _emit(self, layer: Layer, value: str, layout: IndexArray) -> None:
+        """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value)."""
+        shape = self.graph.shapes.get(value)
+        if shape is None or axes_of(shape, layout) is None:
+            raise NotOnArrayError("its result lies in an order the host cannot read")
+        self.layers.append(layer)
+        self.producers[value] = layer
+        self.tensors[value] = ArrayTensor(value, shape, np.ascontiguousarray(layout))
+        self._root(value)
+
+    def _image_layout(self, value: str) -> IndexArray:
+        shape = self.graph.shapes[value]
+        if len(shape) == 2:
+            return positions(shape).T.reshape(shape[1], 1, shape[0])
+        return positions(shape).transpose(1, 2, 0)

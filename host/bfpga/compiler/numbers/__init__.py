@@ -1,0 +1,1 @@
+"""Floating point layers -> integers, exponents and formats."""

@@ -1,0 +1,259 @@
+"""Channel shifts: each channel of a tensor may be stored times a power of two of its own.
+
+A block has one exponent, so a channel of small values beside one of large values keeps few bits. Row exponents of the
+weights are free to choose: the layer that gives a channel multiplies it by 2^k at no cost, and the layers that read it
+divide their weights for it by 2^k. ReLU and its leaky form, maxima, averages and additions let the factor pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
+from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.simplify import captured_values
+from bfpga.contract.descriptor import Function
+from bfpga.formats.block_format import BlockFormat
+
+Floats = npt.NDArray[np.float64]
+#: Functions that commute with a positive factor.
+HOMOGENEOUS = (Function.NONE, Function.RELU, Function.LEAKY_RELU)
+#: Samples whose channel ranges are taken.
+SAMPLES = 96
+#: Largest shift in either direction; channels seen to be smaller than 2^-LIMIT of the range are treated as that large.
+LIMIT = 5
+#: A channel may be this much larger on other data than on the calibration samples.
+MARGIN = 1.25
+ROUNDS = 4
+#: Shifts that cost the readers' weights bits must at least halve the expected error: smaller gains are not certain.
+GAIN = 0.5
+
+
+@dataclass
+class ChannelRange:
+    """Largest magnitude and mean square of every channel of a tensor."""
+
+    largest: Floats
+    square: Floats
+
+
+@dataclass
+class Reader:
+    """A matrix layer that reads a tensor.
+
+    power: sum of its squared weights for each channel of the tensor; largest: (rows, inputs) largest weight over the
+    taps; channel: (rows, inputs) the channel they meet; taps: their number.
+    """
+
+    power: Floats
+    largest: Floats
+    channel: IndexArray
+    taps: int
+
+    @property
+    def free(self) -> bool:
+        """Whether the weights of one row meet one channel only: the row's exponent absorbs any shift."""
+        return bool(self.channel.shape[1] == 1)
+
+
+@dataclass
+class Family:
+    """Tensors that must share their shifts, because additions or maxima tie them."""
+
+    tensors: set[str]
+    scalable: bool = True
+    readers: list[Reader] = field(default_factory=list)
+
+
+def equalize(
+    graph: Graph, lowered: Lowered, form: BlockFormat, samples: dict[str, npt.NDArray[np.float32]]
+) -> dict[str, IndexArray]:
+    """Choose channel shifts by tensor name, and move them into the layers' weights and biases."""
+    families = _families(lowered)
+    wanted = [name for family in families if family.scalable for name in family.tensors]
+    ranges = channel_ranges(graph, [lowered.tensors[name] for name in wanted], samples)
+    shifts: dict[str, IndexArray] = {}
+    for family in families:
+        if family.scalable:
+            members = [ranges[name] for name in sorted(family.tensors)]
+            together = ChannelRange(
+                np.max([item.largest for item in members], axis=0), np.max([item.square for item in members], axis=0)
+            )
+            shift = choose_shifts(together, family.readers, form)
+            if shift.any():
+                shifts.update(dict.fromkeys(family.tensors, shift))
+    for layer in lowered.layers:
+        _move(layer, shifts)
+    return shifts
+
+
+def _families(lowered: Lowered) -> list[Family]:
+    owner = {name: Family({name}) for name in lowered.tensors}
+    for layer in lowered.layers:
+        if layer.kind in ("max", "sum"):
+            whole = all(lowered.tensors[name].channels == layer.channels for name in (*layer.inputs, layer.output))
+            merged = _merge(owner, (*layer.inputs, layer.output) if whole else ())
+            for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
+                family.scalable &= whole and layer.function in HOMOGENEOUS
+    for layer in lowered.layers:
+        if layer.kind == "matmul":
+            for name in (*layer.inputs, layer.output):
+                owner[name].scalable = False
+        elif layer.kind == "gemm":
+            owner[layer.output].scalable &= layer.function in HOMOGENEOUS
+            source = lowered.tensors[layer.inputs[0]]
+            owner[source.name].readers.append(_reader(layer, source.channels))
+    return list({id(family): family for family in owner.values()}.values())
+
+
+def _merge(owner: dict[str, Family], names: Iterable[str]) -> Family | None:
+    families = list({id(owner[name]): owner[name] for name in names}.values())
+    if not families:
+        return None
+    first = families[0]
+    for other in families[1:]:
+        first.tensors |= other.tensors
+        first.scalable &= other.scalable
+        for name in other.tensors:
+            owner[name] = first
+    return first
+
+
+def _reader(layer: Layer, channels: int) -> Reader:
+    assert layer.weights is not None
+    weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1, layer.weights.shape[3])
+    channel = input_channels(layer)
+    power = np.bincount(channel.ravel(), (weights**2).sum(axis=1).ravel(), channels)
+    return Reader(np.asarray(power, np.float64), np.abs(weights).max(axis=1), channel, weights.shape[1])
+
+
+def input_channels(layer: Layer) -> IndexArray:
+    """(output channels, inputs of a group): the input channel that each weight meets."""
+    assert layer.weights is not None
+    inputs = int(layer.weights.shape[3])
+    group = np.arange(layer.channels) // (layer.channels // layer.groups)
+    return np.asarray(group[:, None] * inputs + np.arange(inputs), np.int64)
+
+
+def choose_shifts(ranges: ChannelRange, readers: list[Reader], form: BlockFormat) -> IndexArray:
+    """The shifts with the least expected squared error at the readers' outputs, relative to their size.
+
+    Two errors work against each other: an amplified channel is rounded more finely, but its readers' weights become
+    smaller and are rounded more coarsely beside the others of their row. Tries several ranges, the largest channels of
+    which are then attenuated.
+    """
+    top = float(ranges.largest.max(initial=0.0))
+    if top <= 0:
+        return np.zeros(len(ranges.largest), np.int64)
+    seen = np.maximum(ranges.largest * MARGIN, top * 2.0**-LIMIT)
+    best, best_cost = np.zeros(len(seen), np.int64), np.inf
+    for reduction in range(LIMIT + 1):
+        limit = np.floor(np.log2(top * MARGIN * 2.0**-reduction / seen)).astype(np.int64)
+        step = top * 2.0**-reduction / form.mantissa_max
+        shift, cost = _refine(limit, step, ranges, readers, form)
+        if cost < best_cost * (1 - 1e-6):
+            best, best_cost = shift, cost
+    if all(reader.free for reader in readers):
+        return best
+    none = np.zeros_like(best)
+    return best if _cost(best, ranges, readers, form) < GAIN * _cost(none, ranges, readers, form) else none
+
+
+def _refine(
+    limit: IndexArray, step: float, ranges: ChannelRange, readers: list[Reader], form: BlockFormat
+) -> tuple[IndexArray, float]:
+    """Shifts up to ``limit`` for one step of the activations, refined as the weights' steps follow; their cost."""
+    limit = np.clip(limit, -LIMIT, LIMIT)
+    candidates = [limit, np.minimum(limit, 0)]
+    shift = np.minimum(limit, 0)
+    for _ in range(ROUNDS):
+        rounding, weighing = _errors(shift, step, ranges, readers, form)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ideal = np.where(weighing > 0, 0.25 * np.log2(rounding / weighing), np.inf)
+        ideal = np.where(np.isnan(ideal), 0, ideal)
+        shift = np.minimum(limit, np.rint(np.clip(ideal, -LIMIT, LIMIT)).astype(np.int64))
+        candidates.append(shift)
+    costs = []
+    for candidate in candidates:
+        rounding, weighing = _errors(candidate, step, ranges, readers, form)
+        factor = np.exp2(2.0 * candidate)
+        costs.append(float((rounding / factor + weighing * factor).sum()))
+    best = int(np.argmin(costs))
+    return candidates[best], costs[best]
+
+
+def _cost(shift: IndexArray, ranges: ChannelRange, readers: list[Reader], form: BlockFormat) -> float:
+    """The readers' expected error when the step follows from the largest shifted channel."""
+    step = float((ranges.largest * np.exp2(shift.astype(np.float64))).max()) / form.mantissa_max
+    rounding, weighing = _errors(shift, step, ranges, readers, form)
+    factor = np.exp2(2.0 * shift)
+    return float((rounding / factor + weighing * factor).sum())
+
+
+def _errors(
+    shift: IndexArray, step: float, ranges: ChannelRange, readers: list[Reader], form: BlockFormat
+) -> tuple[Floats, Floats]:
+    """For each channel the readers' error of rounded activations and of rounded weights, both before any shift."""
+    channels = len(shift)
+    rounding, weighing = np.zeros(channels), np.zeros(channels)
+    if not readers:
+        return np.full(channels, step * step), weighing
+    for reader in readers:
+        size = float((reader.power * ranges.square).sum())
+        if size <= 0:
+            continue
+        rounding += reader.power * step * step / size
+        if not reader.free:
+            scaled = reader.largest * np.exp2(-shift.astype(np.float64))[reader.channel]
+            error = (scaled.max(axis=1) / form.mantissa_max) ** 2 * reader.taps / size
+            met = np.broadcast_to(error[:, None], reader.channel.shape)
+            weighing += np.bincount(reader.channel.ravel(), met.ravel(), channels) * ranges.square
+    return rounding, weighing
+
+
+def _move(layer: Layer, shifts: dict[str, IndexArray]) -> None:
+    """Divide a layer's weights by its input's shifts and multiply its rows by its output's."""
+    if layer.kind != "gemm":
+        return
+    assert layer.weights is not None
+    weights = np.asarray(layer.weights, np.float64)
+    if layer.inputs[0] in shifts:
+        factor = np.exp2(-shifts[layer.inputs[0]].astype(np.float64))[input_channels(layer)]
+        weights = weights * factor[:, None, None, :]
+    if layer.output in shifts:
+        part = slice(layer.channel_offset, layer.channel_offset + layer.channels)
+        factor = np.exp2(shifts[layer.output][part].astype(np.float64))
+        weights = weights * factor[:, None, None, None]
+        layer.bias = None if layer.bias is None else layer.bias * factor
+    layer.weights = weights
+
+
+def channel_ranges(
+    graph: Graph, tensors: list[ArrayTensor], samples: dict[str, npt.NDArray[np.float32]]
+) -> dict[str, ChannelRange]:
+    """Ranges of every channel on the first calibration samples."""
+    ranges = {item.name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for item in tensors}
+    part = {name: array[:SAMPLES] for name, array in samples.items()}
+    count = len(next(iter(part.values())))
+    for values in captured_values(graph.model, part, [tensor.name for tensor in tensors]):
+        for tensor in tensors:
+            magnitude = np.abs(values[tensor.name].reshape(len(values[tensor.name]), -1))
+            highest = magnitude.max(axis=0)[tensor.layout].max(axis=(0, 1))
+            square = np.einsum("np,np->p", magnitude, magnitude)[tensor.layout].mean(axis=(0, 1)) / count
+            found = ranges[tensor.name]
+            found.largest = np.maximum(found.largest, highest)
+            found.square += square
+    return ranges
+
+
+def element_scale(tensor: ArrayTensor, shift: IndexArray | Floats) -> npt.NDArray[np.float32]:
+    """The factors 2^shift of a tensor's elements in the layout of its ONNX value."""
+    scale = np.empty(tensor.layout.size, np.float32)
+    scale[tensor.layout] = np.exp2(shift.astype(np.float32))
+    return scale.reshape(tensor.onnx_shape)
+
+

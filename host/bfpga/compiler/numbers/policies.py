@@ -1,0 +1,163 @@
+"""The exponent policy of every layer: recipe, calibration and the rules that tie layers together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
+from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Function, LeadRule, Policy
+from bfpga.contract.program import PolicySpec
+from bfpga.errors import ConfigurationError
+
+PREDICTING = {
+    "stats": Policy.STATISTICS,
+    "static_history": Policy.STATISTICS,
+    "rolling_max": Policy.ROLLING_MAX,
+    "feedback": Policy.FEEDBACK,
+    "delayed": Policy.ROLLING_MAX,
+}
+#: Policies with which maxima keep the exponent of what they are taken from: nothing would be gained by another.
+PASSING = ("auto", "static", "max", "dynamic", "delayed")
+
+
+class PolicyChoice:
+    """Chooses policies in the order of the layers; ``exponents`` are the static exponents known so far."""
+
+    def __init__(
+        self,
+        config: SystolicConfig,
+        options: CompileOptions,
+        histograms: dict[str, Histogram],
+        layers: list[Layer],
+        edges: frozenset[str] = frozenset(),
+    ) -> None:
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them."""
+        self.edges = edges
+        self.config = config
+        self.form = config.format
+        self.options = options
+        self.histograms = histograms
+        self.policy_slots = config.policy_slots
+        self.measured = 0  # layers whose samples were chosen; the next one starts a row later (FP R30)
+        self.next_slot = 1  # slot 0 serves all layers without memory of earlier results
+        self.joined = {name for name, count in Counter(layer.output for layer in layers).items() if count > 1}
+        self.exponents: dict[str, int] = {}
+
+    def input_exponent(self, name: str) -> int | None:
+        """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
+        if self.options.policy in ("max", "dynamic", "delayed") or name not in self.histograms:
+            return None
+        self.exponents[name] = self._best(name)
+        return self.exponents[name]
+
+    def of(self, layer: Layer) -> PolicySpec:
+        """The policy of a layer's result.
+
+        Raises ConfigurationError if the recipe asks for something that needs calibration samples or more slots.
+        """
+        options = self.options.layer(layer.name, layer.output)
+        spec = self._spec(layer, options)
+        if not spec.inherit and spec.policy == Policy.STATIC:
+            self.exponents[layer.output] = spec.exponent
+        return spec
+
+    def _spec(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        if layer.output in self.joined:
+            return PolicySpec(exponent=self._joined_exponent(layer, options))
+        bounded = layer.function in (Function.SIGMOID, Function.TANH)
+        if layer.kind == "max" and not bounded and options.policy in PASSING:
+            if layer.inputs[0] in self.exponents:
+                self.exponents[layer.output] = self.exponents[layer.inputs[0]]
+            return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
+        policy = options.policy
+        if policy == "auto":
+            policy = "static" if layer.output in self.histograms else "max"
+        if policy == "max":
+            return PolicySpec(Policy.MAX)
+        if policy == "dynamic":
+            return self._dynamic(layer, options)
+        if policy in PREDICTING:
+            return self._predicting(layer, options)
+        return PolicySpec(exponent=self._static(layer, options))
+
+    def _joined_exponent(self, layer: Layer, options: LayerOptions) -> int:
+        if options.policy == "lookup" and options.exponent is not None:
+            return options.exponent
+        self._histogram(layer, "a concatenation")
+        return self._best(layer.output)
+
+    def _static(self, layer: Layer, options: LayerOptions) -> int:
+        if options.policy == "lookup":
+            if options.exponent is None:
+                raise ConfigurationError(f"layer {layer.name}: policy lookup needs its exponent in the recipe")
+            return options.exponent
+        if options.policy == "known_range":
+            bounded = layer.function in (Function.SIGMOID, Function.TANH)
+            largest = options.range or (1.0 if bounded else self._histogram(layer, "known_range").largest)
+            return exponent_without_overflow(largest, self.form)
+        if options.policy == "worst_case":
+            inputs = [self._histogram_of(name, layer, "worst_case").largest for name in layer.inputs]
+            return exponent_without_overflow(worst_case(layer, inputs), self.form)
+        self._histogram(layer, "static")
+        return self._best(layer.output)
+
+    def _predicting(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        if self.next_slot >= self.policy_slots:
+            raise ConfigurationError(
+                f"layer {layer.name}: the accelerator keeps {self.policy_slots} policy slots, one is shared; "
+                "use static or max for some layers, or an accelerator with more policy_slots"
+            )
+        slot, self.next_slot = self.next_slot, self.next_slot + 1
+        policy = PREDICTING[options.policy]
+        spec = PolicySpec(policy, slot=slot)
+        if policy == Policy.STATISTICS:
+            spec.window, spec.factor = options.window.bit_length() - 1, round(4 * options.k)
+        elif options.policy == "delayed":
+            spec.window, spec.rule = 1, self._rule(layer, options)
+            spec.rate, spec.margin = options.rate, options.margin
+        elif policy == Policy.ROLLING_MAX:
+            spec.window = options.history
+        else:
+            spec.factor = options.limit
+        if options.policy == "static_history":
+            spec.preset = True
+            self._histogram(layer, "static_history")
+            spec.exponent = self._best(layer.output)
+        return spec
+
+    def _dynamic(self, layer: Layer, options: LayerOptions) -> PolicySpec:
+        """Found by the data of the same pass: what precedes the layer measures all of it or a sample (FP 3.4)."""
+        self.measured += 1
+        if options.flow.startswith("keep") and not self.config.wide_words:
+            raise ConfigurationError(
+                f"layer {layer.name}: flow {options.flow} needs a buffer for accumulators; choose two_pass_sampled, or "
+                "an accelerator with wide_words"
+            )
+        return PolicySpec(
+            Policy.MAX, rule=self._rule(layer, options), rate=options.rate, margin=options.margin, flow=options.flow,
+            sample_period=options.sample, sample_offset=self.measured - 1,
+        )  # fmt: skip
+
+    def _rule(self, layer: Layer, options: LayerOptions) -> LeadRule:
+        rule = LeadRule[options.rule.upper()]
+        if rule != LeadRule.LEAD and not self.config.position_bins:
+            raise ConfigurationError(
+                f"layer {layer.name}: rule {options.rule} needs a collector of statistics; choose rule lead, or an "
+                "accelerator with position_bins"
+            )
+        return rule
+
+    def _best(self, name: str) -> int:
+        method = "max" if name in self.edges else self.options.exponents
+        return best_exponent(self.histograms[name], self.form, method)
+
+    def _histogram(self, layer: Layer, policy: str) -> Histogram:
+        return self._histogram_of(layer.output, layer, policy)
+
+    def _histogram_of(self, name: str, layer: Layer, policy: str) -> Histogram:
+        if name not in self.histograms:
+            raise ConfigurationError(f"layer {layer.name}: {policy} needs calibration samples; give some or use max")
+        return self.histograms[name]

@@ -1,0 +1,144 @@
+"""Float layers -> integer nodes: weights with one exponent a row, biases, function arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
+from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.descriptor import Function
+from bfpga.contract.program import ArrayNode, IntArray, PolicySpec
+
+FloatArray = npt.NDArray[np.floating[Any]]
+#: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
+BOUND_BITS = 16
+
+
+@dataclass
+class QuantizedRows:
+    """Weight mantissas and one exponent for each row; ``lowered`` rows lost bits to the accumulator's limit."""
+
+    mantissas: IntArray
+    exponents: IntArray
+    lowered: int = 0
+
+
+def row_exponents(weights: FloatArray, config: SystolicConfig, method: str = "mse") -> IntArray:
+    """For each row the exponent of its largest weight, or one less where saturating it lowers the squared error."""
+    form = config.format
+    largest = np.abs(weights).max(axis=1, initial=0.0)
+    _, power = np.frexp(np.where(largest > 0, largest, 1.0))
+    top = power.astype(np.int64) - 1 - (form.mantissa_bits - 2)
+    usual = int(top[largest > 0].max(initial=-(1 << 14))) if (largest > 0).any() else 0
+    top = np.where(largest > 0, top, usual)
+    best = top
+    if method == "mse":
+        errors = np.stack([_row_error(weights, top - lower, form.mantissa_max) for lower in (0, 1)])
+        best = top - np.argmin(errors, axis=0)
+    return np.clip(best, form.exponent_min, form.exponent_max)
+
+
+def _row_error(weights: FloatArray, exponents: IntArray, mantissa_max: int) -> FloatArray:
+    step = np.exp2(exponents.astype(np.float64))[:, None]
+    rounded = np.clip(np.rint(weights / step), -mantissa_max, mantissa_max) * step
+    return np.asarray(((weights - rounded) ** 2).sum(axis=1))
+
+
+def quantize_rows(
+    weights: FloatArray,
+    config: SystolicConfig,
+    lowest: IntArray | None = None,
+    method: str = "mse",
+    weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
+) -> QuantizedRows:
+    """Weights (rows, terms) as integers of a format.
+
+    lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
+    leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
+    moments: of the inputs; weights of shift units then make good each other's errors.
+    """
+    linear = weight_format == "linear"
+    exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
+    if lowest is not None:
+        exponents = np.maximum(exponents, lowest)
+    wanted, largest = exponents, config.largest_weight(weight_format)
+    limit = ((1 << (config.accumulator_bits - 2)) - 1) // max(config.format.mantissa_max, -config.format.mantissa_min)
+    while True:
+        scaled = np.ldexp(weights, -exponents[:, None])
+        if linear:
+            mantissas = np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
+        else:
+            mantissas = shift_integers(scaled, config, weight_format, moments)
+        over = np.abs(mantissas).sum(axis=1) > limit
+        if not over.any():
+            break
+        exponents = exponents + over
+    kind = np.int8 if largest < 128 else np.int32
+    return QuantizedRows(mantissas.astype(kind), exponents.astype(np.int32), int((exponents > wanted).sum()))
+
+
+def quantize_bias(bias: FloatArray, config: SystolicConfig) -> tuple[IntArray, int]:
+    """Bias mantissas of ``bias_bits`` with the smallest exponent they share."""
+    largest = float(np.abs(bias).max(initial=0.0))
+    top = (1 << (config.bias_bits - 1)) - 1
+    exponent = 0 if largest == 0 else int(np.frexp(largest)[1]) - 1 - (config.bias_bits - 2)
+    if largest > 0 and np.rint(largest * 2.0**-exponent) > top:
+        exponent += 1
+    return np.rint(bias * 2.0**-exponent).astype(np.int32), exponent
+
+
+def bound_argument(bound: float) -> tuple[int, int]:
+    """A clip bound as (mantissa, exponent), the mantissa odd."""
+    _, power = np.frexp(bound)
+    exponent = int(power) - BOUND_BITS
+    mantissa = round(bound * 2.0**-exponent)
+    while mantissa % 2 == 0:
+        mantissa, exponent = mantissa // 2, exponent + 1
+    return mantissa, exponent
+
+
+def quantize_layer(
+    layer: Layer,
+    config: SystolicConfig,
+    policy: PolicySpec,
+    input_exponent: int | None,
+    method: str = "mse",
+    weight_format: WeightFormat = "linear",
+    moments: Moments | None = None,
+) -> tuple[ArrayNode, str]:
+    """The integer node of a layer, and a note if its weights lost bits (else empty).
+
+    input_exponent: the smallest exponent its input is expected to have; None if it is only known at run time.
+    moments: second moments of its inputs, where samples were measured.
+    """
+    node = ArrayNode(
+        layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, layer.channel_offset,
+        layer.groups, negate_second=layer.negate_second, policy=policy, uniform_weights=layer.uniform_weights,
+        macs=layer.macs, function=layer.function,
+    )
+    if layer.function == Function.LEAKY_RELU:
+        node.function_argument = int(layer.argument)
+    elif layer.function == Function.CLIP:
+        node.function_argument, node.function_exponent = bound_argument(layer.argument)
+    if layer.weights is None:
+        return node, ""
+    bias = layer.bias
+    lowest = None
+    if bias is not None and input_exponent is not None:
+        lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
+        lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - input_exponent
+    weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments)
+    node.weight_format = weight_format
+    node.weights = rows.mantissas.reshape(layer.weights.shape)
+    node.weight_exponents = rows.exponents
+    if bias is not None:
+        node.bias, node.bias_exponent = quantize_bias(bias, config)
+    note = f"{layer.name}: {rows.lowered} weight rows use fewer bits to stay inside the accumulator"
+    return node, note if rows.lowered else ""

@@ -1,0 +1,132 @@
+"""Which format the weights of a layer get: by the error they take and by the clocks they cost (SM R33, R35, R37)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.quantize import quantize_rows
+from bfpga.compiler.numbers.shift_weights import Moments
+from bfpga.compiler.options import CompileOptions, FormatChoice, LayerOptions
+from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.program import EXACT_DB, ArrayNode, FormatFigures
+from bfpga.engines.array.descriptors import channel_runs, taps
+from bfpga.engines.array.streams import block_rows, input_window, working_columns
+from bfpga.errors import ConfigurationError
+
+FloatArray = npt.NDArray[np.float64]
+#: An average is used as it is, so its weight must be as good as activations of 8 bits.
+AVERAGE_SNR_DB = 50.0
+
+
+@dataclass(frozen=True)
+class WeightChoice:
+    """The format of a layer's weights, why, and what the array's formats would cost; no figures without a choice."""
+
+    weight_format: WeightFormat
+    reason: str = ""
+    figures: list[FormatFigures] = field(default_factory=list)
+
+
+def format_figures(
+    layer: Layer, config: SystolicConfig, method: str, moments: Moments | None = None
+) -> list[FormatFigures]:
+    """What every format that the array offers would cost the layer. moments: of its inputs, where known."""
+    assert layer.weights is not None
+    weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
+    result = []
+    for weight_format in config.weight_formats:
+        error = weights - _rounded(weights, config, method, weight_format)
+        sums = None
+        if moments is not None:
+            left = weights - _rounded(weights, config, method, weight_format, moments)
+            sums = _decibel(float(moments.power(weights).sum()), float(moments.power(left).sum()))
+        own = _decibel(float((weights**2).sum()), float((error**2).sum()))
+        result.append(FormatFigures(weight_format, own, sums, product_cycles(layer, config, weight_format)))
+    return result
+
+
+def _rounded(
+    weights: FloatArray,
+    config: SystolicConfig,
+    method: str,
+    weight_format: WeightFormat,
+    moments: Moments | None = None,
+) -> FloatArray:
+    rows = quantize_rows(weights, config, None, method, weight_format, moments)
+    return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise <= 0 or signal <= 0:
+        return EXACT_DB
+    return round(float(np.clip(10 * np.log10(signal / noise), -EXACT_DB, EXACT_DB)), 3)
+
+
+def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
+    """Clocks of a layer's passes for one sample: kernel steps, or the drain that they hide behind."""
+    assert layer.weights is not None
+    node = ArrayNode(
+        layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, groups=layer.groups,
+        weights=np.empty(layer.weights.shape, np.int8), weight_format=weight_format,
+    )  # fmt: skip
+    groups, rows = -(-layer.pixels // working_columns(node, config)), block_rows(node, config)
+    total = 0
+    for m0, m1 in channel_runs(node, config):
+        steps = taps(node) * input_window(node, config, m0, m1).channel_words
+        total += groups * -(-(m1 - m0) // rows) * max(steps, rows)
+    return total
+
+
+def check_formats(config: SystolicConfig, options: CompileOptions) -> None:
+    """ConfigurationError if a format is asked for, of the network or of a layer, that the array does not have."""
+    asked = {"": options.formats, **{f"layer {name}: ": options.layer(name).formats for name in options.layers}}
+    for place, wanted in asked.items():
+        _check_format(place, wanted, config)
+
+
+def _check_format(place: str, wanted: FormatChoice, config: SystolicConfig) -> None:
+    if wanted != "auto" and wanted not in config.weight_formats:
+        raise ConfigurationError(
+            f"{place}weights of format {wanted} are not for this array; it takes {' or '.join(config.weight_formats)}"
+        )
+
+
+def choose_format(
+    layer: Layer, config: SystolicConfig, options: LayerOptions, method: str, moments: Moments | None = None
+) -> WeightChoice:
+    """The format of a layer's weights; ConfigurationError if the array does not have the one that is asked for.
+
+    ``auto`` begins with the array's most exact format and takes a faster one if it keeps ``weight_snr_db``: of the sums
+    where samples were measured, else of the weights.
+    """
+    offered = config.weight_formats
+    if layer.weights is None:
+        return WeightChoice("linear")
+    wanted = options.formats
+    _check_format(f"layer {layer.name}: ", wanted, config)
+    if len(offered) == 1:
+        return WeightChoice(offered[0])
+    figures = format_figures(layer, config, method, moments)
+    if wanted != "auto":
+        return WeightChoice(wanted, "asked for", figures)
+    needed = max(options.weight_snr_db, AVERAGE_SNR_DB) if layer.uniform_weights else options.weight_snr_db
+    return _by_error_and_time(figures, needed)
+
+
+def _by_error_and_time(figures: list[FormatFigures], needed: float) -> WeightChoice:
+    exact = figures[0]
+    faster = [item for item in figures[1:] if item.cycles < exact.cycles]
+    good = [item for item in faster if _measure(item) >= needed]
+    if good:
+        best = min(good, key=lambda item: item.cycles)
+        return WeightChoice(best.weight_format, f"faster, and keeps {needed:g} dB", figures)
+    reason = f"{faster[0].weight_format} does not keep {needed:g} dB" if faster else "nothing is faster"
+    return WeightChoice(exact.weight_format, reason, figures)
+
+
+def _measure(figures: FormatFigures) -> float:
+    return figures.weight_snr_db if figures.sum_snr_db is None else figures.sum_snr_db

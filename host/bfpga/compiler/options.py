@@ -1,0 +1,149 @@
+"""What a recipe may choose about formats, exponents and engines (BFP R36, SC R10-R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
+
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.flows import Flow
+from bfpga.errors import ConfigurationError
+
+#: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
+FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
+#: Engines that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
+EngineChoice = Literal["auto", EngineName]
+#: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
+DispatchRule = Literal["cost", "majority", "band"]
+PolicyName = Literal[
+    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
+    "lookup", "dynamic", "delayed",
+]  # fmt: skip
+#: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
+RuleName = Literal["rate", "max", "lsb", "window", "lead"]
+
+#: Policies that fix every exponent before the run.
+STATIC_POLICIES = ("auto", "static", "known_range", "lookup")
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """How the output exponent, the weights' format and the engine of a layer are chosen.
+
+    policy: ``auto`` is ``static`` with calibration samples and ``max`` without.
+    k: factor of the standard deviation for ``stats``, in quarters; window: values (a power of two) for ``stats``, or
+    1 to 8 results for ``rolling_max``; limit: overflows that ``feedback`` tolerates; range: the largest magnitude for
+    ``known_range``; exponent: the entry of ``lookup``.
+    formats: how the weights are held, where the array offers a choice; with ``auto`` a faster format is taken if the
+    layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
+    flow, sample, rule, rate, margin: of ``dynamic``, whose exponent is found by an operation that precedes the layer:
+    what that measures (every ``sample``-th row) and keeps, how its statistics become an exponent, log2 of the values of
+    which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before.
+    engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
+    ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
+    """
+
+    policy: PolicyName = "auto"
+    k: float = 3.0
+    window: int = 1024
+    history: int = 4
+    limit: int = 0
+    range: float | None = None
+    exponent: int | None = None
+    formats: FormatChoice = "auto"
+    weight_snr_db: float = 25.0
+    flow: Flow = "two_pass_sampled"
+    sample: int = 8
+    rule: RuleName = "rate"
+    rate: int = 12
+    margin: int = 0
+    engine: EngineChoice = "auto"
+    dispatch: DispatchRule = "cost"
+    band_dense: float = 40.0
+    band_sparse: float = 80.0
+
+    def __post_init__(self) -> None:
+        named = {"formats": FormatChoice, "engine": EngineChoice, "dispatch": DispatchRule}
+        for key, choices in (named | {"flow": Flow, "rule": RuleName}).items():
+            if getattr(self, key) not in get_args(choices):
+                known = ", ".join(get_args(choices))
+                raise ConfigurationError(f"{key} {getattr(self, key)!r} is unknown; known are {known}")
+        if not 0 <= self.weight_snr_db <= 100:
+            raise ConfigurationError(f"weight_snr_db = {self.weight_snr_db} is not between 0 and 100")
+        if self.policy not in get_args(PolicyName):
+            raise ConfigurationError(f"policy {self.policy!r} is unknown; known are {', '.join(get_args(PolicyName))}")
+        if not (0 < self.k <= 16 and float(self.k * 4).is_integer()):
+            raise ConfigurationError(f"k = {self.k} is not a quarter between 0.25 and 16")
+        if self.window < 1 or self.window & (self.window - 1) or self.window > 1 << 16:
+            raise ConfigurationError(f"window = {self.window} is not a power of two up to 65536")
+        if not 1 <= self.history <= 8:
+            raise ConfigurationError(f"history = {self.history} is not between 1 and 8 results")
+        for key, low, high in (("sample", 1, 64), ("rate", 0, 16), ("margin", 0, 15)):
+            if not low <= getattr(self, key) <= high:
+                raise ConfigurationError(f"{key} = {getattr(self, key)} is not between {low} and {high}")
+        if self.limit < 0:
+            raise ConfigurationError(f"limit = {self.limit} is negative; it is a number of overflows")
+        if self.range is not None and not self.range > 0:
+            raise ConfigurationError(f"range = {self.range} is not a positive magnitude")
+        if not 0 <= self.band_dense <= 100:
+            raise ConfigurationError(f"band_dense = {self.band_dense} is not a percentage")
+        if not self.band_dense < self.band_sparse <= 100:
+            raise ConfigurationError(
+                f"band_sparse = {self.band_sparse} is not a percentage above band_dense = {self.band_dense}"
+            )
+
+
+@dataclass(frozen=True)
+class CompileOptions(LayerOptions):
+    """Options of a whole network; ``layers`` overrides them by layer name or output name.
+
+    exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
+    weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
+    calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
+    as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
+    side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
+    count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
+    layers that ask for it.
+    """
+
+    exponents: Literal["mse", "max"] = "mse"
+    weights: Literal["mse", "max"] = "mse"
+    bias_correction: bool = True
+    compensation: bool = True
+    equalize: bool = True
+    side_by_side: int = 1
+    count_zeros: bool = True
+    layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in ("exponents", "weights"):
+            if getattr(self, key) not in ("mse", "max"):
+                raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
+        if self.side_by_side < 1:
+            raise ConfigurationError(f"side_by_side = {self.side_by_side}; it is a number of samples, 1 at least")
+        if self.side_by_side > 1 and self.policy not in STATIC_POLICIES:
+            raise ConfigurationError(
+                f"samples side by side share one exponent, so it must not depend on them: policy {self.policy!r} does; "
+                f"choose one of {', '.join(STATIC_POLICIES)}"
+            )
+        for name in self.layers:
+            self.layer(name)
+
+    def layer(self, *names: str) -> LayerOptions:
+        """Options of the layer known by any of the names.
+
+        Raises ConfigurationError for options that layers do not have.
+        """
+        known = {item.name for item in fields(LayerOptions)}
+        options = LayerOptions(**{name: getattr(self, name) for name in known})
+        for name in names:
+            values = dict(self.layers.get(name, {}))
+            unknown = sorted(set(values) - known)
+            if unknown:
+                raise ConfigurationError(
+                    f"layer {name}: option {unknown[0]!r} is unknown; known are {', '.join(sorted(known))}"
+                )
+            options = replace(options, **values)
+        return options

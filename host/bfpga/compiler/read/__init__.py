@@ -1,0 +1,1 @@
+"""ONNX file -> checked, simplified operator graph."""

@@ -1,0 +1,322 @@
+"""ONNX file -> checked, simplified operator graph with known shapes.
+
+What the rest of the compiler may rely on: one float32 network, batch axis first and symbolic, every other dimension a
+number, constants folded, no unused operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from bfpga.compiler.read.side_by_side import widen
+from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
+from bfpga.errors import ModelError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+OPSETS = (11, 21)
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+#: Two batch sizes that tell the batch axis from every other axis.
+BATCH_PROBES = (2, 3)
+QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
+
+
+@dataclass
+class Operator:
+    """One ONNX operator; ``attributes`` are plain Python values, ``captured`` names what its subgraphs use."""
+
+    name: str
+    type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    proto: NodeProto
+    captured: tuple[str, ...] = ()
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return tuple(name for name in self.inputs if name) + self.captured
+
+
+@dataclass
+class Graph:
+    """A network: operators in topological order.
+
+    ``shapes`` holds, for values whose first axis is the batch, the shape without it; other values are missing.
+    """
+
+    model: ModelProto
+    operators: list[Operator]
+    constants: dict[str, npt.NDArray[Any]]
+    shapes: dict[str, tuple[int, ...]]
+    types: dict[str, int]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    consumers: dict[str, list[Operator]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for operator in self.operators:
+            for name in dict.fromkeys(operator.uses):
+                self.consumers.setdefault(name, []).append(operator)
+
+    def only_consumer(self, value: str) -> Operator | None:
+        """The operator that alone reads ``value``; None if there are more, or if it is a network output."""
+        consumers = self.consumers.get(value, [])
+        return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
+
+
+def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
+    """Read, check and simplify an ONNX network; ``side_by_side``: samples that travel together (vectors only).
+
+    Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
+    external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
+    """
+    model = _read(Path(path))
+    _check_header(model, path)
+    _check_values(model, path)
+    if side_by_side > 1:
+        model = widen(model, side_by_side, path)
+    fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    model = rewrite_reshapes(_named_batch(model), BATCH_PROBES, fixed)
+    return _graph(simplify(model, BATCH_PROBES[0]), str(path))
+
+
+def _read(path: Path) -> ModelProto:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot read the network file: {error.strerror or error}") from None
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception:
+        raise ModelError(f"{path}: not an ONNX file, or a truncated one ({len(data)} bytes)") from None
+    if not model.graph.node:
+        raise ModelError(f"{path}: the graph is empty: it has no operator (a truncated file, or not an ONNX network)")
+    try:
+        onnx.load_external_data_for_model(model, str(path.parent.resolve()))
+    except Exception as error:
+        raise ModelError(f"{path}: external weight data is missing or damaged: {_first_line(error)}") from None
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _check_header(model: ModelProto, path: str | Path) -> None:
+    opset = max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0)
+    if not OPSETS[0] <= opset <= OPSETS[1]:
+        raise ModelError(f"{path}: opset {opset}; supported are opsets {OPSETS[0]} to {OPSETS[1]}")
+    functions = {(function.domain, function.name) for function in model.functions}
+    for node in model.graph.node:
+        if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
+            raise ModelError(
+                f"{path}: operator {node.name or node.op_type} is of the unknown domain {node.domain!r}; "
+                f"known are the standard operators of ONNX"
+            )
+        if node.op_type in QUANTIZED or node.op_type.startswith("QLinear"):
+            raise ModelError(f"{path}: operator {node.op_type} belongs to a quantized network; give the float network")
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:
+        raise ModelError(f"{path}: not a valid ONNX network: {_first_line(error)}") from None
+
+
+def _check_values(model: ModelProto, path: str | Path) -> None:
+    constants = {item.name for item in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    if not inputs or not model.graph.output:
+        raise ModelError(f"{path}: the network needs at least one input and one output")
+    for value in [*inputs, *model.graph.output]:
+        kind = value.type.tensor_type.elem_type
+        if kind not in (TensorProto.FLOAT, TensorProto.INT64) or (kind != TensorProto.FLOAT and value in inputs):
+            name = TensorProto.DataType.Name(kind)
+            raise ModelError(f"{path}: {value.name} is of type {name}; inputs and outputs must be float32")
+    for value in inputs:
+        _check_shape(value, path)
+    for tensor in [*model.graph.initializer, *_constant_tensors(model)]:
+        if tensor.data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
+            name = TensorProto.DataType.Name(tensor.data_type)
+            raise ModelError(f"{path}: weights {tensor.name} are of type {name}; export the network in float32")
+        if tensor.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(tensor)).all():
+            raise ModelError(f"{path}: weights {tensor.name} hold NaN or infinite values; export finite weights")
+
+
+def _constant_tensors(model: ModelProto) -> list[TensorProto]:
+    nodes = [node for node in model.graph.node if node.op_type == "Constant"]
+    return [item.t for node in nodes for item in node.attribute if item.type == AttributeProto.TENSOR]
+
+
+def _check_shape(value: onnx.ValueInfoProto, path: str | Path) -> None:
+    tensor = value.type.tensor_type
+    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
+    if not tensor.HasField("shape") or not 2 <= len(dims) <= 4:
+        raise ModelError(
+            f"{path}: input {value.name} has {len(dims)} axes; supported are 2 to 4, the first being the batch"
+        )
+    unknown = [index for index, size in enumerate(dims[1:], 1) if size <= 0]
+    if unknown:
+        raise ModelError(
+            f"{path}: axis {unknown[0]} of input {value.name} is dynamic; only the first axis (batch) may be: "
+            "export the network with fixed sizes"
+        )
+
+
+def _named_batch(model: ModelProto) -> ModelProto:
+    """The model with a symbolic first axis on every input, inferred shapes removed, constants no longer inputs."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    del result.graph.value_info[:]
+    constants = {item.name for item in result.graph.initializer}
+    kept = [value for value in result.graph.input if value.name not in constants]
+    del result.graph.input[:]
+    result.graph.input.extend(kept)
+    for value in result.graph.input:
+        value.type.tensor_type.shape.dim[0].Clear()
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    for value in result.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return result
+
+
+def with_batch(model: ModelProto, batch: int) -> ModelProto:
+    """A copy of the model whose inputs have ``batch`` samples."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    for value in result.graph.input:
+        value.type.tensor_type.shape.dim[0].Clear()
+        value.type.tensor_type.shape.dim[0].dim_value = batch
+    return result
+
+
+def _graph(model: ModelProto, path: str) -> Graph:
+    shapes, types = _shapes(model, path)
+    constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    used: dict[str, int] = {}
+    operators = [_operator(node, index, used) for index, node in enumerate(model.graph.node)]
+    graph = Graph(
+        model,
+        operators,
+        constants,
+        shapes,
+        types,
+        tuple(value.name for value in model.graph.input),
+        tuple(value.name for value in model.graph.output),
+    )
+    for name, shape in shapes.items():
+        if min(shape, default=1) <= 0:
+            raise ModelError(f"{path}: value {name} is empty, its shape is {shape}: a kernel larger than its input?")
+    for operator in operators:
+        _check_window(graph, operator, path)
+    for name in graph.outputs:
+        if name not in shapes:
+            raise ModelError(f"{path}: the first axis of output {name} does not follow the batch")
+    for operator in operators:
+        _check_operator(graph, operator, path)
+    return graph
+
+
+def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
+    """What the inference of shapes lets pass: results without elements, weights of other channels than the input's."""
+    for name in operator.outputs:
+        if 0 in graph.shapes.get(name, ()):
+            shape = graph.shapes[name]
+            raise ModelError(f"{path}: {operator.type} {operator.name} gives no values, its shape is {shape}")
+    if operator.type != "Conv" or operator.inputs[0] not in graph.shapes:
+        return
+    weights, channels = graph.constants.get(operator.inputs[1]), graph.shapes[operator.inputs[0]][0]
+    if weights is not None and weights.shape[1] * operator.attributes.get("group", 1) != channels:
+        wanted = weights.shape[1] * operator.attributes.get("group", 1)
+        raise ModelError(
+            f"{path}: shapes do not fit together: Conv {operator.name} has weights for {wanted} channels, its input "
+            f"has {channels}"
+        )
+
+
+def _check_window(graph: Graph, operator: Operator, path: str) -> None:
+    """A window larger than its padded image has no defined result (and runtimes disagree about it)."""
+    shape = graph.shapes.get(operator.inputs[0] if operator.inputs else "", ())[1:]
+    kernel = operator.attributes.get("kernel_shape")
+    if operator.type == "Conv" and kernel is None and operator.inputs[1] in graph.constants:
+        kernel = graph.constants[operator.inputs[1]].shape[2:]
+    if operator.type not in ("Conv", "MaxPool", "AveragePool") or kernel is None or len(kernel) != len(shape):
+        return
+    if operator.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        return
+    pads = operator.attributes.get("pads", [0] * (2 * len(shape)))
+    dilations = operator.attributes.get("dilations", [1] * len(shape))
+    for axis, (size, span, step) in enumerate(zip(shape, kernel, dilations, strict=True)):
+        padded, reach = size + pads[axis] + pads[axis + len(shape)], step * (span - 1) + 1
+        if reach > padded:
+            raise ModelError(f"{path}: the window of {operator.name} spans {reach} pixels of its {padded}")
+
+
+def _operator(node: NodeProto, index: int, used: dict[str, int]) -> Operator:
+    """The operator with a name that is unique in the graph and readable in listings."""
+    base = node.name or f"{node.op_type}_{index}"
+    used[base] = used.get(base, 0) + 1
+    name = base if used[base] == 1 else f"{base}_{used[base]}"
+    attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    captured = [name for item in node.attribute if item.type == AttributeProto.GRAPH for name in _captured(item.g)]
+    return Operator(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, tuple(captured))
+
+
+def _captured(graph: onnx.GraphProto) -> list[str]:
+    """Names a subgraph takes from outside."""
+    local = {item.name for item in graph.initializer} | {item.name for item in graph.input}
+    names: list[str] = []
+    for node in graph.node:
+        inner = [name for item in node.attribute if item.type == AttributeProto.GRAPH for name in _captured(item.g)]
+        names += [name for name in [*node.input, *inner] if name and name not in local]
+        local |= set(node.output)
+    return names + [item.name for item in graph.output if item.name not in local]
+
+
+def _shapes(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Shapes without the batch axis of every value that has one, and element types, by two inferences."""
+    first, types = _inferred(with_batch(model, BATCH_PROBES[0]), path)
+    second, _ = _inferred(with_batch(model, BATCH_PROBES[1]), path)
+    shapes = {}
+    for name, shape in first.items():
+        other = second.get(name, ())
+        if shape and shape[0] == BATCH_PROBES[0] and other == (BATCH_PROBES[1], *shape[1:]):
+            shapes[name] = shape[1:]
+    return shapes, types
+
+
+def _inferred(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
+    except Exception as error:
+        raise ModelError(f"{path}: shapes do not fit together: {_first_line(error)}") from None
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, int] = {}
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        tensor = value.type.tensor_type
+        types[value.name] = tensor.elem_type
+        if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+            shapes[value.name] = tuple(dim.dim_value for dim in tensor.shape.dim)
+    return shapes, types
+
+
+def constant_of(graph: Graph, operator: Operator, index: int) -> npt.NDArray[Any] | None:
+    """The constant that is input ``index`` of the operator; None if it is absent or computed."""
+    name = operator.inputs[index] if index < len(operator.inputs) else ""
+    return graph.constants.get(name)
+
+
+def activations(graph: Graph, operator: Operator) -> Sequence[str]:
+    """The inputs of an operator that are computed from the network's inputs."""
+    return [name for name in operator.uses if name not in graph.constants]
+
+
+Progress = Callable[[str], None]

@@ -1,0 +1,86 @@
+"""Recipes: how a network is compiled, as a YAML file: policy, formats, exceptions by layer (BFP R36)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from bfpga.accelerator.boards import names, resolve
+from bfpga.accelerator.sections import Section, validate
+from bfpga.accelerator.yaml_reader import Document, read_document
+from bfpga.compiler.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName, RuleName
+from bfpga.contract.flows import Flow
+from bfpga.errors import ConfigurationError
+
+LayerName = Annotated[str, Field(min_length=1, max_length=400)]
+
+
+class LayerSection(Section):
+    """What may differ from layer to layer."""
+
+    policy: PolicyName = Field("auto", description="how the exponents of activations are chosen")
+    k: float = Field(3.0, gt=0, le=16, description="stats: factor of the standard deviation, in quarters")
+    window: int = Field(1024, ge=1, le=65536, description="stats: values in a window, a power of two")
+    history: int = Field(4, ge=1, le=8, description="rolling_max: results that are remembered")
+    limit: int = Field(0, ge=0, le=1000000000, description="feedback: overflows of a layer that are tolerated")
+    range: Annotated[float, Field(gt=0, le=1e30)] | None = Field(None, description="known_range: the largest magnitude")
+    exponent: int | None = Field(None, description="lookup: the exponent")
+    formats: FormatChoice = Field("auto", description="how weights are held where the array has a choice")
+    weight_snr_db: float = Field(25.0, ge=0, le=100, description="signal to noise that `auto` asks of a faster format")
+    flow: Flow = Field("two_pass_sampled", description="dynamic: what precedes a layer, and what of it is kept")
+    sample: int = Field(8, ge=1, le=64, description="dynamic: every how manieth row of a result is measured")
+    rule: RuleName = Field("rate", description="dynamic, delayed: how statistics of results become an exponent")
+    rate: int = Field(12, ge=0, le=16, description="rule rate: one of 2**rate values may saturate")
+    margin: int = Field(0, ge=0, le=15, description="dynamic, delayed: head room, added to the exponent")
+    engine: EngineChoice = Field("auto", description="which engine computes, where the accelerator has several")
+    dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by clocks or by zeros")
+    band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")
+    band_sparse: float = Field(80.0, ge=0, le=100, description="band: from this percentage of zeros an input is sparse")
+
+
+class RecipeFile(LayerSection):
+    """A recipe: options of the whole network, and layers that differ."""
+
+    description: str = Field("", max_length=400, description="what it is for, in one sentence")
+    exponents: Literal["mse", "max"] = Field("mse", description="static exponents: least error, or no overflow")
+    weights: Literal["mse", "max"] = Field("mse", description="the same for rows of weights")
+    bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
+    compensation: bool = Field(True, description="weights of shift units make good each other's errors")
+    equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
+    side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
+    count_zeros: bool = Field(True, description="zeros of activations are counted on the calibration samples")
+    layers: dict[LayerName, LayerSection] = Field({}, description="options of single layers, by layer or output name")
+
+
+def recipe_names() -> list[str]:
+    """Names of the ready recipes."""
+    return names("networks")
+
+
+def load_recipe(name_or_path: str | Path) -> CompileOptions:
+    """The options of a ready recipe or of a YAML file.
+
+    Raises ConfigurationError: one message with every problem of the file, each with line and key path.
+    """
+    document = read_document(resolve(name_or_path, "networks"), "a recipe")
+    recipe: RecipeFile = validate(document, RecipeFile, "a recipe")
+    given: dict[str, Any] = recipe.model_dump(exclude_unset=True, exclude={"description", "layers"})
+    layers = {name: layer.model_dump(exclude_unset=True) for name, layer in recipe.layers.items()}
+    for name, values in layers.items():
+        _checked(document, ("layers", name), {**given, **values, "side_by_side": 1})
+    options = _checked(document, (), {**given, "layers": layers})
+    document.raise_problems("a recipe")
+    assert options is not None
+    return options
+
+
+def _checked(document: Document, path: tuple[str, ...], values: dict[str, Any]) -> CompileOptions | None:
+    """Options of these values; what contradicts itself becomes a problem of the file."""
+    try:
+        return CompileOptions(**values)
+    except ConfigurationError as error:
+        key = str(error).split(" ", 1)[0]
+        document.refuse((*path, key) if key in values else path, str(error))
+        return None

@@ -1,0 +1,1 @@
+"""Layers -> kernel operations: memory, strips, weights."""

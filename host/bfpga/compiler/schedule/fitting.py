@@ -1,0 +1,49 @@
+"""Whether layers can be cut small enough for an array's memories, judged before their numbers are chosen."""
+
+from __future__ import annotations
+
+from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.regions import region_words
+
+
+def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
+    """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
+    result = {}
+    for layer in lowered.layers:
+        words = _smallest_matmul(layer, config) if layer.kind == "matmul" else _smallest_strip(layer, lowered, config)
+        if words > config.activation_words:
+            reason = f"one row of its output needs {words} words of activation memory, there are "
+            result[layer.operators[0].name] = reason + str(config.activation_words)
+        elif layer.kind == "matmul" and _matmul_block(layer, config) > config.weight_words:
+            reason = f"one row block of its operand needs {_matmul_block(layer, config)} weight words, there are "
+            result[layer.operators[0].name] = reason + str(config.weight_words)
+    return result
+
+
+def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> int:
+    """Words in a bank that one output row and the input rows it reads take, pitches at their largest."""
+    output = lowered.tensors[layer.output]
+    total = region_words(config, 1, output.width, output.width, output.channels)
+    for name in dict.fromkeys(layer.inputs):
+        source = lowered.tensors[name]
+        window = layer.window
+        reach = (window.kernel_height - 1) * window.dilation_y + 1
+        rows = min(reach, source.height)
+        total += region_words(config, rows, _widest(source, config), source.width, source.channels)
+    return total
+
+
+def _widest(source: ArrayTensor, config: SystolicConfig) -> int:
+    return source.width + config.banks - 1
+
+
+def _smallest_matmul(layer: Layer, config: SystolicConfig) -> int:
+    _, _, inner, columns = layer.product
+    return region_words(config, 1, 1, 1, inner) + region_words(config, 1, 1, 1, columns)
+
+
+def _matmul_block(layer: Layer, config: SystolicConfig) -> int:
+    return -(-layer.product[2] // config.lanes)
+
+

@@ -1,0 +1,126 @@
+"""What the operation that precedes a layer measures and keeps, part by part (docs/kernel-positions.md, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bfpga.contract.configuration import ACTIVATION_EXPONENT, SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Function
+from bfpga.contract.flows import Sample, everything, samples_of
+from bfpga.contract.program import ArrayNode, MatMulNode, Tile
+from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.errors import ModelError
+
+SAMPLED = ("two_pass_sampled", "keep_sampled")
+KEEPING = ("keep", "keep_sampled")
+
+
+def keeps(node: ArrayNode) -> bool:
+    """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
+    return node.kind == "gemm" and node.engine == "systolic_array"
+
+
+def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
+    """Bin 0 of the collector for a layer, from the exponent of its accumulators: its largest sum reaches the last bin.
+
+    A bias may add to it, and then counts in the last bin.
+    """
+    largest = mantissa = config.format.mantissa_max + 1
+    row = 0
+    if node.function in (Function.SIGMOID, Function.TANH):
+        return 1 - config.position_bins - ACTIVATION_EXPONENT
+    if node.kind == "sum":
+        largest *= len(node.inputs)
+    elif node.weights is not None:
+        sums = np.abs(node.weights.astype(np.int64)).reshape(len(node.weights), -1).sum(axis=1)
+        bits = [int(total * mantissa).bit_length() for total in sums]
+        rows = [0] * len(bits) if node.weight_exponents is None else node.weight_exponents.tolist()
+        largest, row = 0, max(bit + exponent for bit, exponent in zip(bits, rows, strict=True))
+    return largest.bit_length() + row + 1 - config.position_bins
+
+
+def product_base(node: MatMulNode, config: SystolicConfig) -> int:
+    """The same for a product of activations, from the sum of its operands' exponents.
+
+    The second operand's exponent is that of the rows: who packs its mantissas adds it to the field.
+    """
+    largest = node.inner * config.format.mantissa_max * (config.format.mantissa_max + 1)
+    return largest.bit_length() + 1 - config.position_bins
+
+
+def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:
+    """The outputs of a node that are measured, with the ways to measure them.
+
+    streamed: its weights come with every operation, in an order that leaves no block out.
+    """
+    policy = node.policy
+    if policy.flow not in SAMPLED or node.engine != "systolic_array":
+        return [everything(node.channels)]
+    by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed
+    rows = block_rows(node, config) if by_blocks else 0
+    return samples_of(node.window.output_height, node.channels, rows, policy.sample_period, policy.sample_offset)
+
+
+def sampled_parts(sample: Sample, part: Tile) -> list[Tile]:
+    """The parts of ``part`` that are in the sample, each of one descriptor."""
+    rows = _sampled_rows(sample, part)
+    if not rows:
+        return []
+    ranges = [(y, y + 1, 1) for y in rows] if sample.apart else [(rows[0], part.y1, sample.step)]
+    channels = [(max(part.m0, m0), min(part.m1, m1)) for m0, m1 in sample.blocks]
+    return [Tile(y0, y1, m0, m1, step=step) for y0, y1, step in ranges for m0, m1 in channels if m0 < m1]
+
+
+def other_parts(sample: Sample, part: Tile) -> list[Tile]:
+    """The parts of ``part`` that are not in the sample, in as few descriptors as possible."""
+    if sample.step == 1:
+        return [Tile(part.y0, part.y1, m0, m1) for m0, m1 in _gaps(sample.blocks, part.m0, part.m1)]
+    rows = [(y, y + 1) for y in _sampled_rows(sample, part)]
+    between = [Tile(y0, y1, part.m0, part.m1) for y0, y1 in _gaps(rows, part.y0, part.y1)]
+    steps = [(part.y0 + n) for n in range(sample.step) if (part.y0 + n - sample.offset) % sample.step]
+    stepped = [Tile(y, part.y1, part.m0, part.m1, step=sample.step) for y in steps if y < part.y1]
+    return min(between, stepped, key=len)
+
+
+def _sampled_rows(sample: Sample, part: Tile) -> range:
+    return range(part.y0 + (sample.offset - part.y0) % sample.step, part.y1, sample.step)
+
+
+def _gaps(taken: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What the ascending ranges leave of [start, end)."""
+    for first, last in taken:
+        if start < min(first, end):
+            yield start, min(first, end)
+        start = max(start, last)
+    if start < end:
+        yield start, end
+
+
+@dataclass
+class KeepBuffer:
+    """Places of a layer's parts in the keep buffer, in the order they were measured."""
+
+    config: SystolicConfig
+    node: ArrayNode
+    used: int = 0
+    places: dict[tuple[int, int, int, int, int], int] = field(default_factory=dict)
+
+    def place(self, part: Tile, descriptor: Descriptor) -> int:
+        """First word of a part; the same one each time it is asked for.
+
+        Raises ModelError if the buffer is too small.
+        """
+        key = (part.y0, part.y1, part.m0, part.m1, part.step)
+        if key not in self.places:
+            groups = -(-descriptor.output_pixels // working_columns(self.node, self.config))
+            self.places[key], self.used = self.used, self.used + groups * descriptor.output_rows
+        if self.used > self.config.wide_words:
+            raise ModelError(
+                f"layer {self.node.name}: flow {self.node.policy.flow} keeps more than the {self.config.wide_words} "
+                "accumulators a column that wide_words holds; take keep_sampled with a longer sample period, "
+                "two_pass_sampled, or more wide_words"
+            )
+        return self.places[key]

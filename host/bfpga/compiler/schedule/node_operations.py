@@ -1,0 +1,230 @@
+"""One array node -> its kernel operations: what is measured before it, what of that is kept, what is computed.
+
+Where its operands and results lie, and in which strips, the schedule has decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bfpga.compiler.schedule.measuring import KEEPING, KeepBuffer, keeps, node_samples, other_parts, sampled_parts
+from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Policy
+from bfpga.contract.flows import Flow, Sample, everything
+from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
+from bfpga.engines.array.cycles import active_columns, fetch_cycles, operation_cycles
+from bfpga.engines.array.descriptors import (
+    Placement,
+    compute_descriptor,
+    load_descriptor,
+    store_descriptor,
+    weight_words,
+)
+from bfpga.engines.array.regions import Region
+from bfpga.engines.beside.operations import EngineOperations
+from bfpga.errors import ModelError
+from bfpga.program.cycles import operation_clocks
+
+PREDICTED = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
+
+
+@dataclass
+class Strip:
+    """Output rows [y0, y1) with the regions that hold what they need; loads and stores that belong to them."""
+
+    y0: int
+    y1: int
+    inputs: list[Region]
+    output: Region
+    loads: list[Region] = field(default_factory=list)
+    store: Region | None = None
+
+
+def load_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
+    """LOAD of a region's rows."""
+    return KernelOperation(layer, load_descriptor(config, region), Transfer(region.tensor, region.y0, region.y1))
+
+
+def store_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
+    """STORE of a region's rows."""
+    return KernelOperation(layer, store_descriptor(config, region), Transfer(region.tensor, region.y0, region.y1))
+
+
+class NodeOperations:
+    """Operations of one node in strips; ``spec``: its first input."""
+
+    def __init__(
+        self, config: SystolicConfig, node: ArrayNode, spec: TensorSpec, plan: NodeWeights, strips: list[Strip]
+    ) -> None:
+        self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
+        self.engine = None if node.engine == "systolic_array" else EngineOperations(config, node, spec)
+        #: Weights that one operation brings for all strips and passes.
+        self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self.operations: list[KernelOperation] = []
+        self.buffer = KeepBuffer(self.config, self.node)
+        self.node.tiles.clear()
+
+    def scheduled(self) -> list[KernelOperation]:
+        """The operations in order; fills the node's tiles, its sample and its flow.
+
+        Raises ModelError if a flow that was asked for keeps more than the buffer holds.
+        """
+        policy = self.node.policy
+        predicted = policy.policy in PREDICTED
+        measured = not policy.inherit and (policy.policy == Policy.MAX or (predicted and not policy.preset))
+        if measured and not predicted:
+            if policy.flow == "auto":
+                policy.flow = self._fastest_flow()
+            self._measured()
+            return self.operations
+        self._weights()
+        whole = everything(self.node.channels)
+        if measured:
+            self._phase(Flag.MEASURE, whole, first_only=True)
+        self._phase(Flag.NONE, whole)
+        return self.operations
+
+    def _weights(self) -> None:
+        if self.loaded:
+            self.operations.append(weights_operation(self.node, self.plan, self.plan.tiles[0], self.config))
+
+    # The operation that precedes a layer
+
+    def _measured(self) -> None:
+        """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25."""
+        self._weights()
+        sample = self.node.policy.sample = self._fastest_sample()
+        self._phase(Flag.MEASURE, sample)
+        self._phase(Flag.NONE, sample)
+
+    def _fastest_sample(self) -> Sample:
+        """The sample, measured in the way that takes the fewest clocks."""
+        choices = node_samples(self.node, self.plan.mode == "stream", self.config)
+        if len(choices) == 1:  # so it is on the other engines, whose operations have clocks of their own
+            return choices[0]
+        return min(choices, key=self._measuring_clocks)
+
+    def _measuring_clocks(self, sample: Sample) -> int:
+        """Clocks of the operations that measure a sample."""
+        places = [
+            self._placement(strip, tile, part, flags)
+            for strip in self.strips
+            for tile in self.plan.tiles
+            for part, flags in self._parts(strip, tile, Flag.MEASURE, sample)
+        ]
+        clocks = sum(operation_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
+        return clocks + fetch_cycles(self.config) * len(places)
+
+    def _fastest_flow(self) -> Flow:
+        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36.
+
+        Converting all kept results may take fewer clocks than computing a sample of them twice.
+        """
+        node = self.node
+        tried: dict[Flow, int] = {}
+        for flow in ("two_pass_sampled", "keep_sampled", "keep") if keeps(node) else ("two_pass_sampled",):
+            node.policy.flow = flow
+            try:
+                tried[flow] = self._trial()
+            except ModelError:  # more than the buffer holds
+                continue
+            finally:
+                self._begin()
+        node.flow_clocks = {str(flow): clocks for flow, clocks in tried.items()}
+        return min(tried, key=lambda flow: tried[flow])
+
+    def _trial(self) -> int:
+        """Clocks of a layer with the operation that precedes it."""
+        self._measured()
+        fetched = fetch_cycles(self.config)
+        return sum(operation_clocks(self.config, operation) + fetched for operation in self.operations)
+
+    # Passes over the strips
+
+    def _phase(self, flags: Flag, sample: Sample, first_only: bool = False) -> None:
+        """All tiles, measuring what is in the sample, or computing."""
+        first = len(self.operations)
+        computed: list[KernelOperation] = []
+        for strip in self.strips:
+            work = [(tile, self._parts(strip, tile, flags, sample)) for tile in self.plan.tiles]
+            if any(parts for _, parts in work):
+                computed += self._strip(strip, work, flags)
+        computed[0].descriptor.flags |= int(Flag.FIRST)
+        if not flags & Flag.MEASURE:
+            computed[-1].descriptor.flags |= int(Flag.LAST)
+        for operation in self.operations[first:]:
+            operation.first_only = first_only
+
+    def _strip(
+        self, strip: Strip, work: list[tuple[WeightTile, list[tuple[Tile, Flag]]]], flags: Flag
+    ) -> list[KernelOperation]:
+        """Operations of a strip with its loads, weights and store; returns those that compute."""
+        node = self.node
+        computed: list[KernelOperation] = []
+        for region in strip.loads:
+            if not (flags & Flag.MEASURE and region.tensor == node.output):
+                self.operations.append(load_operation(self.config, node.name, region))
+        for tile, parts in work:
+            if parts and self.plan.mode != "resident" and node.kind == "gemm" and not self.loaded:
+                self.operations.append(weights_operation(node, self.plan, tile, self.config))
+            operations = [self._compute(strip, tile, part, kind) for part, kind in parts]
+            computed += operations
+            self.operations += operations
+            if not flags & Flag.MEASURE:
+                node.tiles += [part for part, _ in parts]
+        if strip.store is not None and not flags & Flag.MEASURE:
+            self.operations.append(store_operation(self.config, node.name, strip.store))
+        return computed
+
+    def _parts(self, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample) -> list[tuple[Tile, Flag]]:
+        """What single operations measure or compute of a strip and a tile, with their flags.
+
+        The array computes all of it at once, other engines what they hold; what was kept is not computed again.
+        """
+        node, whole = self.node, Tile(strip.y0, strip.y1, tile.m0, tile.m1)
+        if self.engine is not None:
+            return [(part, flags) for part in self.engine.tiles(whole)]
+        kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
+        if flags & Flag.MEASURE:
+            flags |= Flag.KEEP if kept else Flag.NONE
+            return [(part, flags) for part in sampled_parts(sample, whole)]
+        if not kept:
+            return [(whole, flags)]
+        return [(part, flags | Flag.KEPT) for part in sampled_parts(sample, whole)] + [
+            (part, flags) for part in other_parts(sample, whole)
+        ]
+
+    # Single operations
+
+    def _placement(self, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> Placement:
+        """Where an operation finds the operands of a part of a weight tile."""
+        stream = self.plan.mode == "stream" and not flags & Flag.KEPT
+        place = Placement(
+            self.node, self.spec, strip.inputs, strip.output, part, tile.weight_base,
+            tile.parameter_base, stream, flags,
+        )  # fmt: skip
+        if part.m0 > tile.m0 and self.engine is None:
+            place.weight_base += weight_words(self.node, self.config, tile.m0, part.m0)
+            place.parameter_base += part.m0 - tile.m0
+        return place
+
+    def _compute(self, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
+        node, place = self.node, self._placement(strip, tile, part, flags)
+        if self.engine is not None:
+            return self.engine.operation(place)
+        descriptor = compute_descriptor(self.config, place)
+        data = b""
+        if flags & (Flag.KEEP | Flag.KEPT):
+            descriptor.wide_word = self.buffer.place(part, descriptor)
+        if place.stream:
+            groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
+            words = packed_weights(node, self.plan, tile, self.config)
+            repeats = groups
+            if node.uniform_weights:
+                repeats *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
+            data = words * repeats
+        return KernelOperation(node.name, descriptor, weights=data)

@@ -1,0 +1,75 @@
+"""The pitch of every tensor: the one with which its writers and readers lose the fewest clocks."""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import ArrayNode, TensorSpec
+from bfpga.engines.array.descriptors import blocks_of, reduction
+from bfpga.engines.array.pitch import read_slots, write_slots
+from bfpga.engines.array.regions import Region
+from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.engines.beside.descriptors import engine_write_clocks
+
+
+class PitchChoice:
+    """Pitches of whole tensors and of strips; operands of one addition share theirs."""
+
+    def __init__(self, config: SystolicConfig, tensors: dict[str, TensorSpec], nodes: list[ArrayNode]) -> None:
+        self.config = config
+        self.tensors = tensors
+        self.nodes = nodes
+        self.family = {name: name for node in nodes for name in (*node.inputs, node.output)}
+        for node in nodes:
+            if node.kind == "sum" and len(node.inputs) == 2:
+                self._tie(*node.inputs)
+        self.chosen: dict[str, int] = {}
+
+    def _tie(self, first: str, second: str) -> None:
+        old, new = self.family[second], self.family[first]
+        self.family = {name: new if family == old else family for name, family in self.family.items()}
+
+    def of(self, name: str) -> int:
+        """The pitch of a whole tensor."""
+        family = self.family[name]
+        if family not in self.chosen:
+            self.chosen[family] = self._best({other for other, key in self.family.items() if key == family})
+        return self.chosen[family]
+
+    def strip(self, node: ArrayNode, resident: list[Region]) -> int:
+        """The pitch of input strips of one node; that of a resident operand if there is one."""
+        if resident:
+            return resident[0].pitch
+        width = self.tensors[node.inputs[0]].width
+        return min(range(width, width + self.config.banks), key=lambda pitch: (self._clocks(node, pitch, None), pitch))
+
+    def _best(self, names: set[str]) -> int:
+        width = self.tensors[next(iter(names))].width
+        readers = [node for node in self.nodes if names & set(node.inputs)]
+        writers = [node for node in self.nodes if node.output in names]
+
+        def clocks(pitch: int) -> int:
+            reading = sum(self._clocks(node, pitch, None) for node in readers)
+            return reading + sum(self._clocks(node, None, pitch) for node in writers)
+
+        return min(range(width, width + self.config.banks), key=lambda pitch: (clocks(pitch), pitch))
+
+    def _clocks(self, node: ArrayNode, read_pitch: int | None, write_pitch: int | None) -> int:
+        """Clocks a node needs if only one side has the given pitch and the other loses nothing."""
+        config, window = self.config, node.window
+        if node.engine != "systolic_array":
+            return engine_write_clocks(node, config, write_pitch)
+        columns, banks = working_columns(node, config), config.banks
+        pixels = window.output_height * window.output_width
+        reads = writes = 1
+        if read_pitch is not None:
+            reads, _ = read_slots(
+                columns, banks, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch
+            )
+        if write_pitch is not None:
+            writes, _ = write_slots(columns, banks, window.output_width, pixels, write_pitch)
+        channels = self.tensors[node.inputs[0]].channels
+        size = block_rows(node, config)
+        words = reduction(node, config, 0, min(size, node.channels), -(-channels // config.lanes)).channel_words
+        steps = window.kernel_height * window.kernel_width * words * reads
+        drain = size // config.lanes * max(config.lanes, writes)
+        return -(-pixels // columns) * blocks_of(node, config, node.channels) * max(steps, drain)

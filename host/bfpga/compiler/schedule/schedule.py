@@ -1,0 +1,264 @@
+"""Array nodes -> kernel operations: what is loaded, computed and stored in which kernel start.
+
+Tensors stay in activation memory while they fit. A tensor that has to leave is stored and loaded again in a later
+start; a layer whose operands do not fit together is computed in strips of output rows, each with the rows around it
+that its window needs. Nothing in activation memory is kept from one start to the next; weights are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.pitch_choice import PitchChoice
+from bfpga.compiler.schedule.weight_plan import NodeWeights
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
+from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.beside.tiles import strip_rows
+from bfpga.errors import ModelError
+
+
+def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
+    """Input rows [first, last) that output rows [y0, y1) read, at least one."""
+    first = y0 * window.stride_y - window.pad_top
+    last = (y1 - 1) * window.stride_y - window.pad_top + (window.kernel_height - 1) * window.dilation_y + 1
+    first = min(max(first, 0), height - 1)
+    return first, max(min(last, height), first + 1)
+
+
+class Scheduler:
+    """Builds the kernel starts of one stage of array nodes."""
+
+    def __init__(
+        self,
+        config: SystolicConfig,
+        tensors: dict[str, TensorSpec],
+        nodes: list[ArrayNode],
+        plans: dict[str, NodeWeights],
+        leaving: set[str],
+    ) -> None:
+        """nodes: the stage in order; leaving: tensors that anyone outside the stage reads."""
+        self.config = config
+        self.tensors = tensors
+        self.nodes = nodes
+        self.plans = plans
+        self.leaving = leaving
+        self.pitches = PitchChoice(config, tensors, nodes)
+        self.uses = Counter(name for node in nodes for name in dict.fromkeys(node.inputs))
+        self.producers = Counter(node.output for node in nodes)
+        #: The layer that wrote a tensor last: it answers for the store when the tensor has to leave.
+        self.writers: dict[str, str] = {}
+        produced = set(self.producers)
+        self.on_host = {name for name in self.uses if name not in produced}
+        self.partial: set[str] = set()
+        self.steps: list[LaunchStep] = []
+        self._restart()
+
+    def run(self) -> list[LaunchStep]:
+        """The kernel starts of the stage; fills ``tiles`` of the nodes."""
+        for node in self.nodes:
+            self._layer(node)
+        self._flush()
+        return self.steps
+
+    # Kernel starts
+
+    def _restart(self) -> None:
+        self.memory = ActivationMemory(self.config)
+        self.placed: dict[str, Region] = {}
+        self.operations: list[KernelOperation] = []
+        self.stored: set[str] = set()
+
+    def _flush(self) -> None:
+        """End the kernel start; what is still needed is stored first."""
+        for name, region in self.placed.items():
+            begun = self.producers[name] > 0
+            if (self.uses[name] or begun) and name not in self.on_host:
+                self._store(self.writers[name], region)
+                self._keep(name)
+        stores = [operation for operation in self.operations if operation.descriptor.operation == Operation.STORE]
+        if stores:
+            stores[-1].descriptor.flags |= int(Flag.END_PACKET)
+        if self.operations:
+            self.steps.append(LaunchStep(self.operations))
+        self._restart()
+
+    def _keep(self, name: str) -> None:
+        """Note that the host now holds what the tensor has so far."""
+        self.stored.add(name)
+        (self.partial if self.producers[name] else self.on_host).add(name)
+
+    def _load(self, layer: str, region: Region) -> None:
+        self.operations.append(load_operation(self.config, layer, region))
+
+    def _store(self, layer: str, region: Region) -> None:
+        self.operations.append(store_operation(self.config, layer, region))
+
+    # Placement of whole tensors
+
+    def _layer(self, node: ArrayNode) -> None:
+        names = [*dict.fromkeys(node.inputs), node.output]
+        if any(name in self.stored and name not in self.placed for name in names):
+            self._flush()
+        strips = self._whole(node)
+        if strips is None and self._fits_alone(node):
+            self._flush()
+            strips = self._whole(node)
+        if strips is None:
+            strips = self._strips(node)
+        if strips is None:
+            self._flush()
+            strips = self._strips(node)
+        if strips is None:
+            raise ModelError(
+                f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
+                "not even one row of its output with the rows it is computed from"
+            )
+        plan, spec = self.plans[node.name], self.tensors[node.inputs[0]]
+        self.operations += NodeOperations(self.config, node, spec, plan, strips).scheduled()
+        self._after(node)
+
+    def _region(self, name: str, pitch: int) -> Region | None:
+        spec = self.tensors[name]
+        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels)
+
+    def _place(self, names: Iterable[str]) -> list[Region] | None:
+        """Regions for whole tensors that are not in memory yet; all or none."""
+        new: list[Region] = []
+        for name in names:
+            if name in self.placed:
+                continue
+            region = self._region(name, self.pitches.of(name))
+            if region is None:
+                for other in new:
+                    self.memory.release(other)
+                return None
+            new.append(region)
+        return new
+
+    def _whole(self, node: ArrayNode) -> list[Strip] | None:
+        names = [*dict.fromkeys(node.inputs), node.output]
+        new = self._place(names)
+        if new is None:
+            return None
+        for region in new:
+            self._enter(node, region)
+        height = node.window.output_height
+        return [Strip(0, height, [self.placed[name] for name in node.inputs], self.placed[node.output])]
+
+    def _enter(self, node: ArrayNode, region: Region) -> None:
+        """A whole tensor gets its place; what the host holds of it is loaded."""
+        self.placed[region.tensor] = region
+        if region.tensor in self.on_host or region.tensor in self.partial:
+            self._load(node.name, region)
+
+    def _fits_alone(self, node: ArrayNode) -> bool:
+        """Whether an empty memory would hold all operands of the node."""
+        if not self.placed:
+            return False
+        memory = ActivationMemory(self.config)
+        for name in [*dict.fromkeys(node.inputs), node.output]:
+            spec = self.tensors[name]
+            if memory.place(name, (0, spec.height), self.pitches.of(name), spec.width, spec.channels) is None:
+                return False
+        return True
+
+    # Strips
+
+    def _strips(self, node: ArrayNode) -> list[Strip] | None:
+        """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
+        if any(name not in self.placed and name not in self.on_host for name in node.inputs):
+            return None
+        resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
+        for whole in [False] if node.output in self.placed else resident:
+            new = self._place([node.output]) if whole else []
+            if new is None:
+                continue
+            strips = self._cut(node, new[0] if new else self.placed.get(node.output))
+            if strips is not None:
+                for region in new:
+                    self._enter(node, region)
+                return strips
+            for region in new:
+                self.memory.release(region)
+        return None
+
+    def _cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
+        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory."""
+        height, tried = node.window.output_height, 0
+        for parts in range(1, height + 1):
+            rows = -(-height // parts)
+            if rows == tried:
+                continue
+            tried = rows
+            regions = self._strip_regions(node, output, rows)
+            if regions is not None:
+                for region in regions.values():
+                    self.memory.release(region)
+                rows = strip_rows(node, self.config, rows)
+                return [self._strip(node, output, regions, y, min(y + rows, height)) for y in range(0, height, rows)]
+        return None
+
+    def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
+        """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
+        window = node.window
+        found: dict[str, Region] = {}
+        pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
+        reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
+        wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
+                  if name not in self.placed]
+        if output is None:
+            wanted.append((node.output, rows, window.output_width))
+        for name, count, row_pitch in wanted:
+            spec = self.tensors[name]
+            region = self.memory.place(name, (0, count), row_pitch, spec.width, spec.channels)
+            if region is None:
+                for other in found.values():
+                    self.memory.release(other)
+                return None
+            found[name] = region
+        return found
+
+    def _strip(
+        self, node: ArrayNode, output: Region | None, regions: dict[str, Region], y0: int, y1: int
+    ) -> Strip:
+        loads: list[Region] = []
+        inputs: list[Region] = []
+        for name in node.inputs:
+            region = regions.get(name)
+            if region is None:
+                inputs.append(self.placed[name])
+                continue
+            first, last = input_rows(node.window, self.tensors[name].height, y0, y1)
+            part = replace(region, y0=first, y1=last)
+            inputs.append(part)
+            if name not in [load.tensor for load in loads]:
+                loads.append(part)
+        if output is not None:
+            return Strip(y0, y1, inputs, output, loads)
+        target = replace(regions[node.output], y0=y0, y1=y1)
+        if node.output in self.partial:
+            loads.append(target)
+        return Strip(y0, y1, inputs, target, loads, target)
+
+    def _after(self, node: ArrayNode) -> None:
+        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
+        name = node.output
+        self.producers[name] -= 1
+        self.writers[name] = node.name
+        done = self.producers[name] == 0
+        if name not in self.placed:
+            self._keep(name)
+        elif done and name in self.leaving:
+            self._store(node.name, self.placed[name])
+            self._keep(name)
+        for used in dict.fromkeys(node.inputs):
+            self.uses[used] -= 1
+        for candidate in dict.fromkeys([*node.inputs, name]):
+            idle = not self.uses[candidate] and not self.producers[candidate]
+            if idle and candidate in self.placed:
+                self.memory.release(self.placed.pop(candidate))

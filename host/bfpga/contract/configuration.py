@@ -1,0 +1,199 @@
+"""The numbers that define one systolic array: the single source for emulator, C++ header, estimates and driver.
+
+Only the standard library is imported: a board loads this module too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.formats.block_format import BlockFormat, container_bits
+from bfpga.formats.shift_format import ShiftFormat, WeightMode
+
+Multiplier = Literal["dsp", "dsp_packed", "shift"]
+#: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
+WeightFormat = Literal["linear", "two_hot", "power_of_two"]
+Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
+#: Mode of the shift units for each format of theirs.
+SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
+
+#: Cycles an array operation spends beyond its loop: pipeline registers of operand fetch, multiply, drain.
+PIPELINE_DEPTH = 24
+#: Cycles a load, a store or a weight transfer spends beyond its loop.
+TRANSFER_DEPTH = 8
+#: Exponent of the sigmoid and tanh results (BFP 4.4).
+ACTIVATION_EXPONENT = -14
+
+
+@dataclass(frozen=True)
+class SystolicConfig:
+    """One kernel: ``columns`` x ``rows`` dot tiles of ``lanes`` products a clock each (BFP 3.6), engines beside them.
+
+    Memories: ``banks`` activation memories of ``activation_words`` words of ``lanes`` mantissas; a weight memory of
+    ``weight_words`` words of rows x lanes mantissas; ``parameter_rows`` rows of bias and row exponent.
+    """
+
+    format: BlockFormat = field(default_factory=BlockFormat)
+    columns: int = 12
+    rows: int = 16
+    lanes: int = 2
+    multiplier: Multiplier = "dsp"
+    dsp: Dsp = "DSP48E1"
+    accumulator_bits: int = 32
+    bias_bits: int = 18
+    activation_words: int = 4096
+    weight_words: int = 4096
+    parameter_rows: int = 2048
+    stream_bits: int = 64
+    weight_stream_bits: int = 64
+    functions: tuple[str, ...] = ("none", "relu", "leaky_relu", "sigmoid", "tanh", "clip")
+    skew: bool = True
+    tensor_slots: int = 64
+    policy_slots: int = 64
+    #: The last columns multiply by shifts, beside columns of DSP blocks (0: all columns have ``multiplier``).
+    shift_columns: int = 0
+    #: Words of the shift units; None for an array without them.
+    shift: ShiftFormat | None = None
+    #: Engines beside the array, for layers with many zeros (docs/engines.md).
+    zero_skip: ZeroSkipBuild | None = None
+    sparse_cluster: ClusterBuild | None = None
+    #: Bins of the collector that finds exponents by other rules than the lead; 0: there is none (FP 2.3).
+    position_bins: int = 0
+    #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
+    wide_words: int = 0
+
+    @property
+    def engines(self) -> tuple[EngineName, ...]:
+        """The engines of the kernel; the array is always there."""
+        beside: dict[EngineName, object] = {"zero_skip": self.zero_skip, "sparse_cluster": self.sparse_cluster}
+        return ("systolic_array", *(name for name, build in beside.items() if build is not None))
+
+    @property
+    def banks(self) -> int:
+        """Activation memories: a prime not below the column count, so any stride below it is free of conflicts.
+
+        Pixels that one clock brings to another engine lie in different ones too.
+        """
+        ports = max([self.columns, *(build.load_pixels for build in (self.zero_skip, self.sparse_cluster) if build)])
+        if ports == 1:
+            return 1
+        number = max(ports, 5)
+        while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
+            number += 1
+        return number
+
+    @property
+    def weight_formats(self) -> tuple[WeightFormat, ...]:
+        """Formats of weights that a layer may have on this array, the most exact one first."""
+        if self.multiplier == "shift":
+            return ("two_hot", "power_of_two")
+        return ("linear", "two_hot") if self.shift_columns else ("linear",)
+
+    def active_columns(self, weight_format: WeightFormat) -> int:
+        """Columns that multiply with weights of a format: shift columns need weights that they can shift by."""
+        return self.columns - self.shift_columns if weight_format == "linear" else self.columns
+
+    def block_rows(self, weight_format: WeightFormat) -> int:
+        """Output channels of one pass: a shift unit multiplies one activation with two powers of two."""
+        return 2 * self.rows if weight_format == "power_of_two" else self.rows
+
+    @property
+    def accumulator_rows(self) -> int:
+        """Accumulators of a column."""
+        return self.block_rows(self.weight_formats[-1])
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits of a weight in memory: a mantissa or a word of a shift unit."""
+        word = self.shift.word_bits if self.shift is not None else 0
+        return word if self.multiplier == "shift" else max(word, self.format.mantissa_bits)
+
+    @property
+    def weight_container_bits(self) -> int:
+        return container_bits(self.weight_bits)
+
+    def largest_weight(self, weight_format: WeightFormat) -> int:
+        """Bound of a weight's magnitude; columns of DSP blocks take two-hot weights as mantissas."""
+        if weight_format == "linear" or self.shift is None:
+            return self.format.mantissa_max
+        largest = self.shift.largest_weight(SHIFT_MODES[weight_format])
+        return min(largest, self.format.mantissa_max) if self.shift_columns else largest
+
+    @property
+    def words_per_block(self) -> int:
+        """Memory words that hold the ``rows`` output channels of one row block at one pixel."""
+        return self.rows // self.lanes
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of one activation word on a stream."""
+        return self.lanes * self.format.container_bits
+
+    @property
+    def weight_word_bits(self) -> int:
+        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60)."""
+        return self.rows * self.lanes * self.weight_container_bits
+
+    @property
+    def beats_per_weight_word(self) -> int:
+        return -(-self.weight_word_bits // self.weight_stream_bits)
+
+    @property
+    def words_per_beat(self) -> int:
+        """Activation words in one beat of the input and output streams (elements are packed little-endian)."""
+        return self.stream_bits // self.word_bits
+
+    @property
+    def transfer_pixels(self) -> int:
+        """Pixels of a row whose words a LOAD or a STORE moves in one clock: they lie in different banks."""
+        return 1 << (min(self.words_per_beat, self.banks).bit_length() - 1)
+
+    @property
+    def packing_shift(self) -> int:
+        """Distance of two products that share one DSP (BFP 7): 17 on DSP48E1, 18 on DSP48E2 and DSP58."""
+        return 17 if self.dsp == "DSP48E1" else 18
+
+    @property
+    def fill_cycles(self) -> int:
+        """Cycles the skewed array needs until its last cell has met its first operands (BFP 6)."""
+        return (self.rows - 1 + self.columns - 1) if self.skew else 0
+
+    @property
+    def operation_depth(self) -> int:
+        """Cycles one array operation costs beyond the iterations of its loop."""
+        return PIPELINE_DEPTH + self.fill_cycles
+
+    @property
+    def largest_product(self) -> int:
+        """Largest magnitude of one product. Weights are always symmetric; activations follow the format."""
+        return self.format.mantissa_max * -self.format.mantissa_min
+
+    @property
+    def macs_per_clock(self) -> int:
+        return self.columns * self.rows * self.lanes
+
+    def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
+        """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
+        return -(-macs * self.rows // self.block_rows(weight_format))
+
+    def terms_limit(self) -> int:
+        """Largest number of products one accumulator holds exactly, one bit kept for the bias (BFP 7)."""
+        return ((1 << (self.accumulator_bits - 2)) - 1) // self.largest_product
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> SystolicConfig:
+        values = dict(values)
+        values["format"] = BlockFormat(**values["format"])
+        values["functions"] = tuple(values["functions"])
+        if values.get("shift") is not None:
+            values["shift"] = ShiftFormat.from_dict(values["shift"])
+        if values.get("zero_skip") is not None:
+            values["zero_skip"] = ZeroSkipBuild.from_dict(values["zero_skip"])
+        if values.get("sparse_cluster") is not None:
+            values["sparse_cluster"] = ClusterBuild.from_dict(values["sparse_cluster"])
+        return SystolicConfig(**values)

@@ -1,0 +1,191 @@
+"""The layer descriptor: every field the sequencer reads, declared once.
+
+A descriptor is ``DESCRIPTOR_WORDS`` signed 32-bit words in the order of ``FIELDS``. The C++ structure, its decoder and
+the table in the documentation are rendered from this module. Only the standard library and numpy are imported.
+
+An address is a pair (word, bank): pixel ``a`` of a tensor (a = row * pitch + column) that starts at word ``base`` and
+holds ``n`` words a pixel lies in bank ``a mod banks`` at word ``base + (a div banks) * n``. An address step is given in
+the same form and is added component-wise; when the bank reaches ``banks`` it is lowered by ``banks`` and the word is
+raised by ``n``. The host computes every product, so the hardware only adds (hls-rules R12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum, IntFlag
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Operation(IntEnum):
+    """What one descriptor does."""
+
+    NONE = 0
+    LOAD = 1  # input stream -> activation memory (uses the output_* addressing)
+    STORE = 2  # activation memory -> output stream (uses the input_* addressing)
+    WEIGHTS = 3  # weight stream -> parameter and weight memory
+    GEMM = 4  # matrix product or convolution on the dot tiles
+    MAX = 5  # maximum over the window, channel by channel
+    SUM = 6  # sum over the taps, each aligned to the larger exponent: residual add, subtract, copy
+    ZERO_SKIP = 7  # convolution of one tile on the zero-skip engine (docs/engines.md)
+    SPARSE = 8  # convolution of one strip on the sparse cluster (docs/engines.md)
+
+
+class Flag(IntFlag):
+    """Bits of the ``flags`` field."""
+
+    NONE = 0
+    BIAS = 1  # add the bias of the parameter memory
+    ROW_EXPONENTS = 2  # weight exponents come from the parameter memory (otherwise 0)
+    FUNCTION_FIRST = 4  # function before bias (BFP R12)
+    STREAM_WEIGHTS = 8  # one weight word a step straight from the weight stream
+    MEASURE = 16  # only find the leading position of the results; write nothing
+    FIRST = 32  # first descriptor of a layer: resets what its policy slot collects
+    LAST = 64  # last descriptor of a layer: its policy slot is updated
+    PRESET = 128  # an unused policy slot starts from output_exponent (BFP R31), not from a measurement
+    NEGATE_SECOND = 256  # SUM subtracts its second operand
+    END_PACKET = 512  # STORE: TLAST on the last beat
+    COPY_EXPONENT = 1024  # output exponent = input exponent (MAX and one-operand moves change no scale)
+    TWO_HOT = 2048  # GEMM: weights are two-hot words, so shift columns work too
+    POWER_OF_TWO = 4096  # GEMM on shift units: a weight word holds two weights, a pass two output channels a row
+    KEEP = 8192  # GEMM with MEASURE: accumulators go to the keep buffer (FP R24)
+    KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
+
+
+class Function(IntEnum):
+    """The function unit (BFP R11)."""
+
+    NONE = 0
+    RELU = 1
+    LEAKY_RELU = 2
+    SIGMOID = 3
+    TANH = 4
+    CLIP = 5
+
+
+class Policy(IntEnum):
+    """How the output exponent is chosen (BFP 3.2)."""
+
+    STATIC = 0
+    MAX = 1
+    STATISTICS = 2
+    ROLLING_MAX = 3
+    FEEDBACK = 4
+
+
+class LeadRule(IntEnum):
+    """How measured results become a leading position (FP 2.3, docs/kernel-positions.md)."""
+
+    LEAD = 0  # the largest leading position of the magnitudes (BFP R24)
+    MAX = 1
+    RATE = 2
+    LSB = 3
+    WINDOW = 4
+
+
+@dataclass
+class Descriptor:
+    """One layer descriptor; every field is a signed 32-bit number. The comments are the documentation's table."""
+
+    operation: int = 0  # Operation
+    flags: int = 0  # Flag bits
+    input_slot: int = 0  # exponent register of the input tensor
+    second_slot: int = 0  # exponent register of the second operand of SUM
+    output_slot: int = 0  # exponent register of the output tensor
+    # Walk of the output pixels, `columns` at a time
+    output_pixels: int = 0  # number of output pixels
+    output_width: int = 1  # output pixels in a row
+    group_rows: int = 0  # columns div output_width
+    group_columns: int = 0  # columns mod output_width
+    # Window
+    kernel_height: int = 1
+    kernel_width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    dilation_y: int = 1  # 0 for SUM, whose taps are operands
+    dilation_x: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    input_height: int = 1
+    input_width: int = 1
+    # Reduction and row blocks
+    channel_words: int = 1  # words read at each tap of one row block
+    block_step: int = 0  # words the input moves from one row block to the next (grouped, depthwise, vector work)
+    blocks: int = 1  # row blocks
+    output_rows: int = 1  # output channels written by this descriptor
+    steps: int = 1  # clocks of one pass: max(kernel steps * slots, drain)
+    read_slots: int = 1  # clocks a step takes to read its columns (more than 1 when rows of pixels collide)
+    write_slots: int = 1  # clocks one output word of all columns takes to write
+    read_runs: int = 0  # 1: column i reads in slot (its output row - the row of column 0); 0: all in slot 0
+    write_runs: int = 0  # the same for writing
+    # Input addressing
+    input_pixel_words: int = 1  # words a pixel of the input holds
+    input_word: int = 0  # address of the first window's first tap (may lie before the tensor: padding)
+    input_bank: int = 0
+    input_step_word: int = 0  # next output pixel of the same row
+    input_step_bank: int = 0
+    input_wrap_word: int = 0  # added when the walk enters the next output row
+    input_wrap_bank: int = 0
+    input_group_word: int = 0  # `columns` output pixels further, without the wrap
+    input_group_bank: int = 0
+    tap_x_word: int = 0  # next tap of the same kernel row
+    tap_x_bank: int = 0
+    tap_y_word: int = 0  # next kernel row
+    tap_y_bank: int = 0
+    # Output addressing
+    output_pixel_words: int = 1
+    output_word: int = 0  # address of output pixel 0, channel offset included
+    output_bank: int = 0
+    output_step_word: int = 0
+    output_step_bank: int = 0
+    output_wrap_word: int = 0
+    output_wrap_bank: int = 0
+    output_group_word: int = 0
+    output_group_bank: int = 0
+    # Weights and parameters
+    weight_base: int = 0  # GEMM: first weight word; WEIGHTS: where the words go
+    weight_tap_step: int = 0  # weight words from one tap to the next
+    weight_block_step: int = 0  # weight words from one row block to the next
+    weight_words: int = 0  # WEIGHTS: words that follow on the weight stream
+    parameter_base: int = 0  # first row of bias and exponent
+    parameter_rows: int = 0  # WEIGHTS: rows that precede the words on the weight stream
+    bias_exponent: int = 0
+    # Function unit and output exponent
+    function: int = 0  # Function
+    function_argument: int = 0  # leaky ReLU: right shift; clip: mantissa of the upper bound
+    function_exponent: int = 0  # clip: exponent of the upper bound
+    policy: int = 0  # Policy
+    policy_slot: int = 0
+    output_exponent: int = 0  # static exponent, or the preset of a policy
+    policy_window: int = 0  # STATISTICS: log2 of the window; ROLLING_MAX: 1..8 leading positions kept
+    policy_factor: int = 12  # STATISTICS: 4 * k; FEEDBACK: overflows that are tolerated
+    # Positions found by the data (docs/kernel-positions.md)
+    lead_rule: int = 0  # LeadRule
+    position_rate: int = 12  # RATE: log2 of the values of which one may saturate
+    position_margin: int = 0  # added to the exponent a rule finds
+    position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators
+    wide_word: int = 0  # KEEP, KEPT: first word in the keep buffer
+    # Engines beside the array
+    entry_order: int = 0  # ZERO_SKIP: order of the coefficients: 0 z_major, 1 pos_major, 2 interleaved
+    piece_rows: int = 0  # SPARSE: the most rows of a piece
+    piece_columns: int = 0  # SPARSE: the most columns of a piece
+    count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces
+
+    def to_words(self) -> npt.NDArray[np.int32]:
+        """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
+        words = np.zeros(DESCRIPTOR_WORDS, np.int32)
+        words[: len(FIELDS)] = [int(getattr(self, name)) for name in FIELDS]
+        return words
+
+    @staticmethod
+    def from_words(words: Sequence[int] | npt.NDArray[np.int32]) -> Descriptor:
+        """Inverse of ``to_words``."""
+        return Descriptor(**{name: int(word) for name, word in zip(FIELDS, words, strict=False)})
+
+
+FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor))
+#: Words of one descriptor on the stream; the unused tail is zero and reserved.
+DESCRIPTOR_WORDS = 80
+assert len(FIELDS) <= DESCRIPTOR_WORDS

@@ -1,0 +1,301 @@
+"""What a compiled network is: logical nodes (the mathematics) and steps (the schedule a kernel executes).
+
+The emulator computes the nodes; a kernel executes the operations of the steps. Both must give the same bits.
+Only the standard library and numpy are imported here: a board loads programs with this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.contract.configuration import SystolicConfig, WeightFormat
+from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
+from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.flows import Flow, Sample
+
+IntArray = npt.NDArray[np.integer[Any]]
+#: Signal to noise that stands for no error at all.
+EXACT_DB = 200.0
+
+
+@dataclass
+class BlockTensor:
+    """Activations in block floating point: one exponent per sample (shape `whole`).
+
+    mantissa: (samples, height, width, channels) integers; exponent: (samples,) int32.
+    """
+
+    mantissa: IntArray
+    exponent: IntArray
+
+
+@dataclass
+class PolicySpec:
+    """How one tensor's exponent is chosen; ``exponent`` is the static value or the preset."""
+
+    policy: Policy = Policy.STATIC
+    exponent: int = 0
+    slot: int = 0
+    window: int = 0
+    factor: int = 12
+    preset: bool = False
+    #: MAX pooling and plain copies keep their input's exponent.
+    inherit: bool = False
+    #: How measured results become an exponent (docs/kernel-positions.md).
+    rule: LeadRule = LeadRule.LEAD
+    rate: int = 12
+    margin: int = 0
+    #: Bin 0 of the collector's histogram, from the exponent of the accumulators.
+    base: int = 0
+    #: How MAX measures: a pass of all or a sample of the results, which may keep them.
+    flow: Flow = "two_pass"
+    sample_period: int = 1
+    sample_offset: int = 0
+    #: What the measuring pass looks at; None: everything. Filled in by the schedule.
+    sample: Sample | None = None
+
+
+@dataclass
+class TensorSpec:
+    """An activation tensor that lives in BFP: (height, width, channels) of one sample."""
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    #: For tensors that enter from the host: how they are encoded. None: exponent of the sample's maximum.
+    input_exponent: int | None = None
+    #: Shape of the ONNX value (without the batch axis) and the order of its axes in memory: the array's tensor is
+    #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
+    onnx_shape: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
+    #: Channel c is stored times 2**channel_shift[c]; empty: no channel is shifted.
+    channel_shift: tuple[int, ...] = ()
+
+
+@dataclass
+class Window:
+    """Geometry of convolution and pooling."""
+
+    kernel_height: int = 1
+    kernel_width: int = 1
+    stride_y: int = 1
+    stride_x: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    dilation_y: int = 1
+    dilation_x: int = 1
+    output_height: int = 1
+    output_width: int = 1
+
+
+@dataclass
+class Tile:
+    """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
+
+    x0, x1: its output columns, on the zero-skip engine; elsewhere 0, 0 stands for all of them.
+    step: rows y0, y0 + step, ... alone.
+    """
+
+    y0: int
+    y1: int
+    m0: int
+    m1: int
+    x0: int = 0
+    x1: int = 0
+    step: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Output rows of the part."""
+        return len(range(self.y0, self.y1, self.step))
+
+
+@dataclass
+class FormatFigures:
+    """What a format of its weights costs a layer.
+
+    weight_snr_db: weights over their rounding errors; sum_snr_db: the layer's sums over their errors on samples, None
+    where none were measured (``EXACT_DB``: no error). cycles: clocks of the array's passes for one sample.
+    """
+
+    weight_format: WeightFormat
+    weight_snr_db: float
+    sum_snr_db: float | None
+    cycles: int
+
+
+@dataclass
+class EngineFigures:
+    """What an engine would take for a layer of one sample: clocks of its operations with all that they transfer.
+
+    refused: why the engine cannot take the layer; empty if it can. cycles is 0 then.
+    """
+
+    engine: EngineName
+    cycles: int = 0
+    refused: str = ""
+
+
+@dataclass
+class ArrayNode:
+    """One layer on the kernel: on the systolic array, or on the engine beside it that ``engine`` names.
+
+    kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
+    weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
+    weight_exponents: (output channels,); bias: (output channels,) mantissas of ``bias_bits``, one ``bias_exponent``.
+    The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation).
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    output: str
+    channels: int
+    window: Window = field(default_factory=Window)
+    channel_offset: int = 0
+    groups: int = 1
+    weights: IntArray | None = None
+    weight_exponents: IntArray | None = None
+    bias: IntArray | None = None
+    bias_exponent: int = 0
+    function: Function = Function.NONE
+    function_argument: int = 0
+    function_exponent: int = 0
+    function_first: bool = False
+    negate_second: bool = False
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    #: How the hardware holds the weights; their values are the integers above in any case (SM 2.3).
+    weight_format: WeightFormat = "linear"
+    #: The formats that the array offered for the weights, and why it is this one (SM R37).
+    weight_choices: list[FormatFigures] = field(default_factory=list)
+    weight_reason: str = ""
+    #: Which engine computes the layer; results are the same on all of them.
+    engine: EngineName = "systolic_array"
+    #: What each engine of the accelerator would take, and why it is this one (SC R13, ZS R53); empty without a choice.
+    engine_choices: list[EngineFigures] = field(default_factory=list)
+    engine_reason: str = ""
+    #: Clocks of the flows between which the compiler chose (FP R36); empty without a choice.
+    flow_clocks: dict[str, int] = field(default_factory=dict)
+    #: Sparse cluster: share of the input's elements that are not zero, measured on calibration samples.
+    input_density: float | None = None
+    #: True when every tap and row block uses the same weight words (average pooling).
+    uniform_weights: bool = False
+    #: Order in which the schedule computes the node; statistics policies see the results in this order.
+    tiles: list[Tile] = field(default_factory=list)
+    #: Multiply-accumulates of one sample that the network needs (not those the array spends).
+    macs: int = 0
+
+
+@dataclass
+class MatMulNode:
+    """A product of two activations (attention): out[b] = a[b] @ b[b] for each leading index.
+
+    Tensors are (samples, batch, rows, inner) and (samples, batch, inner, columns) on the host's side; the second
+    operand becomes the weights of the array.
+    """
+
+    name: str
+    inputs: tuple[str, str]
+    output: str
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    policy: PolicySpec = field(default_factory=PolicySpec)
+    macs: int = 0
+
+
+@dataclass
+class HostNode:
+    """Operators left to the host, as one ONNX model run by ONNX Runtime; tensors cross as float32 in ONNX layout."""
+
+    name: str
+    model: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operators: tuple[str, ...] = ()
+    flops: int = 0
+
+
+Node = ArrayNode | MatMulNode | HostNode
+
+
+@dataclass
+class Transfer:
+    """Rows [y0, y1) of a tensor that an operation loads from or stores to the host."""
+
+    tensor: str
+    y0: int
+    y1: int
+
+
+@dataclass
+class KernelOperation:
+    """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream.
+
+    clocks: of an operation of an engine beside the array, without the fetch of its descriptor. Those of the sparse
+    cluster depend on the data: it is then what the node's ``input_density`` lets expect.
+    """
+
+    layer: str
+    descriptor: Descriptor
+    transfer: Transfer | None = None
+    weights: bytes = b""
+    #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
+    first_only: bool = False
+    clocks: int = 0
+
+
+@dataclass
+class LaunchStep:
+    """One kernel start: operations in order. Input and output packets follow from their transfers."""
+
+    operations: list[KernelOperation]
+
+
+@dataclass
+class HostStep:
+    """Run ``nodes[node]`` (a HostNode) on the host."""
+
+    node: int
+
+
+@dataclass
+class MatMulStep:
+    """Run ``nodes[node]`` (a MatMulNode): one kernel start per matrix; the runtime packs the second operand.
+
+    operations: LOAD, WEIGHTS (its bytes filled at run time), GEMM, STORE of one matrix.
+    """
+
+    node: int
+    operations: list[KernelOperation]
+
+
+Step = LaunchStep | HostStep | MatMulStep
+
+
+@dataclass
+class Program:
+    """A compiled network for one accelerator."""
+
+    name: str
+    accelerator: str
+    digest: str
+    config: SystolicConfig
+    clock_mhz: float
+    tensors: dict[str, TensorSpec]
+    nodes: list[Node]
+    #: Run once after loading: resident weights.
+    setup: LaunchStep
+    steps: list[Step]
+    #: ONNX names and shapes (without batch) at the network's edge.
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    notes: list[str] = field(default_factory=list)
+    #: Samples of the user that make one sample of the program: rows of its matrices.
+    side_by_side: int = 1

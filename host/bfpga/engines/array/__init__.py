@@ -1,0 +1,1 @@
+"""The systolic array: numpy model, cycles, resources, descriptors, streams."""

@@ -1,0 +1,250 @@
+"""Descriptors of single operations: the address arithmetic of docs/systolic-array.md, done on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode, TensorSpec, Tile
+from bfpga.engines.array.cycles import pass_steps
+from bfpga.engines.array.pitch import read_slots, split, write_slots
+from bfpga.engines.array.regions import Region
+from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
+from bfpga.errors import ProgramError
+
+
+def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
+    """Output channels cut into runs that one descriptor computes each: their row blocks read evenly spaced words.
+
+    Runs start at whole words of the output. Only grouped convolutions need more than one.
+    """
+    if node.kind != "gemm" or node.groups == 1:
+        return [(0, node.channels)]
+    outputs = node.channels // node.groups
+    candidates = [[(0, node.channels)]]
+    if outputs % config.lanes == 0 and outputs >= block_rows(node, config):
+        candidates.append([(m, m + outputs) for m in range(0, node.channels, outputs)])
+    for runs in candidates:
+        if all(_even(node, config, run) for run in runs):
+            return runs
+    size = block_rows(node, config)
+    return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
+
+
+def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool:
+    try:
+        input_window(node, config, *run)
+    except ProgramError:
+        return False
+    return True
+
+
+def taps(node: ArrayNode) -> int:
+    return node.window.kernel_height * node.window.kernel_width
+
+
+def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_words: int) -> InputWindow:
+    """The channel words that each row block of channels [m0, m1) reads at a tap."""
+    if node.kind == "gemm":
+        return input_window(node, config, m0, m1)
+    per_block = config.words_per_block
+    return InputWindow(m0 // config.lanes, per_block, min(per_block, input_words))
+
+
+def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> int:
+    """Weight words of output channels [m0, m1)."""
+    words = input_window(node, config, m0, m1).channel_words
+    return words if node.uniform_weights else blocks_of(node, config, m1 - m0) * taps(node) * words
+
+
+def blocks_of(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
+    return -(-channels // block_rows(node, config))
+
+
+@dataclass
+class Placement:
+    """Where an array operation finds its operands and leaves its results."""
+
+    node: ArrayNode
+    spec: TensorSpec
+    inputs: list[Region]
+    output: Region
+    tile: Tile
+    weight_base: int = 0
+    parameter_base: int = 0
+    stream: bool = False
+    flags: Flag = field(default=Flag.NONE)
+
+
+def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
+    """LOAD of all rows of a region."""
+    pixels, width = _transfer_walk(region)
+    wrap = split(config, region.pitch - region.width, region.pixel_words)
+    step = split(config, 1, region.pixel_words)
+    return Descriptor(
+        operation=int(Operation.LOAD), output_slot=region.slot, output_pixels=pixels,
+        output_width=width, output_rows=region.channels, output_pixel_words=region.pixel_words,
+        output_word=region.base, output_step_word=step[0], output_step_bank=step[1],
+        output_wrap_word=wrap[0], output_wrap_bank=wrap[1],
+    )
+
+
+def store_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
+    """STORE of all rows of a region."""
+    pixels, width = _transfer_walk(region)
+    wrap = split(config, region.pitch - region.width, region.pixel_words)
+    step = split(config, 1, region.pixel_words)
+    return Descriptor(
+        operation=int(Operation.STORE), input_slot=region.slot, output_pixels=pixels,
+        output_width=width, input_pixel_words=region.pixel_words, input_word=region.base,
+        input_step_word=step[0], input_step_bank=step[1], input_wrap_word=wrap[0], input_wrap_bank=wrap[1],
+    )
+
+
+def _transfer_walk(region: Region) -> tuple[int, int]:
+    """(pixels, pixels in a row) of a transfer. Rows without a gap between them are moved as one long row."""
+    pixels = (region.y1 - region.y0) * region.width
+    return pixels, pixels if region.pitch == region.width else region.width
+
+
+def weights_descriptor(weight_base: int, words: int, parameter_base: int, rows: int) -> Descriptor:
+    """WEIGHTS: rows of bias and exponent, then weight words."""
+    return Descriptor(
+        operation=int(Operation.WEIGHTS), weight_base=weight_base, weight_words=words,
+        parameter_base=parameter_base, parameter_rows=rows,
+    )
+
+
+def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
+    """GEMM, MAX or SUM for one tile of a node."""
+    node, tile = place.node, place.tile
+    operation = {"gemm": Operation.GEMM, "max": Operation.MAX, "sum": Operation.SUM}[node.kind]
+    result = Descriptor(operation=int(operation), flags=int(operation_flags(place)), output_slot=place.output.slot)
+    result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
+    window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
+    result.channel_words, result.block_step = window.channel_words, window.block_step
+    result.blocks = blocks_of(node, config, tile.m1 - tile.m0)
+    result.output_rows = tile.m1 - tile.m0
+    if result.blocks == 1:
+        result.block_step = 0
+    _walk(config, place, result)
+    _read_side(config, place, result, window.first_word)
+    _write_side(config, place, result)
+    if place.flags & Flag.KEPT:
+        result.kernel_height = result.kernel_width = result.channel_words = 1
+    _steps(config, place, result)
+    if node.kind == "gemm":
+        _weights(place, result)
+    output_stage(node, result)
+    return result
+
+
+def operation_flags(place: Placement) -> Flag:
+    """Flags of an operation that computes; FIRST and LAST are the schedule's."""
+    node, flags = place.node, place.flags
+    if node.bias is not None:
+        flags |= Flag.BIAS
+    if node.weight_exponents is not None:
+        flags |= Flag.ROW_EXPONENTS
+    if node.function_first:
+        flags |= Flag.FUNCTION_FIRST
+    if node.negate_second:
+        flags |= Flag.NEGATE_SECOND
+    if node.policy.preset:
+        flags |= Flag.PRESET
+    if node.policy.inherit:
+        flags |= Flag.COPY_EXPONENT
+    if place.stream:
+        flags |= Flag.STREAM_WEIGHTS
+    flags |= {"linear": Flag.NONE, "two_hot": Flag.TWO_HOT, "power_of_two": Flag.POWER_OF_TWO}[node.weight_format]
+    return flags
+
+
+def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
+    width = place.node.window.output_width
+    result.output_pixels = place.tile.rows * width
+    result.output_width = width
+    result.group_rows, result.group_columns = divmod(working_columns(place.node, config), width)
+
+
+def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
+    window, region = place.node.window, place.inputs[0]
+    words, pitch = region.pixel_words, region.pitch
+    stride = window.stride_y * place.tile.step
+    top = place.tile.y0 * window.stride_y - window.pad_top
+    first_row = max(top, 0)
+    result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
+    result.stride_y, result.stride_x = stride, window.stride_x
+    result.pad_top, result.pad_left = first_row - top, window.pad_left
+    result.input_height, result.input_width = place.spec.height - first_row, place.spec.width
+    result.input_pixel_words = words
+    word, bank = split(config, (top - region.y0) * pitch - window.pad_left, words)
+    result.input_word, result.input_bank = region.base + word + first_word, bank
+    result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
+    wrap = stride * pitch - window.output_width * window.stride_x
+    result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
+    group = result.group_rows * stride * pitch + result.group_columns * window.stride_x
+    result.input_group_word, result.input_group_bank = split(config, group, words)
+    if place.node.kind == "sum":
+        _operands(config, place, result)
+        return
+    result.dilation_y, result.dilation_x = window.dilation_y, window.dilation_x
+    result.tap_x_word, result.tap_x_bank = split(config, window.dilation_x, words)
+    result.tap_y_word, result.tap_y_bank = split(config, window.dilation_y * pitch, words)
+
+
+def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
+    """The taps of SUM are its operands: the second lies a fixed distance from the first."""
+    result.dilation_y = result.dilation_x = 0
+    result.kernel_height, result.kernel_width = 1, len(place.inputs)
+    first, last = place.inputs[0], place.inputs[-1]
+    if first.pitch != last.pitch or first.pixel_words != last.pixel_words:
+        raise ProgramError(f"layer {place.node.name}: its operands have different pitches in memory")
+    word, bank = split(config, (first.y0 - last.y0) * first.pitch, first.pixel_words)
+    result.tap_x_word, result.tap_x_bank = last.base - first.base + word, bank
+
+
+def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
+    region, width = place.output, result.output_width
+    words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
+    word, bank = split(config, (place.tile.y0 - region.y0) * region.pitch, words)
+    result.output_pixel_words = words
+    result.output_word, result.output_bank = region.base + word + channel, bank
+    result.output_step_word, result.output_step_bank = split(config, 1, words)
+    pitch = region.pitch * place.tile.step
+    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width, words)
+    group = result.group_rows * pitch + result.group_columns
+    result.output_group_word, result.output_group_bank = split(config, group, words)
+
+
+def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
+    """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
+    pixels, width = result.output_pixels, result.output_width
+    columns, output_pitch = working_columns(place.node, config), place.output.pitch * place.tile.step
+    result.read_slots, result.read_runs = read_slots(
+        columns, config.banks, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
+    )
+    if place.flags & Flag.KEPT:
+        result.read_slots, result.read_runs = 1, 0
+    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+    result.steps = pass_steps(config, result)
+
+
+def _weights(place: Placement, result: Descriptor) -> None:
+    result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
+    if not place.node.uniform_weights:
+        result.weight_tap_step = result.channel_words
+        result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
+
+
+def output_stage(node: ArrayNode, result: Descriptor) -> None:
+    """Fill in what the output stage does with sums: bias, function, exponent."""
+    result.bias_exponent = node.bias_exponent
+    result.function, result.function_argument = int(node.function), node.function_argument
+    result.function_exponent = node.function_exponent
+    policy = node.policy
+    result.policy, result.policy_slot, result.output_exponent = int(policy.policy), policy.slot, policy.exponent
+    result.policy_window, result.policy_factor = policy.window, policy.factor
+    result.lead_rule, result.position_rate = int(policy.rule), policy.rate
+    result.position_margin, result.position_base = policy.margin, policy.base

@@ -1,0 +1,72 @@
+"""Activation memory: regions of words for whole tensors or strips of rows, first fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.contract.configuration import SystolicConfig
+
+
+@dataclass
+class Region:
+    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 in bank 0 at word ``base``."""
+
+    tensor: str
+    base: int
+    words: int
+    pitch: int
+    width: int
+    channels: int
+    pixel_words: int
+    slot: int
+    y0: int
+    y1: int
+
+
+def pixel_words(config: SystolicConfig, channels: int) -> int:
+    return -(-channels // config.lanes)
+
+
+def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, channels: int) -> int:
+    """Words a region takes in every bank.
+
+    Whole row blocks are read, so a pixel's last block may reach beyond its last word: the region ends behind it.
+    """
+    words = pixel_words(config, channels)
+    pixels = (rows - 1) * pitch + width
+    largest = config.accumulator_rows
+    overshoot = -(-channels // largest) * largest // config.lanes - words if channels > config.rows else 0
+    return -(-pixels // config.banks) * words + overshoot
+
+
+class ActivationMemory:
+    """Regions and exponent registers in use."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self.config = config
+        self.regions: list[Region] = []
+
+    def place(self, tensor: str, rows: tuple[int, int], pitch: int, width: int, channels: int) -> Region | None:
+        """A region for rows [y0, y1) of a tensor; None if no gap is large enough or no exponent register is free."""
+        words = region_words(self.config, rows[1] - rows[0], pitch, width, channels)
+        base = self._gap(words)
+        used = {region.slot for region in self.regions}
+        slot = next((number for number in range(self.config.tensor_slots) if number not in used), None)
+        if base is None or slot is None:
+            return None
+        region = Region(
+            tensor, base, words, pitch, width, channels, pixel_words(self.config, channels), slot, rows[0], rows[1]
+        )
+        self.regions.append(region)
+        return region
+
+    def _gap(self, words: int) -> int | None:
+        start = 0
+        for region in sorted(self.regions, key=lambda item: item.base):
+            if region.base - start >= words:
+                return start
+            start = max(start, region.base + region.words)
+        return start if self.config.activation_words - start >= words else None
+
+    def release(self, region: Region) -> None:
+        self.regions.remove(region)

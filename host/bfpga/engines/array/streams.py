@@ -1,0 +1,298 @@
+"""The bytes a kernel exchanges with its host: descriptors, tensors and weights as streams of little-endian beats.
+
+One place for both sides of docs/systolic-array.md section 3; simulated kernels and boards use the same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, KernelOperation, Transfer
+from bfpga.engines.array import shift_words
+from bfpga.engines.array.cycles import tensor_beats
+from bfpga.errors import DataError, ProgramError
+
+#: Bytes of one row of bias and exponent before it is padded to a beat: int32 bias, int16 exponent.
+PARAMETER_BYTES = 6
+
+
+def pack_elements(values: IntArray, bits: int) -> bytes:
+    """Signed integers as little-endian containers of ``bits`` (4, 8, 16, 32); 4-bit values share a byte, low first."""
+    if bits == 4:
+        nibbles = np.asarray(values).astype(np.uint8).reshape(-1) & 15
+        if nibbles.size % 2:
+            nibbles = np.append(nibbles, np.uint8(0))
+        return (nibbles[0::2] | nibbles[1::2] << 4).tobytes()
+    return np.ascontiguousarray(values).astype(f"<i{bits // 8}").tobytes()
+
+
+def unpack_elements(data: bytes | memoryview | npt.NDArray[np.uint8], bits: int) -> IntArray:
+    """Inverse of ``pack_elements``: a one-dimensional int32 array."""
+    if bits == 4:
+        octets = np.frombuffer(data, np.uint8)
+        nibbles = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1).astype(np.int32)
+        return np.asarray((nibbles ^ 8) - 8)
+    return np.frombuffer(data, f"<i{bits // 8}").astype(np.int32)
+
+
+def pad_to(data: bytes, multiple: int) -> bytes:
+    """``data`` with zeros appended up to the next multiple of ``multiple`` bytes."""
+    return data + bytes(-len(data) % multiple)
+
+
+# Weights and parameters
+
+
+def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
+    """Output channels that one pass of a node computes."""
+    return config.block_rows(node.weight_format)
+
+
+def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
+    """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
+    return block_rows(node, config) if node.engine == "systolic_array" else config.lanes
+
+
+def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
+    """Columns that work on a node: all, unless its weights are not for shift columns."""
+    return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
+
+
+@dataclass(frozen=True)
+class InputWindow:
+    """The channel words that the row blocks of a tile read at each tap.
+
+    Block b reads ``channel_words`` words from word ``first_word + b * block_step`` of the input's pixel.
+    """
+
+    first_word: int
+    block_step: int
+    channel_words: int
+
+
+def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> InputWindow:
+    """Channel words that output channels [m0, m1) of a `gemm` node read.
+
+    Without groups every block reads all channels; with groups a block reads the channels of its rows' groups. Raises
+    ProgramError if the blocks are not one fixed step apart: the tile then has to be cut into single blocks.
+    """
+    if node.weights is None:
+        raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
+    outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
+    if node.groups == 1:
+        return InputWindow(0, 0, -(-inputs // config.lanes))
+    starts, ends = [], []
+    for m in range(m0, m1, rows):
+        last = min(m + rows, m1) - 1
+        starts.append(m // outputs * inputs // config.lanes)
+        ends.append(-(-((last // outputs + 1) * inputs) // config.lanes))
+    step = starts[1] - starts[0] if len(starts) > 1 else 0
+    if any(start != starts[0] + b * step for b, start in enumerate(starts)):
+        raise ProgramError(f"layer {node.name}: the row blocks of channels {m0}..{m1} read uneven groups of channels")
+    return InputWindow(starts[0], step, max(end - start for start, end in zip(starts, ends, strict=True)))
+
+
+def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
+    """Weight words, shape (..., rows, lanes), in row-major order of the leading axes; each padded to whole beats."""
+    bits = config.weight_container_bits
+    flat = np.asarray(words).reshape(-1, config.rows * config.lanes)
+    beat_bytes = config.weight_stream_bits // 8
+    size = config.beats_per_weight_word * beat_bytes
+    padded = np.zeros((len(flat), size * 8 // bits), flat.dtype)
+    padded[:, : flat.shape[1]] = flat
+    return pack_elements(padded, bits)
+
+
+def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
+    """Weight words of output channels [m0, m1) in the order (row block, tap, channel word), docs sections 2 and 3.
+
+    With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
+    """
+    window = input_window(node, config, m0, m1)
+    assert node.weights is not None
+    taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])
+    outputs, inputs = node.channels // node.groups, taps.shape[2]
+    size = block_rows(node, config)
+    if node.uniform_weights:
+        taps, m1 = taps[:, :1], min(m1, m0 + size)
+    blocks = -(-(m1 - m0) // size)
+    width = window.channel_words * config.lanes
+    words = np.zeros((blocks * size, taps.shape[1], width), np.int32)
+    channel = np.arange(m0, m1)
+    row = channel - m0
+    block_start = (window.first_word + row // size * window.block_step) * config.lanes
+    first = channel // outputs * inputs - block_start
+    for c in range(inputs):
+        words[row, :, first + c] = taps[m0:m1, :, c]
+    shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
+    return pack_weight_words(_encoded(shaped.transpose(0, 2, 3, 1, 4), node, config), config)
+
+
+def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArray:
+    """Weights (..., channels of a block, lanes) as the words that the rows of the array hold: (..., rows, lanes)."""
+    if node.weight_format not in config.weight_formats:
+        raise ProgramError(
+            f"layer {node.name}: its weights are {node.weight_format}; "
+            f"the array takes {' or '.join(config.weight_formats)}"
+        )
+    if node.weight_format == "linear":
+        return words
+    assert config.shift is not None
+    return shift_words.words(words, config.shift, SHIFT_MODES[node.weight_format])
+
+
+def pack_parameters(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
+    """Parameter rows of output channels [m0, m1), whole blocks: one beat of bias and weight exponent each."""
+    size = parameter_block(node, config)
+    rows = -(-(m1 - m0) // size) * size
+    beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
+    if node.bias is not None:
+        beats[: m1 - m0, 0:4] = _bytes(node.bias[m0:m1], "<i4")
+    if node.weight_exponents is not None:
+        beats[: m1 - m0, 4:6] = _bytes(node.weight_exponents[m0:m1], "<i2")
+    return beats.tobytes()
+
+
+def _bytes(values: IntArray, kind: str) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(np.asarray(values).astype(kind)).view(np.uint8).reshape(len(values), -1)
+
+
+def weight_stream(operations: Iterable[KernelOperation]) -> bytes:
+    """The weight stream of one kernel start."""
+    return b"".join(operation.weights for operation in operations)
+
+
+# Input and output packets
+
+
+def header(exponent: int, config: SystolicConfig) -> bytes:
+    """The beat that precedes a tensor: its exponent as int32."""
+    return pad_to(int(exponent).to_bytes(4, "little", signed=True), config.stream_bits // 8)
+
+
+def pack_rows(mantissa: IntArray, config: SystolicConfig) -> bytes:
+    """Rows of one sample (rows, width, channels) as elements (group of pixels, channel word, pixel, lane).
+
+    Zeros fill the last word of a pixel, the last group of a row and the last beat.
+    """
+    rows = np.asarray(mantissa)
+    group, lanes = config.transfer_pixels, config.lanes
+    if rows.shape[1] % group or rows.shape[2] % lanes:
+        rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group), (0, -rows.shape[2] % lanes)))
+    groups = rows.reshape(-1, group, rows.shape[2] // lanes, lanes).transpose(0, 2, 1, 3)
+    return pad_to(pack_elements(groups, config.format.container_bits), config.stream_bits // 8)
+
+
+def unpack_rows(
+    data: bytes | memoryview | npt.NDArray[np.uint8], config: SystolicConfig, rows: int, width: int, words: int
+) -> IntArray:
+    """Inverse of ``pack_rows`` for pixels of ``words`` words: (rows, width, channels padded to whole words)."""
+    group, lanes = config.transfer_pixels, config.lanes
+    shape = rows * -(-width // group), words, group, lanes
+    elements = unpack_elements(data, config.format.container_bits)[: math.prod(shape)]
+    pixels = elements.reshape(shape).transpose(0, 2, 1, 3)
+    return pixels.reshape(rows, -1, words * lanes)[:, :width]
+
+
+def input_packet(
+    operations: Sequence[KernelOperation], config: SystolicConfig, tensors: Mapping[str, BlockTensor], sample: int = 0
+) -> bytes:
+    """The input stream of one kernel start: every descriptor, each LOAD followed by its rows of ``sample``."""
+    parts: list[bytes] = []
+    for operation in operations:
+        descriptor = operation.descriptor
+        parts.append(pad_to(descriptor.to_words().astype("<i4").tobytes(), config.stream_bits // 8))
+        if descriptor.operation != Operation.LOAD:
+            continue
+        transfer = transfer_of(operation)
+        if transfer.tensor not in tensors:
+            raise DataError(f"layer {operation.layer}: tensor {transfer.tensor} has no data to load")
+        tensor = tensors[transfer.tensor]
+        rows = tensor.mantissa[sample, transfer.y0 : transfer.y1]
+        words = -(-rows.shape[-1] // config.lanes)
+        if rows.shape[0] * rows.shape[1] != descriptor.output_pixels or words != descriptor.output_pixel_words:
+            raise DataError(
+                f"layer {operation.layer}: rows {transfer.y0}..{transfer.y1} of tensor {transfer.tensor} have shape "
+                f"{rows.shape}; the descriptor loads {descriptor.output_pixels} pixels of "
+                f"{descriptor.output_pixel_words} words"
+            )
+        walked = rows.reshape(-1, descriptor.output_width, rows.shape[-1])
+        parts += [header(int(tensor.exponent[sample]), config), pack_rows(walked, config)]
+    return b"".join(parts)
+
+
+def transfer_of(operation: KernelOperation) -> Transfer:
+    """The rows that a load or store moves; ProgramError if it names none."""
+    if operation.transfer is None:
+        raise ProgramError(f"layer {operation.layer}: a load or store names no tensor")
+    return operation.transfer
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows [y0, y1) of a tensor as a STORE sent them; mantissa: (rows, width, channels padded to whole words)."""
+
+    transfer: Transfer
+    exponent: int
+    mantissa: IntArray
+
+
+def stored_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
+    """Bytes that a STORE sends: one header beat and its elements in whole beats."""
+    return config.stream_bits // 8 * (1 + tensor_beats(config, operation.descriptor))
+
+
+def output_bytes(operations: Iterable[KernelOperation], config: SystolicConfig) -> int:
+    """Length of the output stream of one kernel start."""
+    return sum(stored_bytes(operation, config) for operation in stores(operations))
+
+
+def stores(operations: Iterable[KernelOperation]) -> list[KernelOperation]:
+    """The operations that send a tensor to the host, in order."""
+    return [operation for operation in operations if operation.descriptor.operation == Operation.STORE]
+
+
+def packet_ends(operations: Iterable[KernelOperation]) -> int:
+    """Number of output packets (beats with TLAST) of one kernel start."""
+    return sum(bool(operation.descriptor.flags & Flag.END_PACKET) for operation in stores(operations))
+
+
+def decode_output(
+    operations: Iterable[KernelOperation], config: SystolicConfig, packet: bytes | memoryview
+) -> list[StoredRows]:
+    """The tensors' rows in an output stream, one entry for each STORE; DataError if the length does not fit."""
+    operations = stores(operations)
+    expected = output_bytes(operations, config)
+    if len(packet) != expected:
+        raise DataError(f"the kernel sent {len(packet)} bytes; its stores send {expected}")
+    view, result, beat = memoryview(packet), [], config.stream_bits // 8
+    for operation in operations:
+        size = stored_bytes(operation, config)
+        exponent = int.from_bytes(view[:4], "little", signed=True)
+        result.append(StoredRows(transfer_of(operation), exponent, _decode_rows(operation, config, view[beat:size])))
+        view = view[size:]
+    return result
+
+
+def _decode_rows(operation: KernelOperation, config: SystolicConfig, data: memoryview) -> IntArray:
+    descriptor, transfer = operation.descriptor, transfer_of(operation)
+    rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
+    walked = unpack_rows(data, config, rows, width, descriptor.input_pixel_words)
+    return walked.reshape(transfer.y1 - transfer.y0, -1, walked.shape[-1])
+
+
+def write_rows(stored: Iterable[StoredRows], tensors: Mapping[str, BlockTensor], sample: int = 0) -> None:
+    """Copy stored rows into the tensors they belong to; the padding channels are dropped."""
+    for part in stored:
+        tensor = tensors[part.transfer.tensor]
+        target: npt.NDArray[Any] = tensor.mantissa[sample, part.transfer.y0 : part.transfer.y1]
+        target[...] = part.mantissa[..., : target.shape[-1]]
+        tensor.exponent[sample] = part.exponent

@@ -1,0 +1,1 @@
+"""What the engines beside the array share."""

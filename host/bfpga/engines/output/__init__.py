@@ -1,0 +1,1 @@
+"""The output stage behind every engine: functions, exponents, what collects positions."""

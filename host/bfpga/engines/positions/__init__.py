@@ -1,0 +1,1 @@
+"""Positions (exponents) found from data by a preceding operation: times, flows, samples, pipelines."""

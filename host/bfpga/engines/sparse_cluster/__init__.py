@@ -1,0 +1,1 @@
+"""The sparse cluster: units that multiply non-zero activations."""

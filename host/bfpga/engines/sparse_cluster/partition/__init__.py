@@ -1,0 +1,1 @@
+"""Balanced partition of feature maps by exchange of lines, with its threshold."""

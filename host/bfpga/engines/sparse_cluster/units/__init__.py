@@ -1,0 +1,1 @@
+"""Variants A to E of the cluster as specified, unit by unit."""

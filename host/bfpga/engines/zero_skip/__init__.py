@@ -1,0 +1,1 @@
+"""The zero-skip engine: every non-zero weight by itself on a tile of outputs."""

@@ -1,0 +1,1 @@
+"""What a program costs on an accelerator, and what limits it."""

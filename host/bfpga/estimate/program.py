@@ -1,0 +1,164 @@
+"""What a program costs on an accelerator: clocks and seconds of every layer, and what limits it.
+
+Cycles are counted, not estimated: they are the kernel's own (`engines.cycles`). What is estimated is the rate of the
+memory, which is the board file's assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.compiler.dispatch.engine_clocks import engine_operations
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
+from bfpga.engines.array.cycles import COMPUTE, ENGINES, fetch_cycles, kernel_steps, passes, tensor_beats
+from bfpga.estimate.engine_limits import engine_limits
+from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, step_operations
+from bfpga.program.explanation import node_engine
+
+
+@dataclass
+class LayerEstimate:
+    """One layer of a program, one sample.
+
+    ``tile_clocks``: clocks of single lanes that its products take; ``cycles``: clocks of its computing operations;
+    ``transfer_cycles``: clocks of its loads, stores, weight transfers and descriptors; ``bytes``: what it moves over
+    the streams; ``limit``: what most of its clocks are spent on.
+    """
+
+    name: str
+    engine: str
+    macs: int = 0
+    tile_clocks: int = 0
+    cycles: int = 0
+    transfer_cycles: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    limits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def limit(self) -> str:
+        return max(self.limits, key=lambda name: self.limits[name]) if self.limits else "host"
+
+
+@dataclass
+class ProgramEstimate:
+    """A program on an accelerator: one sample, resident weights already loaded.
+
+    ``cycles`` holds the kernel's own counts. ``seconds`` is their time, longer where the memory's assumed rate does not
+    keep up. Work of the host is not included.
+    """
+
+    layers: list[LayerEstimate]
+    cycles: ProgramCycles
+    seconds: float
+
+    @property
+    def compute_seconds(self) -> float:
+        """Time of the computing operations alone."""
+        return self.cycles.latency_s(self.cycles.compute_bound)
+
+
+def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstimate:
+    """Clocks, seconds and the limit of every layer of ``program``; one sample, resident weights already loaded."""
+    layers = {layer.name: layer for layer in node_layers(program)}
+    operations = [item for step in program.steps for item in step_operations(program, step)]
+    limits = beside_limits(program)
+    for operation, times in operations:
+        if not operation.first_only:
+            layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
+            add_operation(accelerator, layer, operation, times, limits.get(id(operation)))
+    cycles = program_cycles(program)
+    for name, count in cycles.layers.items():
+        layers[name].cycles = count.compute
+        layers[name].transfer_cycles = count.total - count.compute
+        layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
+        split_idle_tiles(layers[name], program.config.macs_per_clock)
+    return ProgramEstimate(list(layers.values()), cycles, sum(layer.seconds for layer in layers.values()))
+
+
+def beside_limits(program: Program) -> dict[int, dict[str, int]]:
+    """What the operations of the engines beside the array spend their clocks on, by their identity."""
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    return {
+        id(operation): engine_limits(program.config, node, program.tensors[node.inputs[0]], tile, operation)
+        for operation, node, tile in engine_operations(program.steps, nodes)
+    }
+
+
+def add_operation(
+    accelerator: Accelerator,
+    layer: LayerEstimate,
+    operation: KernelOperation,
+    times: int,
+    limits: dict[str, int] | None = None,
+) -> None:
+    """Add what an operation moves, how long it lasts (its clocks or its bytes) and what limits it.
+
+    limits: of an operation of an engine beside the array.
+    """
+    config = accelerator.systolic
+    cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
+    moved = stream_bytes(config, operation.descriptor)
+    if operation.descriptor.operation in ENGINES:
+        moved += len(operation.weights)
+    if limits is None:
+        limits = operation_limits(config, operation.descriptor, cycles)
+    seconds = max((cycles + fetch) / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
+    layer.bytes += times * moved
+    layer.seconds += times * seconds
+    for limit, share in {**limits, "descriptors": fetch}.items():
+        layer.limits[limit] = layer.limits.get(limit, 0) + times * share
+
+
+def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
+    """Part the clocks of the products into those the network needs and those of columns, rows or lanes without work."""
+    if layer.macs and "array" in layer.limits:
+        needed = min(-(-layer.tile_clocks // peak), layer.limits["array"])
+        layer.limits["idle tiles"] = layer.limits["array"] - needed
+        layer.limits["array"] = needed
+
+
+def node_layers(program: Program) -> Iterator[LayerEstimate]:
+    """One empty estimate per node, in order."""
+    for node in program.nodes:
+        yield LayerEstimate(node.name, node_engine(node), 0 if isinstance(node, HostNode) else node.macs)
+
+
+def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Bytes an operation moves over the streams, its descriptor included, without kernels of ZERO_SKIP and SPARSE."""
+    operation = Operation(descriptor.operation)
+    size = 4 * DESCRIPTOR_WORDS
+    if operation in (Operation.LOAD, Operation.STORE):
+        return size + config.stream_bits // 8 * (1 + tensor_beats(config, descriptor))
+    beat = config.weight_stream_bits // 8
+    word = config.beats_per_weight_word * beat
+    if operation is Operation.WEIGHTS:
+        return size + descriptor.parameter_rows * beat + descriptor.weight_words * word
+    if operation is Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
+        return size + passes(config, descriptor) * kernel_steps(descriptor) * word
+    return size
+
+
+def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+    """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
+
+    `array`: products; `elements`: pooling and addition; `weight stream`, `activation memory`: steps that wait for the
+    weight stream or for banks that collide; `output stage`: passes shorter than their drain; `pipeline`: filling and
+    emptying; `transfer`: data moved.
+    """
+    if Operation(descriptor.operation) not in COMPUTE:
+        return {"transfer": cycles}
+    count, steps = passes(config, descriptor), kernel_steps(descriptor)
+    streamed = config.beats_per_weight_word if descriptor.flags & Flag.STREAM_WEIGHTS else 1
+    slots = max(descriptor.read_slots, streamed)
+    waits = "weight stream" if streamed >= descriptor.read_slots else "activation memory"
+    shares = {
+        "array" if descriptor.operation == Operation.GEMM else "elements": count * steps,
+        waits: count * steps * (slots - 1),
+        "output stage": count * (descriptor.steps - steps * slots),
+    }
+    return {**shares, "pipeline": cycles - sum(shares.values())}

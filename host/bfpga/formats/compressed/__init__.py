@@ -1,0 +1,1 @@
+"""Compressed feature maps and kernels."""

@@ -1,1 +1,0 @@
-"""ONNX to a calibrated, quantized, scheduled program."""

@@ -1,0 +1,1 @@
+"""A compiled network on its way to a kernel: file, packets, layout, cycles, listing."""

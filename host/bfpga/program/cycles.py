@@ -1,0 +1,173 @@
+"""Clocks of a whole program: per layer and in total, split into computing and moving data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.program import (
+    ArrayNode,
+    HostNode,
+    HostStep,
+    KernelOperation,
+    LaunchStep,
+    MatMulNode,
+    MatMulStep,
+    Program,
+    Step,
+)
+from bfpga.engines.array.cycles import COMPUTE, ENGINES, fetch_cycles, operation_cycles, selection_cycles
+from bfpga.engines.sparse_cluster.cycles import most_clocks
+
+
+def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Clocks of one operation without the fetch of its descriptor; those of SPARSE are what its input lets expect."""
+    if Operation(operation.descriptor.operation) in ENGINES:
+        return operation.clocks + selection_cycles(config, operation.descriptor)
+    return operation_cycles(config, operation.descriptor)
+
+
+def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Clocks of one operation with the fetch of its descriptor: what a kernel counts for it."""
+    return fetch_cycles(config) + operation_clocks(config, operation)
+
+
+def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """The most clocks that a kernel may count for an operation, whatever its data."""
+    if depends_on_data(operation):
+        selection = selection_cycles(config, operation.descriptor)
+        return fetch_cycles(config) + selection + most_clocks(config, operation.descriptor)
+    return started_clocks(config, operation)
+
+
+def depends_on_data(operation: KernelOperation) -> bool:
+    """Whether the clocks of an operation are known only with its input."""
+    return operation.descriptor.operation == Operation.SPARSE
+
+
+@dataclass
+class CycleCount:
+    """Clocks by what they are spent on: computing operations, weight transfers, loads and stores, descriptors."""
+
+    compute: int = 0
+    weights: int = 0
+    transfer: int = 0
+    fetch: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.compute + self.weights + self.transfer + self.fetch
+
+    def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
+        """Count one execution of an operation."""
+        kind = Operation(operation.descriptor.operation)
+        cycles = operation_clocks(config, operation)
+        if kind in COMPUTE:
+            self.compute += cycles
+        elif kind is Operation.WEIGHTS:
+            self.weights += cycles
+        else:
+            self.transfer += cycles
+        self.fetch += fetch_cycles(config)
+
+    def add(self, other: CycleCount, times: int = 1) -> None:
+        """Add ``times`` executions of another count."""
+        self.compute += times * other.compute
+        self.weights += times * other.weights
+        self.transfer += times * other.transfer
+        self.fetch += times * other.fetch
+
+
+@dataclass
+class ProgramCycles:
+    """Clocks of one sample, resident weights already loaded.
+
+    layers: by layer name; beside: those that other engines than the array compute; setup: loading the resident weights,
+    once; first_sample: measuring passes that a predicting policy adds to the sample that finds its slot unused, by
+    layer name (BFP R38).
+    """
+
+    config: SystolicConfig
+    clock_mhz: float
+    macs: int
+    #: Clocks of single lanes by layer name: its multiply-accumulates, two at once where a lane does two.
+    tile_clocks: dict[str, int]
+    layers: dict[str, CycleCount] = field(default_factory=dict)
+    setup: CycleCount = field(default_factory=CycleCount)
+    first_sample: dict[str, CycleCount] = field(default_factory=dict)
+    beside: frozenset[str] = frozenset()
+
+    @property
+    def sample(self) -> CycleCount:
+        """All layers of one sample together."""
+        result = CycleCount()
+        for count in self.layers.values():
+            result.add(count)
+        return result
+
+    @property
+    def compute_bound(self) -> int:
+        """Clocks of the computing operations alone: what remains when all data is where it is needed."""
+        return self.sample.compute
+
+    @property
+    def dma_inclusive(self) -> int:
+        """Clocks of everything the kernel does for one sample, one thing after another."""
+        return self.sample.total
+
+    @property
+    def utilization(self) -> float:
+        """Clocks that the lanes of the tiles need over those they have while the array computes."""
+        busy = sum(self.tile_clocks.values())
+        clocks = sum(count.compute for name, count in self.layers.items() if name not in self.beside)
+        return busy / (clocks * self.config.macs_per_clock) if clocks else 0.0
+
+    def latency_s(self, cycles: int | None = None) -> float:
+        """Seconds of one sample, or of ``cycles``, at the program's clock."""
+        return (self.dma_inclusive if cycles is None else cycles) / (self.clock_mhz * 1e6)
+
+
+def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperation, int]]:
+    """Operations of one step, each with the number of times one sample executes it (measuring passes: once at all)."""
+    if isinstance(step, LaunchStep):
+        yield from ((operation, 1) for operation in step.operations)
+    elif isinstance(step, MatMulStep):
+        node = program.nodes[step.node]
+        assert isinstance(node, MatMulNode)
+        yield from ((operation, node.batch) for operation in step.operations)
+    else:
+        assert isinstance(step, HostStep)
+
+
+def tile_clocks(program: Program) -> dict[str, int]:
+    """Clocks of single lanes that each layer of the array needs."""
+    config, beside = program.config, beside_layers(program)
+    return {
+        node.name: config.tile_clocks(node.macs, node.weight_format) if isinstance(node, ArrayNode) else node.macs
+        for node in program.nodes
+        if not isinstance(node, HostNode) and node.name not in beside
+    }
+
+
+def beside_layers(program: Program) -> frozenset[str]:
+    """Layers that other engines than the array compute."""
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    return frozenset(node.name for node in nodes if node.engine != "systolic_array")
+
+
+def program_cycles(program: Program) -> ProgramCycles:
+    """Clocks of every layer of ``program``. BFP 6."""
+    macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
+    clocks, beside = tile_clocks(program), beside_layers(program)
+    result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
+    for step in program.steps:
+        for operation, times in step_operations(program, step):
+            layers = result.first_sample if operation.first_only else result.layers
+            once = CycleCount()
+            once.add_operation(program.config, operation)
+            layers.setdefault(operation.layer, CycleCount()).add(once, 1 if operation.first_only else times)
+    for operation in program.setup.operations:
+        result.setup.add_operation(program.config, operation)
+    return result

@@ -1,0 +1,190 @@
+"""Programs as files: one zip archive of a JSON header, arrays and host models; no pickle, nothing but numpy needed.
+
+Numbers of every dataclass are written by field name, so a reader rejects what it does not know instead of guessing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from dataclasses import fields, is_dataclass
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from bfpga.contract import program as shapes
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
+from bfpga.contract.program import Program
+from bfpga.errors import ProgramError
+
+MAGIC = "bfpga program"
+VERSION = 2
+HEADER = "program.json"
+#: Classes that a header may name; the key ``type`` tells members of a union apart.
+CLASSES = {
+    kind.__name__: kind
+    for kind in (
+        shapes.ArrayNode, shapes.MatMulNode, shapes.HostNode, shapes.LaunchStep, shapes.HostStep, shapes.MatMulStep,
+    )
+}
+
+
+def save_program(program: Program, path: str | Path) -> None:
+    """Write a program; the file appears complete or not at all."""
+    path = Path(path)
+    blobs: dict[bytes, str] = {}
+    header = {"magic": MAGIC, "version": VERSION, "program": _plain(program, blobs)}
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot write there: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            _write_archive(stream, header, blobs)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot write there: {error.strerror}") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[bytes, str]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for data, name in [(json.dumps(header).encode(), HEADER), *blobs.items()]:
+            # A fixed date: the same program gives the same file.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED, 1)
+
+
+def load_program(path: str | Path, digest: str | None = None) -> Program:
+    """Read a program.
+
+    digest: that of the accelerator it shall run on. Raises ProgramError for files that are not programs, truncated or
+    of another version, and for programs of another accelerator.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            blobs = {name: archive.read(name) for name in archive.namelist()}
+        header = json.loads(blobs.pop(HEADER).decode())
+    except OSError as error:
+        raise ProgramError(f"{path}: cannot read the program file: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, NotImplementedError):
+        raise ProgramError(f"{path}: not a program file, or a damaged one; compile the network again") from None
+    if not isinstance(header, dict) or header.get("magic") != MAGIC:
+        raise ProgramError(f"{path}: not a program file; make one with `bfpga compile`")
+    if header.get("version") != VERSION:
+        raise ProgramError(
+            f"{path}: program file of version {header.get('version')}, this toolkit reads version {VERSION}; "
+            "compile the network again"
+        )
+    try:
+        program = _object(Program, header["program"], blobs)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise ProgramError(f"{path}: the program file is damaged; make it again with `bfpga compile`") from None
+    assert isinstance(program, Program)
+    if digest is not None and program.digest != digest:
+        raise ProgramError(
+            f"{path}: compiled for accelerator {program.accelerator} ({program.digest[:12]}), not for this one "
+            f"({digest[:12]}); compile the network for this accelerator"
+        )
+    return program
+
+
+# Writing: dataclasses -> plain values, long data -> members of the archive
+
+
+def _plain(value: Any, blobs: dict[bytes, str]) -> Any:
+    """blobs: name in the archive of all long data; equal data, as the kernels of a layer's tiles, is there once."""
+    if isinstance(value, Descriptor):
+        return [int(word) for word in value.to_words()[: len(FIELDS)]]
+    if isinstance(value, SystolicConfig):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        result = {item.name: _plain(getattr(value, item.name), blobs) for item in fields(value)}
+        return {"type": type(value).__name__, **result} if type(value).__name__ in CLASSES else result
+    if isinstance(value, dict):
+        return {str(key): _plain(item, blobs) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, blobs) for item in value]
+    if isinstance(value, np.ndarray):
+        stream = io.BytesIO()
+        np.save(stream, np.ascontiguousarray(value), allow_pickle=False)
+        return _blob(stream.getvalue(), "npy", blobs)
+    if isinstance(value, bytes):
+        return _blob(value, "bin", blobs) if value else None
+    if isinstance(value, IntEnum | IntFlag | np.integer):
+        return int(value)
+    return value
+
+
+def _blob(data: bytes, kind: str, blobs: dict[bytes, str]) -> str:
+    return blobs.setdefault(data, f"{len(blobs)}.{kind}")
+
+
+# Reading
+
+
+def _object(kind: type, values: dict[str, Any], blobs: dict[str, bytes]) -> Any:
+    hints = get_type_hints(kind)
+    names = {item.name for item in fields(kind)}
+    given = set(values) - {"type"}
+    if given - names:
+        raise ValueError(f"unknown fields {given - names}")
+    return kind(**{name: _value(hints[name], values[name], blobs) for name in given})
+
+
+def _unaliased(hint: Any) -> Any:
+    """What a type alias stands for: numpy 2.5 declares its array types as aliases, earlier ones as the types."""
+    alias = get_origin(hint) or hint
+    return _unaliased(alias.__value__) if hasattr(alias, "__value__") else hint
+
+
+def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
+    hint = _unaliased(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None:
+            return None
+        if isinstance(value, dict) and "type" in value:
+            return _object(CLASSES[value["type"]], value, blobs)
+        return _value(next(item for item in arguments if item is not type(None)), value, blobs)
+    if origin is np.ndarray:
+        return np.load(io.BytesIO(blobs[value]), allow_pickle=False)
+    if origin is list:
+        return [_value(arguments[0], item, blobs) for item in value]
+    if origin is tuple:
+        inner = arguments[0]
+        return tuple(_value(inner, item, blobs) for item in value)
+    if origin is dict:
+        return {key: _value(arguments[1], item, blobs) for key, item in value.items()}
+    return _leaf(hint, value, blobs)
+
+
+def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"{value!r} is none of {get_args(hint)}")
+        return value
+    if hint is Descriptor:
+        if len(value) != len(FIELDS):
+            raise ValueError("a descriptor of another layout")
+        return Descriptor.from_words([*value, *([0] * (DESCRIPTOR_WORDS - len(value)))])
+    if hint is SystolicConfig:
+        return SystolicConfig.from_dict(value)
+    if hint is bytes:
+        return b"" if value is None else blobs[value]
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _object(hint, value, blobs)
+    if isinstance(hint, type) and issubclass(hint, IntEnum | IntFlag):
+        return hint(value)
+    if not isinstance(value, hint if hint is not float else (int, float)):
+        raise TypeError(f"{value!r} is not {hint.__name__}")
+    return value

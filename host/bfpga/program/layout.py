@@ -1,0 +1,84 @@
+"""Between the host's values (float32, ONNX layout) and the array's tensors (pixels x channels, one exponent)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.contract.program import BlockTensor, TensorSpec
+from bfpga.errors import DataError
+from bfpga.formats.block_float import decode, encode_samples
+from bfpga.formats.block_format import BlockFormat
+
+FloatArray = npt.NDArray[np.floating[Any]]
+
+
+def memory_axes(spec: TensorSpec) -> tuple[int, ...]:
+    """Order of the ONNX value's axes (batch left out) in memory; channels last where the program does not say."""
+    if spec.axes:
+        return spec.axes
+    rank = len(onnx_shape(spec))
+    return (1, 2, 0) if rank == 3 else tuple(range(rank))
+
+
+def onnx_shape(spec: TensorSpec) -> tuple[int, ...]:
+    """Shape of the ONNX value without the batch axis."""
+    return spec.onnx_shape or (spec.channels, spec.height, spec.width)
+
+
+def to_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """(samples, *onnx_shape) -> (samples, height, width, channels). ``DataError`` if the shape differs."""
+    if x.shape[1:] != onnx_shape(spec):
+        raise DataError(
+            f"tensor {spec.name} has shape {x.shape[1:]} for a sample; the program expects {onnx_shape(spec)}"
+        )
+    order = (0, *(axis + 1 for axis in memory_axes(spec)))
+    return x.transpose(order).reshape(len(x), spec.height, spec.width, spec.channels)
+
+
+def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """(samples, height, width, channels) -> (samples, *onnx_shape), contiguous."""
+    axes, shape = memory_axes(spec), onnx_shape(spec)
+    in_memory = x.reshape(len(x), *(shape[axis] for axis in axes))
+    back = np.argsort(axes)
+    return np.ascontiguousarray(in_memory.transpose(0, *(int(axis) + 1 for axis in back)))
+
+
+def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
+    """The power of two that every element of a sample is stored times, in the layout of the ONNX value."""
+    factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
+    shaped: npt.NDArray[np.float32] = np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels))
+    result: npt.NDArray[np.float32] = from_array(shaped, spec)[0]
+    return result
+
+
+def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTensor:
+    """The array's tensor of a host value (samples, *onnx_shape); exponent as the tensor's specification says (R25)."""
+    if spec.channel_shift:
+        x = x * channel_factors(spec)
+    mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
+    return BlockTensor(to_array(mantissa, spec), exponent)
+
+
+def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
+    """The host value (samples, *onnx_shape) float32 of an array tensor (R20)."""
+    values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(
+        np.float32, copy=False
+    )
+    return values / channel_factors(spec) if spec.channel_shift else values
+
+
+def together(x: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """(samples, K) -> (groups, count, K); the last group is filled with its last sample."""
+    missing = -len(x) % count
+    filled = np.concatenate([x, np.repeat(x[-1:], missing, axis=0)]) if missing else x
+    result: npt.NDArray[Any] = filled.reshape(-1, count, *x.shape[1:])
+    return result
+
+
+def apart(x: npt.NDArray[Any], samples: int) -> npt.NDArray[Any]:
+    """(groups, count, ...) -> (samples, ...): what fills the last group is dropped."""
+    result: npt.NDArray[Any] = x.reshape(-1, *x.shape[2:])[:samples]
+    return result

@@ -1,0 +1,173 @@
+"""The human-readable listing of a program: every layer, where it runs, its formats, its cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bfpga.contract.descriptor import Function, LeadRule, Operation, Policy
+from bfpga.contract.program import (
+    EXACT_DB,
+    ArrayNode,
+    FormatFigures,
+    HostNode,
+    LaunchStep,
+    MatMulNode,
+    PolicySpec,
+    Program,
+    Window,
+)
+from bfpga.program.cycles import CycleCount, program_cycles
+from bfpga.program.explanation import ENGINE_WORDS
+from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
+
+HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
+
+#: What the columns of ``format_rows`` hold.
+FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, clocks of the passes"
+
+
+def host_share(program: Program) -> float:
+    """The share of the network's operations that the host computes (a multiply-accumulate counts two)."""
+    host = sum(node.flops for node in program.nodes if isinstance(node, HostNode))
+    array = sum(2 * node.macs for node in program.nodes if not isinstance(node, HostNode))
+    return host / (host + array) if host + array else 0.0
+
+
+def listing(program: Program) -> str:
+    """A table of layers, then totals, the host's share of the work and the compiler's notes."""
+    cycles = program_cycles(program)
+    memory = _memory(program)
+    rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
+    lines = [
+        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {program.config.columns} x "
+        f"{program.config.rows} x {program.config.lanes} at {program.clock_mhz:g} MHz, "
+        f"{program.config.format.mantissa_bits}-bit mantissas",
+        "",
+    ]
+    lines += _aligned(rows, {"MAC", "cycles"})
+    choices = format_rows(program)
+    if choices:
+        lines += ["", FORMATS_TITLE, "", *_aligned([format_headings(program), *choices], set())]
+    if has_choices(program):
+        lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
+    return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+
+
+def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
+    """Rows as lines of equal columns; the first row has the headings."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if heading in right else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, rows[0], strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def format_headings(program: Program) -> tuple[str, ...]:
+    """Headings of ``format_rows``."""
+    return ("layer", *program.config.weight_formats, "chosen", "because")
+
+
+def format_rows(program: Program) -> list[tuple[str, ...]]:
+    """Layers whose weights had a choice of formats, with the figures of each (SM R37)."""
+    return [
+        (node.name, *map(_figures, node.weight_choices), node.weight_format, node.weight_reason)
+        for node in program.nodes
+        if isinstance(node, ArrayNode) and node.weight_choices
+    ]
+
+
+def _figures(item: FormatFigures) -> str:
+    sums = "" if item.sum_snr_db is None else f" / {_decibel(item.sum_snr_db)}"
+    return f"{_decibel(item.weight_snr_db)}{sums} dB, {item.cycles:,}"
+
+
+def _decibel(value: float) -> str:
+    return "exact" if value >= EXACT_DB else f"{value:.1f}"
+
+
+def _totals(program: Program) -> list[str]:
+    cycles = program_cycles(program)
+    starts = sum(isinstance(step, LaunchStep) for step in program.steps)
+    total = cycles.dma_inclusive
+    return [
+        f"multiply-accumulates {cycles.macs:,}; kernel starts {starts}; cycles {cycles.compute_bound:,} computing, "
+        f"{total:,} with transfers = {1e3 * cycles.latency_s(total):.3f} ms",
+        f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC a clock",
+        f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
+    ]
+
+
+def _memory(program: Program) -> dict[str, str]:
+    """For each layer whether its operands stay on chip: loads and stores it causes, strips, streamed weights."""
+    result: dict[str, str] = {}
+    for step in program.steps:
+        if not isinstance(step, LaunchStep):
+            continue
+        moves: dict[str, Counter[str]] = {}
+        for operation in step.operations:
+            name = Operation(operation.descriptor.operation).name.lower()
+            moves.setdefault(operation.layer, Counter())[name] += 1
+        for layer, counts in moves.items():
+            parts = [f"{counts[name]} {name}" for name in ("load", "store", "weights") if counts[name]]
+            result[layer] = ", ".join(parts) or "on chip"
+    return result
+
+
+def _row(
+    program: Program, node: ArrayNode | MatMulNode | HostNode, cycles: dict[str, CycleCount], memory: dict[str, str]
+) -> tuple[str, ...]:
+    if isinstance(node, HostNode):
+        kinds = Counter(node.operators)
+        work = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in kinds.items())
+        return (node.name, "host", work, ", ".join(node.outputs), "", f"{node.flops:,} op", "float32", "", "")
+    spent = cycles[node.name].total if node.name in cycles else 0
+    output = program.tensors[node.output]
+    size = f"{output.height}x{output.width}x{output.channels}"
+    exponent = _exponent(node.policy)
+    if isinstance(node, MatMulNode):
+        work = f"{node.batch} products {node.rows}x{node.inner}x{node.columns}"
+        return (node.name, "array", work, size, "activations", f"{node.macs:,}", exponent, "each product", f"{spent:,}")
+    if node.channels != output.channels:
+        size = f"{output.height}x{output.width}x{node.channels} at channel {node.channel_offset}"
+    weights = ""
+    if node.weights is not None and node.weight_exponents is not None:
+        low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
+        weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
+    engine, place = ENGINE_WORDS[node.engine], memory.get(node.name, "")
+    return (node.name, engine, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
+
+
+def _work(node: ArrayNode) -> str:
+    window, name = node.window, node.kind
+    if node.kind == "gemm":
+        name = "average" if node.uniform_weights else "product" if window == _point(window) else "convolution"
+    elif node.kind == "sum":
+        name = "copy" if len(node.inputs) == 1 else "subtract" if node.negate_second else "add"
+    if node.kind != "sum" and (window.kernel_height, window.kernel_width) != (1, 1):
+        name += f" {window.kernel_height}x{window.kernel_width}"
+    if (window.stride_y, window.stride_x) != (1, 1):
+        name += f"/{window.stride_y}" + (f"x{window.stride_x}" if window.stride_x != window.stride_y else "")
+    if node.groups > 1 and not node.uniform_weights:
+        name += f" {node.groups} groups"
+    return name + ("" if node.function == Function.NONE else f" + {node.function.name.lower()}")
+
+
+def _point(window: Window) -> Window:
+    """A 1x1 window of the same output."""
+    return Window(output_height=window.output_height, output_width=window.output_width)
+
+
+def _exponent(policy: PolicySpec) -> str:
+    if policy.inherit:
+        return "of its input"
+    if policy.policy == Policy.STATIC:
+        return f"static 2^{policy.exponent}"
+    start = f" from 2^{policy.exponent}" if policy.preset else ""
+    if policy.rule != LeadRule.LEAD:
+        before = "" if policy.policy == Policy.MAX else f"{policy.policy.name.lower()} of "
+        return f"{before}{rule_text(policy)}{start}"
+    return policy.policy.name.lower() + start

@@ -1,0 +1,157 @@
+"""The streams of several samples in one kernel start: packed and unpacked for all samples at once.
+
+Descriptors do not change from sample to sample, so they are packed once into a template; only tensors are filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
+from bfpga.engines.array.streams import pack_rows, pad_to, stored_bytes, transfer_of, unpack_rows, weight_stream
+from bfpga.errors import DataError
+from bfpga.program.cycles import longest_clocks, started_clocks
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor's rows lie in the stream of one sample."""
+
+    operation: KernelOperation
+    transfer: Transfer
+    start: int
+    end: int
+
+
+class SamplePackets:
+    """Input and output streams of a list of operations for any number of samples.
+
+    input_bytes, output_bytes: of one sample. The stores of a start make one packet: only the last sample's last store
+    ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model; longest: of all
+    operations, whatever the data.
+    """
+
+    def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig) -> None:
+        self.config = config
+        self.operations = list(operations)
+        self.weights = weight_stream(operations)
+        self.cycles = [started_clocks(config, operation) for operation in operations]
+        self.longest = sum(longest_clocks(config, operation) for operation in operations)
+        self._loads: list[_Place] = []
+        self._stores: list[_Place] = []
+        self._template = np.frombuffer(self._packed(True), np.uint8)
+        self._open_template = np.frombuffer(self._packed(False), np.uint8)
+        self._place_stores()
+
+    @property
+    def input_bytes(self) -> int:
+        return len(self._template)
+
+    @property
+    def output_bytes(self) -> int:
+        return self._stores[-1].end if self._stores else 0
+
+    def _packed(self, ends: bool) -> bytes:
+        """Descriptors with zeros for the tensors; without ``ends`` no store ends the packet."""
+        beat = self.config.stream_bits // 8
+        self._loads, parts, size = [], [], 0
+        for operation in self.operations:
+            descriptor = operation.descriptor
+            if not ends and descriptor.operation == Operation.STORE:
+                descriptor = replace(descriptor, flags=descriptor.flags & ~int(Flag.END_PACKET))
+            parts.append(pad_to(descriptor.to_words().astype("<i4").tobytes(), beat))
+            size += len(parts[-1])
+            if descriptor.operation == Operation.LOAD:
+                length = _loaded_bytes(operation, self.config)
+                self._loads.append(_Place(operation, transfer_of(operation), size, size + length))
+                parts.append(bytes(length))
+                size += length
+        return b"".join(parts)
+
+    def _place_stores(self) -> None:
+        size = 0
+        for operation in self.operations:
+            if operation.descriptor.operation == Operation.STORE:
+                length = stored_bytes(operation, self.config)
+                self._stores.append(_Place(operation, transfer_of(operation), size, size + length))
+                size += length
+
+    def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
+        """Input stream of samples [first, last); DataError if a tensor has no data."""
+        count = last - first
+        packets = np.empty((count, self.input_bytes), np.uint8)
+        packets[:-1], packets[-1] = self._open_template, self._template
+        for place in self._loads:
+            if place.transfer.tensor not in tensors:
+                raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
+            packets[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
+        return packets.reshape(-1)
+
+    def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
+        """Header and elements of every sample: (samples, bytes)."""
+        descriptor, count, beat = place.operation.descriptor, last - first, self.config.stream_bits // 8
+        result = np.zeros((count, place.end - place.start), np.uint8)
+        exponents = np.ascontiguousarray(tensor.exponent[first:last], "<i4")
+        result[:, :4] = exponents.view(np.uint8).reshape(count, 4)
+        bits = _loaded_bits(place.operation, self.config)
+        # Samples that end within a byte (4-bit mantissas on the narrowest array) cannot be packed side by side.
+        step = 1 if bits % 8 else max(count, 1)
+        for start in range(0, count, step):
+            part = tensor.mantissa[first + start : first + start + step, place.transfer.y0 : place.transfer.y1]
+            walked = part.reshape(-1, descriptor.output_width, part.shape[-1])
+            size = -(-bits // 8)
+            elements = np.frombuffer(pack_rows(walked, self.config), np.uint8)[: step * size]
+            result[start : start + step, beat : beat + size] = elements.reshape(step, size)
+        return result
+
+    def unpack(self, output: bytes | Bytes, tensors: Mapping[str, BlockTensor], first: int, last: int) -> None:
+        """Write an output stream of samples [first, last) into the tensors; DataError if its length does not fit."""
+        data = np.frombuffer(output, np.uint8)
+        if data.size != (last - first) * self.output_bytes:
+            raise DataError(
+                f"the kernel sent {data.size} bytes; its stores send {self.output_bytes} for each of "
+                f"{last - first} samples"
+            )
+        samples = data.reshape(last - first, -1)
+        for place in self._stores:
+            self._store(place, samples[:, place.start : place.end], tensors[place.transfer.tensor], first, last)
+
+    def _store(self, place: _Place, data: Bytes, tensor: BlockTensor, first: int, last: int) -> None:
+        descriptor, config, count = place.operation.descriptor, self.config, last - first
+        rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
+        words, beat = descriptor.input_pixel_words, config.stream_bits // 8
+        bits = _elements(config, rows, width, words) * config.format.container_bits
+        step = 1 if bits % 8 else count
+        target: npt.NDArray[Any] = tensor.mantissa[first:last, place.transfer.y0 : place.transfer.y1]
+        for start in range(0, count, step):
+            elements = np.ascontiguousarray(data[start : start + step, beat : beat + -(-bits // 8)]).reshape(-1)
+            walked = unpack_rows(elements, config, step * rows, width, words)
+            part = target[start : start + step]
+            part[...] = walked.reshape(*part.shape[:2], -1, walked.shape[-1])[..., : part.shape[-1]]
+        tensor.exponent[first:last] = np.ascontiguousarray(data[:, :4]).view("<i4").reshape(-1)
+
+
+def _elements(config: SystolicConfig, rows: int, width: int, words: int) -> int:
+    """Elements on the stream: rows are filled up to whole groups of pixels."""
+    return rows * -(-width // config.transfer_pixels) * config.transfer_pixels * words * config.lanes
+
+
+def _loaded_bits(operation: KernelOperation, config: SystolicConfig) -> int:
+    """Bits of a load's elements before they are padded to whole beats."""
+    descriptor = operation.descriptor
+    rows, width = descriptor.output_pixels // descriptor.output_width, descriptor.output_width
+    return _elements(config, rows, width, descriptor.output_pixel_words) * config.format.container_bits
+
+
+def _loaded_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
+    beats = 1 + -(-_loaded_bits(operation, config) // config.stream_bits)
+    return beats * config.stream_bits // 8

@@ -1,0 +1,98 @@
+"""Stages that need no vendor tool: render, csim, tcl_check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from bfpga.errors import ToolError
+from bfpga.vendor.bitstream.failure import BuildError
+from bfpga.vendor.bitstream.runner import Command
+from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below
+from bfpga.vendor.render import library_directory, render_kernel, write_project
+from bfpga.vendor.tcl_check import check_scripts, format_findings
+
+
+def _render_inputs(build: Build) -> list[str]:
+    accelerator = build.design.accelerator
+    kernel = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    headers = sorted(library_directory().rglob("*.hpp"))
+    texts = [*kernel.values(), *(path.read_text() for path in headers)]
+    return [*kernel, *map(str, headers), *texts, f"vectors: {build.settings.vectors is not None}"]
+
+
+def _render(build: Build) -> Product:
+    """The HLS project; without a compiler its testbench has no vectors."""
+    accelerator = build.design.accelerator
+    project = (accelerator.name, accelerator.digest, accelerator.systolic, build.paths.sources)
+    notes = []
+    try:
+        write_project(*project, build.settings.vectors)
+    except ToolError as error:
+        write_project(*project)
+        notes.append(f"the testbench has no vectors: {error}")
+    return Product(artefacts=files_below(build.paths.sources), notes=notes)
+
+
+def _csim_directory(build: Build) -> Path:
+    return build.directory / "csim"
+
+
+def _copy_project(build: Build) -> None:
+    shutil.copytree(build.paths.sources, _csim_directory(build))
+
+
+def _csim_commands(build: Build) -> list[Command]:
+    # A make around us would hand its own flags and job server down.
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    return [Command(("make", "test"), _csim_directory(build), build.log("csim"), environment)]
+
+
+def _csim_finish(build: Build) -> Product:
+    if not (build.paths.sources / "tb" / "vectors").is_dir():
+        raise BuildError(
+            "missing_tool", "the testbench has no vectors to check: they are made with a C++ compiler (g++)"
+        )
+    return Product()
+
+
+def _check_scripts(build: Build) -> Product:
+    """BuildError with every finding; without a Tcl shell, which only this check needs, a remark."""
+    if shutil.which("tclsh") is None:
+        return Product(notes=["the scripts were not checked: tclsh is not installed (Debian, Ubuntu: apt install tcl)"])
+    found = check_scripts(build.design, build.scripts)
+    if found:
+        scripts = build.script("")
+        raise BuildError("tool", f"the scripts in {scripts} do not pass the Tcl check:\n{format_findings(found)}")
+    return Product()
+
+
+def _check_inputs(build: Build) -> list[str]:
+    scripts = [text for _, text in sorted(build.script_identities.items())]
+    return [f"tclsh: {shutil.which('tclsh') is not None}", *scripts]
+
+
+RENDER = Stage(
+    "render",
+    "HLS project and scripts from the accelerator",
+    finish=_render,
+    inputs=_render_inputs,
+    clears=lambda build: [build.paths.sources],
+)
+CSIM = Stage(
+    "csim",
+    "C simulation of the kernel against the emulator's vectors",
+    finish=_csim_finish,
+    clears=lambda build: [_csim_directory(build)],
+    prepare=_copy_project,
+    commands=_csim_commands,
+)
+TCL_CHECK = Stage(
+    "tcl_check",
+    "scripts against a model of the tools' commands",
+    finish=_check_scripts,
+    inputs=_check_inputs,
+)

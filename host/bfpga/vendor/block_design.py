@@ -1,0 +1,252 @@
+"""The block design around a kernel: cells, pins, links, addresses, interrupts.
+
+One description from which the Vivado script, the hardware handoff of the virtual board and the overlay's manifest are
+rendered. Names of cells are what a user meets in `overlay.ip_dict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.registers import (
+    CONTROL_PORT,
+    INPUT_STREAM,
+    OUTPUT_STREAM,
+    REGISTER_SPACE,
+    TOP_FUNCTION,
+    WEIGHT_STREAM,
+)
+from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ClockSetting, ProcessingSystem, clock_setting
+
+#: Bits of the DMA's length register: the most that the IP offers (PG021), 64 MiB - 1 byte.
+DMA_LENGTH_BITS = 26
+#: Version of the kernel as IP.
+KERNEL_VERSION = "1.0"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One IP of the design. ``ip``: vendor:library:name; ``version``: what the virtual handoff says.
+
+    Vivado is asked for the newest version it has, except for the kernel. ``parameters``: CONFIG names and values.
+    """
+
+    name: str
+    ip: str
+    version: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Link:
+    """An interface connection, master to slave, ends as `cell/interface`. ``protocol``: aximm or axis.
+
+    ``bits``: data width of the link at both ends, None where an interconnect converts.
+    """
+
+    master: str
+    slave: str
+    protocol: str
+    bits: int | None = None
+
+
+@dataclass(frozen=True)
+class Net:
+    """A wire: one driver, its loads, all as `cell/pin`. ``bits``: 1 or the width of a vector."""
+
+    name: str
+    driver: str
+    loads: tuple[str, ...]
+    bits: int = 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """An address range: what ``master`` (`cell/interface`) sees of ``slave`` (`cell/interface`).
+
+    ``block``: the slave's address block as Vivado names it; ``usage``: register or memory.
+    """
+
+    master: str
+    slave: str
+    block: str
+    base: int
+    size: int
+    usage: str = "register"
+
+
+@dataclass(frozen=True)
+class BlockDesign:
+    """Everything that a Vivado script, a handoff file or a driver has to know of the hardware."""
+
+    accelerator: Accelerator
+    system: ProcessingSystem
+    clock: ClockSetting
+    cells: tuple[Cell, ...]
+    links: tuple[Link, ...]
+    nets: tuple[Net, ...]
+    segments: tuple[Segment, ...]
+
+    def cell(self, name: str) -> Cell:
+        """The cell of that name; KeyError if there is none."""
+        return {cell.name: cell for cell in self.cells}[name]
+
+    def base_address(self, cell: str) -> int:
+        """Where the processor finds the registers of a cell."""
+        return next(s.base for s in self.segments if s.usage == "register" and s.slave.split("/")[0] == cell)
+
+
+def kernel_vlnv() -> str:
+    """Vendor, library, name and version of the kernel as IP."""
+    return f"xilinx.com:hls:{TOP_FUNCTION}:{KERNEL_VERSION}"
+
+
+def block_design(accelerator: Accelerator) -> BlockDesign:
+    """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1."""
+    system = PROCESSING_SYSTEMS[accelerator.board.processing_system]
+    clock = clock_setting(system, accelerator.clock_mhz)
+    return BlockDesign(
+        accelerator,
+        system,
+        clock,
+        _cells(accelerator, system, clock),
+        _links(accelerator, system),
+        (*_clock_and_reset(system), *_interrupts(system)),
+        _segments(accelerator, system),
+    )
+
+
+def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetting) -> tuple[Cell, ...]:
+    config = accelerator.systolic
+    smartconnect = "xilinx.com:ip:smartconnect"
+    return (
+        Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
+        Cell("reset", "xilinx.com:ip:proc_sys_reset", "5.0"),
+        Cell("accelerator", f"xilinx.com:hls:{TOP_FUNCTION}", KERNEL_VERSION),
+        Cell("tensor_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.stream_bits, True)),
+        Cell("weight_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.weight_stream_bits, False)),
+        Cell("tensor_interconnect", smartconnect, "1.0", {"NUM_SI": "2", "NUM_MI": "1"}),
+        Cell("weight_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "1"}),
+        Cell("control_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "4"}),
+        Cell("interrupt_concat", "xilinx.com:ip:xlconcat", "2.1", {"NUM_PORTS": "4"}),
+        Cell("interrupt_controller", "xilinx.com:ip:axi_intc", "4.1", {"C_IRQ_CONNECTION": "1"}),
+    )
+
+
+def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bool) -> dict[str, str]:
+    """Parameters of a DMA; memory side at least as wide as its stream (PG021). Simple mode, no realignment."""
+    memory = str(max(bits, accelerator.board.port_bits))
+    parameters = {
+        "c_include_sg": "0",
+        "c_sg_include_stscntrl_strm": "0",
+        "c_sg_length_width": str(DMA_LENGTH_BITS),
+        "c_addr_width": str(system.address_bits),
+        "c_include_mm2s": "1",
+        "c_m_axi_mm2s_data_width": memory,
+        "c_m_axis_mm2s_tdata_width": str(bits),
+        "c_mm2s_burst_size": "16",
+        "c_include_mm2s_dre": "0",
+        "c_include_s2mm": "1" if both else "0",
+    }
+    if both:
+        parameters |= {
+            "c_m_axi_s2mm_data_width": memory,
+            "c_s_axis_s2mm_tdata_width": str(bits),
+            "c_s2mm_burst_size": "16",
+            "c_include_s2mm_dre": "0",
+        }
+    return parameters
+
+
+def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
+    config = accelerator.systolic
+    tensors, weights = config.stream_bits, config.weight_stream_bits
+    return (
+        Link("tensor_dma/M_AXIS_MM2S", f"accelerator/{INPUT_STREAM}", "axis", tensors),
+        Link("weight_dma/M_AXIS_MM2S", f"accelerator/{WEIGHT_STREAM}", "axis", weights),
+        Link(f"accelerator/{OUTPUT_STREAM}", "tensor_dma/S_AXIS_S2MM", "axis", tensors),
+        Link("tensor_dma/M_AXI_MM2S", "tensor_interconnect/S00_AXI", "aximm"),
+        Link("tensor_dma/M_AXI_S2MM", "tensor_interconnect/S01_AXI", "aximm"),
+        Link("tensor_interconnect/M00_AXI", f"ps/{system.memory_ports[0]}", "aximm"),
+        Link("weight_dma/M_AXI_MM2S", "weight_interconnect/S00_AXI", "aximm"),
+        Link("weight_interconnect/M00_AXI", f"ps/{system.memory_ports[1]}", "aximm"),
+        Link(f"ps/{system.control_port}", "control_interconnect/S00_AXI", "aximm"),
+        Link("control_interconnect/M00_AXI", f"accelerator/{CONTROL_PORT}", "aximm", 32),
+        Link("control_interconnect/M01_AXI", "tensor_dma/S_AXI_LITE", "aximm", 32),
+        Link("control_interconnect/M02_AXI", "weight_dma/S_AXI_LITE", "aximm", 32),
+        Link("control_interconnect/M03_AXI", "interrupt_controller/s_axi", "aximm", 32),
+    )
+
+
+def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
+    interconnects = ("tensor_interconnect", "weight_interconnect", "control_interconnect")
+    clocks = (
+        "reset/slowest_sync_clk",
+        "accelerator/ap_clk",
+        "tensor_dma/s_axi_lite_aclk",
+        "tensor_dma/m_axi_mm2s_aclk",
+        "tensor_dma/m_axi_s2mm_aclk",
+        "weight_dma/s_axi_lite_aclk",
+        "weight_dma/m_axi_mm2s_aclk",
+        "interrupt_controller/s_axi_aclk",
+        *(f"{name}/aclk" for name in interconnects),
+        *(f"ps/{pin}" for pin in system.port_clocks),
+    )
+    resets = (
+        "accelerator/ap_rst_n",
+        "tensor_dma/axi_resetn",
+        "weight_dma/axi_resetn",
+        "interrupt_controller/s_axi_aresetn",
+        *(f"{name}/aresetn" for name in interconnects),
+    )
+    return (
+        Net("clock", f"ps/{system.clock_pin}", clocks),
+        Net("board_reset", f"ps/{system.reset_pin}", ("reset/ext_reset_in",)),
+        Net("peripheral_reset", "reset/peripheral_aresetn", resets),
+    )
+
+
+#: Interrupt sources in the order of the controller's inputs.
+INTERRUPTS = (
+    "tensor_dma/mm2s_introut",
+    "tensor_dma/s2mm_introut",
+    "weight_dma/mm2s_introut",
+    "accelerator/interrupt",
+)
+
+
+def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
+    """PYNQ finds an interrupt only through `xlconcat` and `axi_intc`, on the first line of the processor."""
+    sources = (Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}",)) for n, source in enumerate(INTERRUPTS))
+    return (
+        *sources,
+        Net("interrupts", "interrupt_concat/dout", ("interrupt_controller/intr",), bits=len(INTERRUPTS)),
+        Net("interrupt", "interrupt_controller/irq", (f"ps/{system.interrupt_pin}",)),
+    )
+
+
+def _segments(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Segment, ...]:
+    control, base = f"ps/{system.control_port}", system.register_base
+    slaves = (
+        (f"accelerator/{CONTROL_PORT}", "Reg"),
+        ("tensor_dma/S_AXI_LITE", "Reg"),
+        ("weight_dma/S_AXI_LITE", "Reg"),
+        ("interrupt_controller/s_axi", "Reg"),
+    )
+    registers = [
+        Segment(control, slave, block, base + n * REGISTER_SPACE, REGISTER_SPACE)
+        for n, (slave, block) in enumerate(slaves)
+    ]
+    size = min(accelerator.board.ddr_mib << 20, system.low_memory)
+    masters = (
+        ("tensor_dma/M_AXI_MM2S", 0),
+        ("tensor_dma/M_AXI_S2MM", 0),
+        ("weight_dma/M_AXI_MM2S", 1),
+    )
+    memory = [
+        Segment(master, f"ps/{system.memory_ports[port]}", system.memory_blocks[port], 0, size, "memory")
+        for master, port in masters
+    ]
+    return (*registers, *memory)

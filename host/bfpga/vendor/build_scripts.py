@@ -1,0 +1,309 @@
+"""BlockDesign -> scripts of the vendor's tools: C synthesis, block design, synthesis, implementation.
+
+Every script holds literals only, checks what it can before the long steps, and writes a result of `key value` lines
+under its final name when, and only when, it has come to its end.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from bfpga.accelerator.boards import Board
+from bfpga.errors import ConfigurationError
+from bfpga.vendor.block_design import BlockDesign, Cell, Segment, kernel_vlnv
+
+#: Stages that a script of its own runs.
+STAGES = ("hls", "block_design", "synthesis", "implementation")
+#: Names inside the vendor's projects.
+HLS_SOLUTION = "solution"
+VIVADO_PROJECT = "bfpga"
+VIVADO_DESIGN = "system"
+#: How far the clock may be from what was asked for before it is a mistake and not a divider.
+CLOCK_TOLERANCE = 0.1
+#: Address spaces of masters and memory maps of slaves that Vivado does not name after the interface (PG021, PG099,
+#: PG201; the segments that `write_bd_tcl` prints).
+_ADDRESS_SPACES = {
+    "M_AXI_GP0": "Data",
+    "M_AXI_HPM0_FPD": "Data",
+    "M_AXI_MM2S": "Data_MM2S",
+    "M_AXI_S2MM": "Data_S2MM",
+}
+_MEMORY_MAPS = {"S_AXI_HP0_FPD": "SAXIGP2", "S_AXI_HP1_FPD": "SAXIGP3", "s_axi": "S_AXI"}
+
+
+@dataclass(frozen=True)
+class ScriptPaths:
+    """Where the scripts read and write. ``sources``: the HLS project of `write_project`; ``build``: all the rest."""
+
+    sources: Path
+    build: Path
+
+    @property
+    def hls_project(self) -> Path:
+        """Project of the classic flow; in the config-file flow the argument of `--work_dir`."""
+        return self.build / "hls"
+
+    @property
+    def config_flow_ip(self) -> Path:
+        """Where the config-file flow leaves the unpacked IP; it belongs to ``ip_repository`` then."""
+        return self.hls_project / "hls" / "impl" / "ip"
+
+    @property
+    def config_flow_report(self) -> Path:
+        """Folder in which the config-file flow leaves the reports of C synthesis."""
+        return self.hls_project / "hls" / "syn" / "report"
+
+    @property
+    def ip_repository(self) -> Path:
+        """Unpacked IP of the kernel, where Vivado looks for it."""
+        return self.build / "ip"
+
+    @property
+    def vivado_project(self) -> Path:
+        return self.build / "vivado"
+
+    @property
+    def reports(self) -> Path:
+        """Reports of the tools: hls.xml, synthesis.txt, implementation.txt, timing.txt."""
+        return self.build / "reports"
+
+    @property
+    def results(self) -> Path:
+        return self.build / "results"
+
+    def result(self, stage: str) -> Path:
+        """Lines `key value`; exists only if the stage has come to its end. The last line is `status complete`."""
+        return self.results / f"{stage}.txt"
+
+    @property
+    def overlay(self) -> Path:
+        """Bitstream, hardware handoff and hardware platform of an implementation that meets its timing."""
+        return self.build / "overlay"
+
+    def overlay_file(self, suffix: str) -> Path:
+        """The implementation's file of that suffix: `bit`, `hwh` or `xsa`."""
+        return self.overlay / f"{VIVADO_PROJECT}.{suffix}"
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """What a user may choose. Limits are in minutes; ``board_files``: a folder of board files that Vivado lacks."""
+
+    csim: bool = False
+    cosim: bool = False
+    synthesis_minutes: int = 240
+    implementation_minutes: int = 480
+    board_files: Path | None = None
+
+
+def render_scripts(
+    design: BlockDesign, paths: ScriptPaths, jobs: int, options: ScriptOptions | None = None
+) -> dict[str, str]:
+    """All scripts by file name: hls.tcl, hls_config.cfg, block_design.tcl, synthesis.tcl, implementation.tcl.
+
+    ``jobs``: processes that Vivado may start. ConfigurationError for a path that the vendor's tools cannot take.
+    """
+    options = options or ScriptOptions()
+    _check_numbers(
+        jobs=jobs, synthesis_minutes=options.synthesis_minutes, implementation_minutes=options.implementation_minutes
+    )
+    context = _context(design, paths, jobs, options)
+    names = [f"{stage}.tcl" for stage in STAGES] + ["hls_config.cfg"]
+    return {name: _environment().get_template(f"{name}.j2").render(context) for name in names}
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("vitis_hls_templates", "tcl"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    environment.filters["unbraced"] = lambda text: text.removeprefix("{").removesuffix("}")
+    return environment
+
+
+def _check_numbers(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise ConfigurationError(f"{name} is {number}; must be 1 or more")
+
+
+def _word(text: str, what: str) -> str:
+    """A name that Tcl takes as it is; ConfigurationError for anything else."""
+    if not re.fullmatch(r"[\w.:-]+", text, re.ASCII):
+        raise ConfigurationError(f"{what} is {text!r}; must consist of letters, digits and `_ . : -`")
+    return text
+
+
+def _prose(text: str) -> str:
+    """Free text without the characters that Tcl would read."""
+    return re.sub(r"[\\{}\[\]$\"\n]", " ", text)
+
+
+def _braced(path: Path) -> str:
+    """An absolute path as a literal of Tcl.
+
+    Spaces and letters beyond ASCII are refused although Tcl could quote them: compiler flags of the HLS tool and the
+    runs of Vivado break on them.
+    """
+    text = str(path.absolute())
+    if not re.fullmatch(r"[\w./+@:~-]+", text, re.ASCII):
+        raise ConfigurationError(
+            f"the path {text!r} cannot be given to the vendor's tools: use letters of ASCII, digits and `. _ - + @ ~`"
+        )
+    return f"{{{text}}}"
+
+
+def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: ScriptOptions) -> dict[str, Any]:
+    accelerator = design.accelerator
+    part = _word(accelerator.board.part, f"part of the board {accelerator.board.name}")
+    return {
+        "name": accelerator.name,
+        "digest": accelerator.digest[:12],
+        "part": f"{{{part}}}",
+        "part_text": part,
+        "period_ns": f"{design.clock.period_ns:g}",
+        "jobs": jobs,
+        "options": options,
+        "paths": {
+            name: _braced(getattr(paths, name)) for name in ("build", "ip_repository", "reports", "results", "overlay")
+        },
+        "results": {stage: _braced(paths.result(stage)) for stage in STAGES},
+        "partial": {stage: _braced(paths.results / f"{stage}.txt.partial") for stage in STAGES},
+        "reports": _reports(paths),
+        "overlay": {
+            name: _braced(paths.overlay_file(suffix))
+            for name, suffix in (("bitstream", "bit"), ("handoff", "hwh"), ("platform", "xsa"))
+        },
+        "kernel": _kernel(paths),
+        "hls": _hls(paths),
+        "project": _project(paths),
+        "board": _board(accelerator.board, options.board_files),
+        "clock": _clock(design),
+        "cells": [_cell(cell, design) for cell in design.cells],
+        "links": design.links,
+        "nets": design.nets,
+        "segments": [_segment(segment) for segment in design.segments],
+    }
+
+
+def _reports(paths: ScriptPaths) -> dict[str, str]:
+    files = {"hls": "hls.xml", "synthesis": "synthesis.txt", "implementation": "implementation.txt"}
+    return {name: _braced(paths.reports / file) for name, file in (files | {"timing": "timing.txt"}).items()}
+
+
+def _kernel(paths: ScriptPaths) -> dict[str, str]:
+    vendor, library, name, version = kernel_vlnv().split(":")
+    missing = f"{{the kernel {kernel_vlnv()} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
+    return {
+        "vlnv": kernel_vlnv(),
+        "vendor": vendor,
+        "library": library,
+        "name": name,
+        "version": version,
+        "missing": missing,
+    }
+
+
+def _hls(paths: ScriptPaths) -> dict[str, Any]:
+    sources, solution = paths.sources.absolute(), paths.hls_project / HLS_SOLUTION
+    top = kernel_vlnv().split(":")[2]
+    return {
+        "project": paths.hls_project.name,
+        "solution": HLS_SOLUTION,
+        "sources": [_braced(sources / "src" / "top.cpp")],
+        "testbench": [_braced(sources / "tb" / "testbench.cpp")],
+        "vectors": _braced(sources / "tb" / "vectors"),
+        "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
+        "packaged": _braced(solution / "impl" / "ip"),
+        "report": _braced(solution / "syn" / "report" / f"{top}_csynth.xml"),
+    }
+
+
+def _project(paths: ScriptPaths) -> dict[str, str]:
+    folder = paths.vivado_project.absolute()
+    runs = folder / f"{VIVADO_PROJECT}.runs"
+    handoff = Path("sources_1", "bd", VIVADO_DESIGN, "hw_handoff", f"{VIVADO_DESIGN}.hwh")
+    handoffs = [folder / f"{VIVADO_PROJECT}.{kind}" / handoff for kind in ("gen", "srcs")]
+    return {
+        "name": VIVADO_PROJECT,
+        "design": VIVADO_DESIGN,
+        "wrapper": f"{VIVADO_DESIGN}_wrapper",
+        "directory": _braced(folder),
+        "file": _braced(folder / f"{VIVADO_PROJECT}.xpr"),
+        "synthesis_log": str(runs / "synth_1" / "runme.log"),
+        "implementation_log": str(runs / "impl_1" / "runme.log"),
+        "bitstream": _braced(runs / "impl_1" / f"{VIVADO_DESIGN}_wrapper.bit"),
+        "handoffs": " ".join(_braced(path) for path in handoffs),
+    }
+
+
+def _board(board: Board, repository: Path | None) -> dict[str, str | None]:
+    """The board files: any version will do, the newest is taken. A message for when there are none."""
+    pattern = f"{_word(board.board_part, f'board_part of the board {board.name}').rpartition(':')[0]}:*"
+    title = _prose(board.title)
+    remedy = (
+        "install them in Vivado (Tools, Vivado Store, Boards), or get them from "
+        f"{_prose(board.board_files_source) or 'the maker of the board'} and put their folder into "
+        "data/boards/board_files of Vivado"
+    )
+    if board.board_files_in_vivado:
+        remedy = f"Vivado brings them along when the device {board.part} is installed: add it with the installer"
+    return {
+        "title": title,
+        "pattern": f"{{{pattern}}}",
+        "missing": f"{{the board files of {title}, {pattern}, are not installed: {remedy}}}",
+        "repository": None if repository is None else _braced(repository),
+    }
+
+
+def _clock(design: BlockDesign) -> dict[str, str]:
+    hertz = design.clock.requested_mhz * 1e6
+    return {
+        "pin": f"{_processing_system(design).name}/{design.system.clock_pin}",
+        "mhz": f"{design.clock.requested_mhz:g}",
+        "least_hz": f"{hertz * (1 - CLOCK_TOLERANCE):.0f}",
+        "most_hz": f"{hertz * (1 + CLOCK_TOLERANCE):.0f}",
+    }
+
+
+def _processing_system(design: BlockDesign) -> Cell:
+    return next(cell for cell in design.cells if cell.ip == design.system.ip)
+
+
+def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
+    """``own``: the kernel, which has one version; of all else the newest version is taken."""
+    vlnv = f"{cell.ip}:{cell.version}"
+    automation = None
+    if cell is _processing_system(design):
+        automation = {"rule": design.system.automation, "config": f"{{{design.system.automation_config}}}"}
+    parameters = [{"name": name, "value": f"{{{value}}}"} for name, value in cell.parameters.items()]
+    return {
+        "name": cell.name,
+        "ip": cell.ip,
+        "vlnv": vlnv,
+        "own": vlnv == kernel_vlnv(),
+        "automation": automation,
+        "parameters": parameters,
+    }
+
+
+def _segment(segment: Segment) -> dict[str, str]:
+    master, interface = segment.master.split("/")
+    slave, port = segment.slave.split("/")
+    return {
+        "space": f"{master}/{_ADDRESS_SPACES[interface]}",
+        "block": f"{slave}/{_MEMORY_MAPS.get(port, port)}/{segment.block}",
+        "offset": f"0x{segment.base:08X}",
+        "range": f"0x{segment.size:X}",
+    }

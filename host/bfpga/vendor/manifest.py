@@ -1,0 +1,244 @@
+"""The manifest of an overlay (`overlay.yaml`): what hardware it is, where its registers lie, which files belong to it.
+
+The text is JSON, which is YAML too, so that a board reads it with the standard library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.registers import Register
+from bfpga.errors import ConfigurationError
+from bfpga.vendor.json_fields import FieldError, parse, plain, read_object
+
+#: Version of the layout of the file.
+FORMAT = 1
+#: Name of the file in the directory of an overlay.
+MANIFEST_NAME = "overlay.yaml"
+#: Files every overlay names; the bitstream is null until a build has made it.
+HANDOFF, BITSTREAM = "handoff", "bitstream"
+#: Hexadecimal digits of a content's hash in the name of a file.
+HASH_DIGITS = 8
+
+#: Key of a field where it is not the field's name.
+_KEYS = {"systolic": "configuration"}
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+
+
+@dataclass(frozen=True)
+class AcceleratorEntry:
+    """Which accelerator: its name and the SHA-256 of the numbers that shape the kernel."""
+
+    name: str
+    digest: str
+    description: str
+
+
+@dataclass(frozen=True)
+class BoardEntry:
+    """Which board the overlay is for."""
+
+    name: str
+    title: str
+    part: str
+    board_part: str
+    processing_system: Literal["zynq7", "zynqmp"]
+
+
+@dataclass(frozen=True)
+class ClockEntry:
+    """The clock of the logic in MHz: what the accelerator asks for, and what the dividers give."""
+
+    requested_mhz: float
+    actual_mhz: float
+
+
+@dataclass(frozen=True)
+class CellEntry:
+    """An IP with registers: vendor:library:name:version, where the processor finds it, and how many bytes."""
+
+    vlnv: str
+    base: int
+    size: int
+
+
+@dataclass(frozen=True)
+class DmaEntry:
+    """The DMA engines: bits of the length register and of the streams; bytes to which buffers are aligned."""
+
+    length_bits: int
+    stream_bits: int
+    weight_stream_bits: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file in the overlay's directory and the SHA-256 of its content."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything a driver has to know of an overlay without reading its other files.
+
+    ``cells``: those with registers, by instance name. ``interrupts``: the inputs of the interrupt controller in order,
+    as `cell/pin`. ``tools``, ``utilization``, ``timing``: of the build that made the bitstream, None without one.
+    """
+
+    name: str
+    accelerator: AcceleratorEntry
+    board: BoardEntry
+    clock: ClockEntry
+    systolic: SystolicConfig
+    cells: Mapping[str, CellEntry]
+    registers: tuple[Register, ...]
+    dma: DmaEntry
+    interrupts: tuple[str, ...]
+    files: Mapping[str, FileEntry | None]
+    tools: Mapping[str, Any] | None = None
+    utilization: Mapping[str, Any] | None = None
+    timing: Mapping[str, Any] | None = None
+
+    def configuration(self) -> SystolicConfig:
+        """The numbers of the array."""
+        return self.systolic
+
+    @property
+    def identification(self) -> int:
+        """What the kernel's register of that name reads: the first 32 bits of the accelerator's digest."""
+        return int(self.accelerator.digest[:8], 16)
+
+    @property
+    def handoff(self) -> FileEntry:
+        """The hardware handoff."""
+        entry = self.files[HANDOFF]
+        assert entry is not None
+        return entry
+
+    @property
+    def bitstream(self) -> FileEntry | None:
+        """The bitstream; None if the overlay was never built."""
+        return self.files[BITSTREAM]
+
+
+# Files
+
+
+def read_manifest(path: str | Path) -> Manifest:
+    """The manifest in a file; ConfigurationError with path and key if it cannot be read or is not a manifest."""
+    path = Path(path)
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot read the manifest of an overlay: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: not the manifest of an overlay: not UTF-8") from None
+    try:
+        return parse_manifest(text)
+    except FieldError as error:
+        raise ConfigurationError(
+            f"{path}: not a valid manifest of an overlay: {error}. "
+            "`bfpga overlay` writes the file; copy or generate the overlay again"
+        ) from None
+
+
+def parse_manifest(text: str) -> Manifest:
+    """The manifest that a JSON text holds; FieldError says what is wrong and at which key."""
+    document = parse(text)
+    if not isinstance(document, dict):
+        raise FieldError("", "must be an object")
+    version = document.pop("format", None)
+    if type(version) is not int:
+        raise FieldError("format", f"must be the version of the layout, {FORMAT}")
+    if version != FORMAT:
+        raise FieldError("format", f"is {version}; this toolkit reads {FORMAT}")
+    manifest = read_object(Manifest, document, renamed=_KEYS)
+    _check(manifest)
+    return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """What types cannot say: plain names, a handoff in every overlay, positive clocks and widths."""
+    if not is_plain_name(manifest.name):
+        raise FieldError("name", "must be a plain name: letters, digits, `_`, `-`, `.`")
+    for key in (HANDOFF, BITSTREAM):
+        if key not in manifest.files:
+            raise FieldError(f"files.{key}", "is missing")
+    if manifest.files[HANDOFF] is None:
+        raise FieldError(f"files.{HANDOFF}", "must name a file")
+    for key, entry in manifest.files.items():
+        # Names come from elsewhere: none of them may lead out of the overlay's directory.
+        if entry is not None and not is_plain_name(entry.name):
+            raise FieldError(f"files.{key}.name", "must be a file name without a directory")
+    for where, number in (
+        ("clock.requested_mhz", manifest.clock.requested_mhz),
+        ("clock.actual_mhz", manifest.clock.actual_mhz),
+        ("dma.length_bits", manifest.dma.length_bits),
+        ("dma.stream_bits", manifest.dma.stream_bits),
+        ("dma.weight_stream_bits", manifest.dma.weight_stream_bits),
+        ("dma.alignment", manifest.dma.alignment),
+    ):
+        if number <= 0:
+            raise FieldError(where, f"must be positive, is {number:g}")
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name may be that of a file: no directories, not hidden."""
+    return _FILE_NAME.fullmatch(name) is not None
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The JSON text of a manifest; equal manifests give equal texts."""
+    document = {"format": FORMAT, **plain(manifest, _KEYS)}
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def write_manifest(manifest: Manifest, path: str | Path) -> None:
+    """Write a manifest; the file appears complete or not at all. OSError if it cannot be written."""
+    replace_file(Path(path), manifest_text(manifest).encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name in its directory, then rename it."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+# Hashes
+
+
+def content_hash(content: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file's content, read in pieces; OSError if it cannot be read."""
+    result = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            result.update(piece)
+    return result.hexdigest()
+
+
+def hashed_stem(name: str, digest: str) -> str:
+    """Name of a file without its suffix that changes with the content: PYNQ keeps what it read under a known name."""
+    return f"{name}-{digest[:HASH_DIGITS]}"

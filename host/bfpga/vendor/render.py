@@ -1,0 +1,293 @@
+"""An accelerator's C++: one header of numbers, the descriptor, the tables and the thin shell around the library.
+
+The templates only instantiate; every number is computed here or in ``engines.configuration``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from enum import IntEnum, IntFlag
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
+from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.engines.output.functions import TABLES
+from bfpga.errors import ConfigurationError
+from bfpga.formats.block_format import Status
+from bfpga.formats.shift_format import ShiftFormat
+
+#: Called with a configuration, returns testbench files: name -> content.
+VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
+
+_MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked", "shift": "ShiftUnits"}
+#: Multipliers of the engines beside the array.
+_LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
+
+
+def library_directory() -> Path:
+    """Directory of the header-only engine library (to be put on the include path)."""
+    return Path(str(importlib.resources.files("vitis_hls_templates"))) / "include"
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("vitis_hls_templates", "kernels"),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def _pascal(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _enumeration(item: type[IntEnum] | type[IntFlag]) -> dict[str, Any]:
+    members = [{"name": _pascal(name), "value": int(value)} for name, value in item.__members__.items()]
+    return {"name": item.__name__, "comment": (item.__doc__ or "").strip(), "members": members}
+
+
+def _number(name: str, value: int | bool | str) -> dict[str, str]:
+    if isinstance(value, bool):
+        return {"type": "bool", "name": name, "value": str(value).lower()}
+    if isinstance(value, str):
+        kind, _, member = value.partition("::")
+        return {"type": f"bfpga::{kind}", "name": name, "value": f"bfpga::{kind}::{member}"}
+    return {"type": "int", "name": name, "value": str(value)}
+
+
+def _group(comment: str, **numbers: int | bool | str) -> dict[str, Any]:
+    return {"comment": comment, "numbers": [_number(name, value) for name, value in numbers.items()]}
+
+
+def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
+    """Every number the library reads, in the groups of the rendered header."""
+    form = config.format
+    return [
+        _group(
+            "Block floating point format",
+            mantissa_bits=form.mantissa_bits,
+            container_bits=form.container_bits,
+            mantissa_min=form.mantissa_min,
+            mantissa_max=form.mantissa_max,
+            exponent_min=form.exponent_min,
+            exponent_max=form.exponent_max,
+            rounding=f"Rounding::{_pascal(form.rounding)}",
+            saturation=f"Saturation::{_pascal(form.saturation)}",
+            log=f"LogMode::{_pascal(form.log)}",
+        ),
+        _group(
+            "Array: dot tiles of `lanes` products in `rows` x `columns`",
+            columns=config.columns,
+            rows=config.rows,
+            lanes=config.lanes,
+            words_per_block=config.words_per_block,
+            packing_shift=config.packing_shift,
+            accumulator_bits=config.accumulator_bits,
+            accumulator_rows=config.accumulator_rows,
+            bias_bits=config.bias_bits,
+            skew=config.skew,
+        ),
+        _group(
+            "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
+            weight_bits=config.weight_bits,
+            weight_container_bits=config.weight_container_bits,
+            shift_columns=config.shift_columns,
+            **_shift_numbers(config.shift),
+        ),
+        _group(
+            "Memories",
+            banks=config.banks,
+            activation_words=config.activation_words,
+            weight_words=config.weight_words,
+            parameter_rows=config.parameter_rows,
+            tensor_slots=config.tensor_slots,
+            policy_slots=config.policy_slots,
+        ),
+        _group(
+            "Positions found by the data: bins of the collector, accumulators a column in the keep buffer",
+            position_bins=config.position_bins,
+            wide_words=config.wide_words,
+        ),
+        _group(
+            "Streams",
+            stream_bits=config.stream_bits,
+            words_per_beat=config.words_per_beat,
+            transfer_pixels=config.transfer_pixels,
+            weight_stream_bits=config.weight_stream_bits,
+            beats_per_weight_word=config.beats_per_weight_word,
+        ),
+        _group(
+            "Clocks an operation spends beyond the iterations of its loop",
+            transfer_depth=TRANSFER_DEPTH,
+            operation_depth=config.operation_depth,
+            engine_depth=ENGINE_DEPTH,
+        ),
+        _group(
+            "Functions that are built in",
+            **{
+                f"has_{function.name.lower()}": function.name.lower() in config.functions
+                for function in Function
+                if function != Function.NONE
+            },
+        ),
+        _group(
+            "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
+            has_zero_skip=config.zero_skip is not None,
+            has_sparse_cluster=config.sparse_cluster is not None,
+            dependence_latency=DEPENDENCE_LATENCY,
+        ),
+        *_zero_skip_groups(config.zero_skip),
+        *_cluster_groups(config.sparse_cluster),
+    ]
+
+
+def _zero_skip_groups(build: ZeroSkipBuild | None) -> list[dict[str, Any]]:
+    """Numbers of the zero-skip engine; nothing for an accelerator without one."""
+    if build is None:
+        return []
+    derived = {"row_banks": build.row_banks, "plane_words": build.plane_words}
+    comment = "Zero-skip engine: one coefficient on a row of a tile, `lanes` x `rows_parallel` products a clock"
+    return [_group(comment, **_prefixed("zero_skip", build), **_named("zero_skip", derived))]
+
+
+def _cluster_groups(build: ClusterBuild | None) -> list[dict[str, Any]]:
+    """Numbers of the sparse cluster; nothing for an accelerator without one."""
+    if build is None:
+        return []
+    comment = "Sparse cluster: units of `kernel` x `kernel` products, one non-zero activation each a clock"
+    return [_group(comment, **_prefixed("cluster", build), cluster_units=build.units)]
+
+
+def _prefixed(prefix: str, build: ZeroSkipBuild | ClusterBuild) -> dict[str, int]:
+    """Every number of an engine's build by its name in C++; its multiplier is a type there."""
+    return _named(prefix, {name: value for name, value in asdict(build).items() if name != "multiplier"})
+
+
+def _named(prefix: str, numbers: dict[str, int]) -> dict[str, int]:
+    return {f"{prefix}_{name}": value for name, value in numbers.items()}
+
+
+def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
+    """What multiplies in the engines beside the array: name in the header -> type of the library."""
+    builds = {"ZeroSkipMultiplier": config.zero_skip, "ClusterMultiplier": config.sparse_cluster}
+    return {name: _LANE_MULTIPLIERS[build.multiplier] for name, build in builds.items() if build is not None}
+
+
+def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
+    """Numbers of the shift units' words; nothing for an array without them."""
+    if shift is None:
+        return {}
+    return {
+        "shift_exp_width": shift.exp_width,
+        "shift_d": shift.d,
+        "shift_base_log2": shift.base_log2,
+        "shift_zero_code": f"ZeroCode::{_pascal(shift.zero_code)}",
+        "shift_zero_scope": f"ZeroScope::{_pascal(shift.zero_scope)}",
+        "shift_sign_mode": f"SignMode::{_pascal(shift.sign_mode)}",
+    }
+
+
+def _tables() -> list[dict[str, Any]]:
+    return [{"name": name, "limit": limit, "points": points} for name, (limit, points) in TABLES.items()]
+
+
+def _registers() -> list[dict[str, Any]]:
+    """The register arguments of the top function; what the kernel reports is a reference."""
+    types = {"r": "uint32_t&", "rw": "uint32_t"}
+    return [
+        {
+            "name": register.name,
+            "type": "int32_t" if register.name == "descriptor_count" else types[register.access],
+            "offset": f"0x{register.offset:02x}",
+            "description": register.description,
+        }
+        for register in ARGUMENT_REGISTERS
+    ]
+
+
+def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
+    return {
+        "name": name,
+        "digest": digest,
+        "identification": f"0x{digest[:8]}",
+        "top": TOP_FUNCTION,
+        "streams": {"input": INPUT_STREAM, "weights": WEIGHT_STREAM, "output": OUTPUT_STREAM},
+        "registers": _registers(),
+        "groups": _groups(config),
+        "multiplier": _MULTIPLIERS[config.multiplier],
+        "lane_multipliers": _lane_multipliers(config),
+        "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
+        "bits": [_enumeration(item) for item in (Flag, Status)],
+        "fields": FIELDS,
+        "words": DESCRIPTOR_WORDS,
+        "tables": _tables(),
+        "exponent": ACTIVATION_EXPONENT,
+    }
+
+
+#: Rendered file -> template.
+_FILES = {
+    "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
+    "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
+    "src/config.hpp": "systolic/config.hpp.j2",
+    "src/top.hpp": "systolic/top.hpp.j2",
+    "src/top.cpp": "systolic/top.cpp.j2",
+    "src/bridge.cpp": "systolic/bridge.cpp.j2",
+    "tb/testbench.cpp": "systolic/testbench.cpp.j2",
+    "Makefile": "systolic/Makefile.j2",
+    "README.md": "systolic/README.md.j2",
+}
+
+
+def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
+    """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
+    context = _context(name, digest, config)
+    return {path: _environment().get_template(template).render(context) for path, template in _FILES.items()}
+
+
+def write_project(
+    name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None = None
+) -> Path:
+    """Write a self-contained HLS project (headers, sources, testbench with vectors, Makefile) to ``directory``.
+
+    The directory appears complete or not at all; ConfigurationError if it exists and is not empty.
+    """
+    directory = Path(directory)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigurationError(f"{directory} exists and is not empty; give a new directory for the HLS project")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        _fill_project(name, digest, config, temporary, vectors)
+        temporary.chmod(0o755)
+        os.replace(temporary, directory)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return directory
+
+
+def _fill_project(
+    name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None
+) -> None:
+    shutil.copytree(library_directory(), directory / "include", ignore=shutil.ignore_patterns(".*"))
+    files: dict[str, bytes] = {path: text.encode() for path, text in render_kernel(name, digest, config).items()}
+    for path, content in (vectors(config) if vectors else {}).items():
+        files[f"tb/vectors/{path}"] = content
+    for path, content in files.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)

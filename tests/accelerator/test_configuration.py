@@ -1,0 +1,307 @@
+"""Accelerators and boards as YAML: what is read, what is refused, and what an array costs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from bfpga.accelerator.boards import load_board, load_boards
+from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
+from bfpga.accelerator.engine_constraints import Finding
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.schema import (
+    AcceleratorFile,
+    BoardFile,
+    ClusterSection,
+    FormatSection,
+    ShiftSection,
+    SystolicSection,
+    ZeroSkipSection,
+    json_schema,
+)
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.resource_units import memory_blocks
+from bfpga.engines.resources import array_dsp, estimate_resources
+from bfpga.errors import ConfigurationError
+from bfpga.formats.block_format import BlockFormat
+
+ROOT = Path(__file__).parents[2]
+READY = ROOT / "configs" / "accelerators"
+VALID = (READY / "pynq_z2_dense.yaml").read_text()
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "accelerator.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(folder: Path, text: str) -> str:
+    """Message of a file that must be refused."""
+    with pytest.raises(ConfigurationError) as caught:
+        load_accelerator(write(folder, text))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_ready_accelerator_loads_and_fits_its_board(name: str) -> None:
+    accelerator = load_accelerator(name)
+    total = estimate_resources(accelerator.systolic).total
+    assert accelerator.name == name
+    assert total.dsp <= accelerator.board.dsp
+    assert total.bram36 <= accelerator.board.bram36
+    assert total.lut <= 0.85 * accelerator.board.lut
+    assert config_findings(accelerator.systolic) == []
+
+
+def test_the_issue_names_five_ready_accelerators_and_eight_boards() -> None:
+    wanted = {"pynq_z2_dense", "pynq_z2_bfp16", "zcu104_dense", "kv260_dense", "tiny"}
+    assert wanted <= set(accelerator_names())
+    boards = {"pynq_z1", "pynq_z2", "ultra96_v2", "zcu104", "kv260", "rfsoc_2x2", "rfsoc_4x2", "aup_zu3"}
+    assert {board.name for board in load_boards()} == boards
+
+
+def test_default_accelerator_has_the_numbers_of_its_file() -> None:
+    config = load_accelerator("pynq_z2_dense").systolic
+    assert (config.columns, config.rows, config.lanes, config.multiplier) == (12, 16, 2, "dsp_packed")
+    assert (config.format.mantissa_bits, config.accumulator_bits, config.banks) == (8, 32, 13)
+    assert config.macs_per_clock == 384
+
+
+def test_automatic_accumulator_follows_the_mantissa(tmp_path: Path) -> None:
+    assert load_accelerator("pynq_z2_bfp16").systolic.accumulator_bits == 48
+    text = VALID.replace("{profile: bfp8}", "{mantissa_bits: 6}")
+    config = load_accelerator(write(tmp_path, text)).systolic
+    assert (config.format.mantissa_bits, config.format.exponent_bits, config.accumulator_bits) == (6, 8, 32)
+
+
+def test_keys_override_the_profile(tmp_path: Path) -> None:
+    text = VALID.replace("{profile: bfp8}", "{profile: bfp8, exponent_bits: 5, rounding: half_up}")
+    expected = BlockFormat(8, 5, rounding="half_up")
+    assert load_accelerator(write(tmp_path, text)).systolic.format == expected
+
+
+def test_digest_depends_on_numbers_only(tmp_path: Path) -> None:
+    original = load_accelerator("pynq_z2_dense").digest
+    renamed = VALID.replace("name: pynq_z2_dense", "name: other").replace("ResNet-8", "All").replace("142", "142.0")
+    assert load_accelerator(write(tmp_path, renamed)).digest == original
+    reordered = VALID.replace("[none, relu, leaky_relu,", "[leaky_relu, none, relu,")
+    assert load_accelerator(write(tmp_path, reordered)).digest == original
+    for changed in ("columns: 11", "weight_words: 2048", "skew: false", "clock_mhz: 100"):
+        key = changed.split(":")[0]
+        lines = [line if key + ":" not in line else line[: line.index(key)] + changed for line in VALID.splitlines()]
+        assert load_accelerator(write(tmp_path, "\n".join(lines))).digest != original
+
+
+def test_unknown_key_names_line_path_and_nearest_key(tmp_path: Path) -> None:
+    message = refusal(tmp_path, VALID.replace("columns:", "colums:"))
+    assert "line 9, engines[0].colums: unknown key; did you mean `columns`?" in message
+    assert "engines[0].columns: missing; must be a whole number 1..128" in message
+
+
+def test_every_problem_of_a_file_is_in_one_message(tmp_path: Path) -> None:
+    text = VALID.replace("rows: 16", "rows: many").replace("clock_mhz: 142", "clock_mhz: .nan")
+    message = refusal(tmp_path, text.replace("skew: true", "skew: 1\n    skw: 2"))
+    for part in ("engines[0].rows", "clock_mhz: .nan is not a finite number", "engines[0].skew: is 1", "skw: unknown"):
+        assert part in message
+
+
+def test_array_with_300_dsp_is_refused_on_a_pynq_z2_with_the_largest_that_fits(tmp_path: Path) -> None:
+    text = VALID.replace("columns: 12", "columns: 25").replace("rows: 16", "rows: 6").replace("dsp_packed", "dsp")
+    message = refusal(tmp_path, text)
+    assert "300 DSP blocks in its dot tiles" in message
+    assert "306 DSP blocks in all, more than the 220" in message
+    assert "of TUL PYNQ-Z2" in message
+    assert "at most 17 columns fit" in message
+    assert load_accelerator(write(tmp_path, text.replace("columns: 25", "columns: 17"))).systolic.columns == 17
+    assert "at most 17" in refusal(tmp_path, text.replace("columns: 25", "columns: 18"))
+
+
+def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
+    message = refusal(tmp_path, VALID.replace("weight_words: 8192", "weight_words: 65536"))
+    assert "block memories (36 Kbit)" in message
+    assert "not even one column fits" in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("rows: 16", "rows: 15", "must be a multiple of lanes = 2"),
+        ("lanes: 2", "lanes: 1\n    accumulator_bits: 17", "given twice"),
+        ("bfp8", "bfp16", "needs mantissas of 8 bits or less, not 16"),
+        ("accumulator_bits: auto", "accumulator_bits: 17", "must be 18..58"),
+        ("bias_bits: 18", "bias_bits: 32\n    extra: 1", "unknown key"),
+        ("parameter_rows: 2048", "parameter_rows: 15", "must be at least the 16 channels of a pass"),
+        ("dsp_packed\n", "shift\n    shift_columns: 2\n", "with `multiplier: shift` all columns are"),
+        ("dsp_packed\n", "dsp_packed\n    shift: {exp_width: 3}\n", "describes shift units; the array has none"),
+        ("{profile: bfp8}", "{mantissa_bits: 17}\n    shift_columns: 1", "shift units take 16"),
+        ("[none, relu,", "[relu,", "lacks `none`"),
+        ("position_bins: 16", "position_bins: 7", "is 7; must be 8..64, or 0 for a kernel without a collector"),
+        ("wide_words: 1024", "wide_words: 1000", "is 1000; must be a multiple of 64: 960 or 1024"),
+        ("wide_words: 1024", "wide_words: 16384", "block memories (36 Kbit) in all, more than the 140"),
+        ("position_bins: 16", "position_bins: 65", "must be a whole number 0..64"),
+        ("[none, relu,", "[none, none,", "names a function twice"),
+        ("clock_mhz: 142", "clock_mhz: 300", "must be 25..200 on TUL PYNQ-Z2"),
+        ("{profile: bfp8}", "{exponent_bits: 8}", "must give a profile"),
+        ("board: pynq_z2", "board: pynq_z3", "did you mean `pynq_z2`?"),
+    ],
+)
+def test_constraint_between_keys_is_explained(tmp_path: Path, old: str, new: str, part: str) -> None:
+    assert part in refusal(tmp_path, VALID.replace(old, new))
+
+
+def test_a_keep_buffer_or_a_collector_that_is_too_large_is_refused_with_the_largest_that_fits(tmp_path: Path) -> None:
+    """FP 7: one memory a column, one table for bins; the remedy is not to drop columns."""
+    message = refusal(tmp_path, VALID.replace("wide_words: 1024", "wide_words: 16384"))
+    best = int(re.search(r"engines\[0\]\.wide_words: .* at most (\d+) fit", message).group(1))  # type: ignore[union-attr]
+    assert load_accelerator(write(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best}"))).systolic
+    assert "at most" in refusal(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best + 64}"))
+    full = load_accelerator("pynq_z2_dense")
+    board = replace(full.board, lut=estimate_resources(replace(full.systolic, position_bins=24)).total.lut)
+    (finding,) = board_findings(replace(full.systolic, position_bins=64), board)
+    assert finding.key == "position_bins"
+    assert "at most 24 bins fit" in finding.text
+
+
+def test_keep_buffers_take_a_memory_a_column_and_collectors_none() -> None:
+    """FP 7: columns x wide_words x accumulator_bits; counters are registers, not memory."""
+    config = SystolicConfig(columns=5, accumulator_bits=32, position_bins=32, wide_words=1024)
+    parts = estimate_resources(config).parts
+    assert parts["keep buffer"].bram36 == 5  # 1024 x 36
+    assert estimate_resources(replace(config, accumulator_bits=48)).parts["keep buffer"].bram36 == 10
+    assert (parts["collector"].bram36, parts["collector"].dsp) == (0, 0)
+    assert parts["collector"].ff >= 32 * 32
+    wider = estimate_resources(replace(config, position_bins=64)).parts["collector"]
+    assert wider.lut > parts["collector"].lut
+    none = estimate_resources(replace(config, position_bins=0, wide_words=0)).parts
+    assert not {"collector", "keep buffer"} & set(none)
+
+
+def test_odd_rows_and_wide_words_are_refused() -> None:
+    """BFP 7: two rows share a DSP block; the terms of one clock must stay within the packing limit."""
+    odd = SystolicConfig(rows=3, lanes=1, multiplier="dsp_packed")
+    assert Finding("rows", "is 3; must be even for dsp_packed: two rows share a DSP block") in config_findings(odd)
+    narrow = SystolicConfig(format=BlockFormat(16), lanes=4, stream_bits=32, accumulator_bits=48)
+    assert [finding.key for finding in config_findings(narrow)] == ["stream_bits"]
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean `pynq_z2_dense`"):
+        load_accelerator("pynq_z2_dens")
+
+
+def test_a_board_is_one_file(tmp_path: Path) -> None:
+    text = (ROOT / "configs/boards/pynq_z1.yaml").read_text().replace("dsp: 220", "dsp: 60")
+    (tmp_path / "small.yaml").write_text(text.replace("name: pynq_z1", "name: small"))
+    assert load_board(tmp_path / "small.yaml").dsp == 60
+    message = refusal(tmp_path, VALID.replace("board: pynq_z2", "board: small.yaml"))
+    assert "more than the 60 of" in message
+
+
+def test_json_schema_accepts_what_the_loader_accepts() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for path in READY.glob("*.yaml"):
+        jsonschema.validate(YAML(typ="safe", pure=True).load(path.read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "x", "board": "pynq_z2", "clock_mhz": 100, "engines": []}, schema)
+
+
+def test_a_pass_over_powers_of_two_needs_parameters_for_two_channels_a_row(tmp_path: Path) -> None:
+    """SM R31: two accumulators a tile."""
+    text = VALID.replace("dsp_packed", "shift").replace("parameter_rows: 2048", "parameter_rows: 31")
+    assert "must be at least the 32 channels of a pass" in refusal(tmp_path, text)
+
+
+def test_committed_json_schema_is_current() -> None:
+    """`bfpga schema` writes configs/accelerator.schema.json."""
+    assert json.loads((ROOT / "configs/accelerator.schema.json").read_text()) == json_schema()
+
+
+def test_documentation_names_every_key_with_its_meaning() -> None:
+    text = (ROOT / "docs/accelerator-yaml.md").read_text()
+    engines = (SystolicSection, ZeroSkipSection, ClusterSection)
+    for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
+        for key, item in model.model_fields.items():
+            assert f"| `{key}` |" in text, key
+            assert (item.description or "?") in text, key
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "columns", "dsp"),
+    [("dsp", 1, 32), ("dsp", 6, 192), ("dsp_packed", 1, 16), ("dsp_packed", 12, 192), ("dsp_packed", 13, 208)],
+)
+def test_dot_tiles_cost_the_specified_dsp_blocks(multiplier: str, columns: int, dsp: int) -> None:
+    """BFP 7: 32 DSP blocks a 16-row column, 16 when two 8-bit products share one."""
+    assert array_dsp(SystolicConfig(columns=columns, multiplier=multiplier)) == dsp  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("board", "multiplier", "columns"),
+    [("pynq_z2", "dsp", 6), ("pynq_z2", "dsp_packed", 13), ("ultra96_v2", "dsp", 11), ("ultra96_v2", "dsp_packed", 22)],
+)
+def test_board_holds_the_columns_the_specification_counts(board: str, multiplier: str, columns: int) -> None:
+    """BFP 7, table: columns that fit the DSP blocks of 220 and 360."""
+    one = SystolicConfig(columns=1, multiplier=multiplier)  # type: ignore[arg-type]
+    assert load_board(board).dsp // array_dsp(one) == columns
+
+
+@pytest.mark.parametrize(("mantissa", "dsp"), [(8, 6), (16, 10)])
+def test_statistics_unit_costs_dsp_blocks_too(mantissa: int, dsp: int) -> None:
+    """BFP R26, R27: squares and the product with the factor, in 24 x 17 bit pieces."""
+    assert estimate_resources(SystolicConfig(BlockFormat(mantissa))).parts["statistics"].dsp == dsp
+
+
+def test_thirteen_packed_columns_fit_a_pynq_z2() -> None:
+    """BFP 7: 13 columns; the statistics unit has room beside them."""
+    config = SystolicConfig(columns=20, multiplier="dsp_packed", activation_words=64, weight_words=16)
+    target = replace(load_board("pynq_z2"), lut=10**9, ff=10**9)
+    assert largest_columns(config, target) == 13
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "blocks"),
+    [(512, 72, 1), (512, 512, 8), (1024, 36, 1), (4096, 16, 2), (4096, 256, 29), (4096, 9, 1), (513, 72, 2), (1, 1, 1)],
+)
+def test_memory_takes_the_fewest_blocks(depth: int, width: int, blocks: int) -> None:
+    """BFP 7: a weight word of 512 bits is 8 memories side by side, 512 deep."""
+    assert memory_blocks(depth, width) == blocks
+
+
+def test_memories_of_the_default_accelerator() -> None:
+    parts = estimate_resources(load_accelerator("pynq_z2_dense").systolic).parts
+    assert parts["activation memories"].bram36 == 13 * 2
+    assert parts["weight memory"].bram36 == 58
+    assert parts["parameter memory"].bram36 == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 64),
+    st.sampled_from([2, 4, 8, 16, 32]),
+    st.sampled_from([1, 2]),
+    st.sampled_from(["dsp", "dsp_packed"]),
+)
+def test_more_columns_never_cost_less(columns: int, rows: int, lanes: int, multiplier: str) -> None:
+    config = SystolicConfig(columns=columns, rows=rows, lanes=lanes, multiplier=multiplier)  # type: ignore[arg-type]
+    small = estimate_resources(config).total
+    large = estimate_resources(replace(config, columns=columns + 1)).total
+    assert large.dsp > small.dsp
+    assert large.lut > small.lut
+    assert large.bram36 >= small.bram36
+
+
+def test_every_package_is_shipped() -> None:
+    """A package that pyproject.toml forgets works in a clone and is missing from a wheel."""
+    host = ROOT / "host"
+    packages = {".".join(path.parent.relative_to(host).parts) for path in host.rglob("__init__.py")}
+    text = (ROOT / "pyproject.toml").read_text()
+    assert [name for name in sorted(packages) if f'"{name}"' not in text] == []

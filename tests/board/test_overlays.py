@@ -1,0 +1,469 @@
+"""Overlays: written complete, found by name, path, package, cache or program, and never used when a file is another."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
+from bfpga.board import overlays
+from bfpga.board.overlays import (
+    find_overlay,
+    load_overlay,
+    overlay_for_program,
+    provide_overlay,
+    staged_files,
+    store_overlay,
+)
+from bfpga.cli import main
+from bfpga.contract.program import Program
+from bfpga.errors import ConfigurationError, DeviceError, ProgramError
+from bfpga.vendor.manifest import HANDOFF, Manifest, content_hash, read_manifest, write_manifest
+from bfpga.vendor.overlay_files import OverlayBuild, write_overlay
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "overlays"
+REGENERATE = "run `bfpga overlay --all` in the root of the repository and commit the result"
+
+
+@dataclass(frozen=True)
+class AcceleratorOfProgram:
+    """What finding an overlay needs of a program."""
+
+    accelerator: str
+    digest: str
+
+
+def program(accelerator: str, digest: str) -> Program:
+    return cast(Program, AcceleratorOfProgram(accelerator, digest))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the user."""
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "overlays"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Accelerator:
+    """An accelerator that is none of the ready ones."""
+    text = (ROOT / "configs" / "accelerators" / "tiny.yaml").read_text()
+    path = tmp_path / "other.yaml"
+    path.write_text(text.replace("name: tiny", "name: other").replace("weight_words: 512", "weight_words: 1024"))
+    return load_accelerator(path)
+
+
+def build_of(folder: Path, content: bytes = b"bits") -> OverlayBuild:
+    """Files as a build leaves them."""
+    folder.mkdir(exist_ok=True)
+    (folder / "top.bit").write_bytes(content)
+    (folder / "top.hwh").write_bytes(b"\xef\xbb\xbf<EDKSYSTEM/>")
+    (folder / "timing.rpt").write_text("WNS 0.1")
+    reports = {"timing_report": folder / "timing.rpt"}
+    return OverlayBuild(folder / "top.bit", folder / "top.hwh", {"vivado": "2024.1"}, {"lut": 1}, {"wns": 0.1}, reports)
+
+
+# The committed overlays
+
+
+def test_every_ready_accelerator_has_an_overlay() -> None:
+    names = {path.parent.name for path in COMMITTED.glob("*/overlay.yaml")}
+    assert names == set(accelerator_names()), REGENERATE
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_committed_overlays_are_up_to_date(name: str, tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator(name), tmp_path)
+    committed = load_overlay(COMMITTED / name).manifest
+    if committed.bitstream is None:
+        assert committed == manifest, (
+            f"overlays/{name} is not what configs/accelerators/{name}.yaml gives: {REGENERATE}"
+        )
+        assert (COMMITTED / name / "overlay.yaml").read_bytes() == (tmp_path / "overlay.yaml").read_bytes(), REGENERATE
+    else:
+        expected = replace(manifest, files={}, tools=None, utilization=None, timing=None, clock=committed.clock)
+        found = replace(committed, files={}, tools=None, utilization=None, timing=None)
+        assert found == expected, f"overlays/{name} was built for another accelerator: build it again"
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_committed_overlays_hold_the_files_of_their_manifests_and_no_others(name: str) -> None:
+    entries = load_overlay(COMMITTED / name).manifest.files.values()
+    assert {path.name for path in (COMMITTED / name).iterdir()} == {"overlay.yaml"} | {e.name for e in entries if e}
+
+
+# Writing
+
+
+def test_a_written_overlay_names_its_handoff_by_its_content(tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "new" / "tiny")
+    overlay = load_overlay(tmp_path / "new" / "tiny")
+    assert overlay.manifest == manifest
+    digest = content_hash(overlay.handoff.read_bytes())
+    assert overlay.handoff.name == f"tiny-{digest[:8]}.hwh"
+    assert manifest.handoff.sha256 == digest
+    assert overlay.bitstream is None
+
+
+def test_writing_again_removes_the_files_of_the_earlier_version(tmp_path: Path) -> None:
+    accelerator = load_accelerator("tiny")
+    earlier = write_overlay(accelerator, tmp_path)
+    foreign = tmp_path / "tiny-notes.hwh"
+    foreign.write_text("mine")
+    later = write_overlay(replace(accelerator, clock_mhz=50.0), tmp_path)
+    assert earlier.handoff.name != later.handoff.name
+    assert {path.name for path in tmp_path.iterdir()} == {"overlay.yaml", later.handoff.name, foreign.name}
+
+
+def test_a_build_brings_bitstream_and_reports_under_one_stem(tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build"))
+    overlay = load_overlay(tmp_path / "tiny")
+    assert overlay.bitstream is not None
+    assert overlay.bitstream.read_bytes() == b"bits"
+    assert overlay.bitstream.stem == overlay.handoff.stem
+    assert manifest.tools == {"vivado": "2024.1"}
+    report = manifest.files["timing_report"]
+    assert report is not None
+    assert (tmp_path / "tiny" / report.name).read_text() == "WNS 0.1"
+    again = write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build", b"other bits"))
+    assert len(list((tmp_path / "tiny").iterdir())) == 4
+    assert again.bitstream != manifest.bitstream
+
+
+def test_a_bitstream_is_not_lost_by_accident(tmp_path: Path) -> None:
+    accelerator = load_accelerator("tiny")
+    built = write_overlay(accelerator, tmp_path / "tiny", build_of(tmp_path / "build"))
+    with pytest.raises(ConfigurationError, match=r"\.bit: the overlay holds a bitstream.*--discard-bitstream"):
+        write_overlay(accelerator, tmp_path / "tiny")
+    assert load_overlay(tmp_path / "tiny").manifest == built
+    assert write_overlay(accelerator, tmp_path / "tiny", discard_bitstream=True).bitstream is None
+
+
+def test_an_interrupted_write_leaves_the_old_overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = load_accelerator("tiny")
+    earlier = write_overlay(accelerator, tmp_path)
+
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bfpga.vendor.overlay_files.write_manifest", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_overlay(replace(accelerator, clock_mhz=50.0), tmp_path)
+    assert load_overlay(tmp_path).manifest == earlier
+
+
+def test_the_command_writes_overlays(tmp_path: Path, capsys: pytest.CaptureFixture[str], other: Accelerator) -> None:
+    assert main(["overlay", str(other.path), "-o", str(tmp_path / "out")]) == 0
+    assert "overlay of other" in capsys.readouterr().out
+    assert load_overlay(tmp_path / "out" / "other").manifest.accelerator.digest == other.digest
+    assert main(["overlay", "--all", "-o", str(tmp_path / "all")]) == 0
+    assert {path.name for path in (tmp_path / "all").iterdir()} == set(accelerator_names())
+
+
+@pytest.mark.parametrize("arguments", [[], ["tiny", "--all"]], ids=["nothing", "both"])
+def test_the_command_wants_one_accelerator_or_all(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["overlay", *arguments]) == 2
+    assert "give one accelerator, or --all" in capsys.readouterr().err
+
+
+# Finding
+
+
+@pytest.mark.parametrize("form", ["name", "directory", "text", "manifest"])
+def test_an_overlay_is_found_by_name_directory_and_manifest(form: str) -> None:
+    """R86: bitstreams are kept as overlays and found when loaded."""
+    directory = COMMITTED / "tiny"
+    wanted = {"name": "tiny", "directory": directory, "text": str(directory), "manifest": directory / "overlay.yaml"}
+    overlay = find_overlay(wanted[form])
+    assert overlay.name == "tiny"
+    assert overlay.directory.samefile(directory)
+
+
+def test_a_directory_in_the_working_directory_needs_no_slash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Accelerator
+) -> None:
+    write_overlay(other, tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    assert find_overlay("mine").name == "other"
+
+
+def test_an_unknown_name_gives_the_near_ones() -> None:
+    with pytest.raises(DeviceError) as caught:
+        find_overlay("pynq_z2_dence")
+    message = str(caught.value)
+    assert "did you mean `pynq_z2_dense`?" in message
+    assert all(name in message for name in accelerator_names())
+    assert "bfpga overlay FILE" in message
+
+
+@pytest.mark.parametrize("missing", ["nowhere/at/all", "overlay.yaml", Path("nowhere")])
+def test_a_path_without_an_overlay_is_refused(
+    missing: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DeviceError, match="there is no overlay: neither a directory"):
+        find_overlay(missing)
+
+
+def install_package(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, body: str = "") -> Path:
+    """A package with an entry point `pynq.overlays` on the path of this interpreter."""
+    package = folder / name
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(body)
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[pynq.overlays]\n{name} = {name}.overlays\n")
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+    return package
+
+
+def test_overlays_of_other_packages_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Accelerator
+) -> None:
+    package = install_package(tmp_path / "site", "foreign_overlays", monkeypatch)
+    (package / "overlays").mkdir()
+    (package / "overlays" / "__init__.py").touch()
+    write_overlay(other, package / "overlays" / "other")
+    assert find_overlay("other").directory == package / "overlays" / "other"
+    assert overlay_for_program(program("other", other.digest)).directory == package / "overlays" / "other"
+    sys.modules.pop("foreign_overlays", None)
+
+
+def test_a_broken_package_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_package(tmp_path / "site", "broken_overlays", monkeypatch, "raise RuntimeError('no board')")
+    with pytest.raises(DeviceError, match="there is no overlay 'other'"):
+        find_overlay("other")
+
+
+def test_stored_overlays_are_found_by_name_and_by_digest(cache: Path, other: Accelerator) -> None:
+    directory = store_overlay(other)
+    assert directory == cache / other.digest
+    assert find_overlay("other").directory == directory
+    assert overlay_for_program(program("other", other.digest)).directory == directory
+    assert store_overlay(other) == directory
+
+
+def test_a_damaged_overlay_of_the_cache_hides_no_other(cache: Path, other: Accelerator) -> None:
+    (cache / ("0" * 64)).mkdir(parents=True)
+    (cache / ("0" * 64) / "overlay.yaml").write_text("{")
+    store_overlay(other)
+    assert find_overlay("other").name == "other"
+
+
+def test_storing_keeps_a_built_overlay(tmp_path: Path, cache: Path, other: Accelerator) -> None:
+    built = write_overlay(other, cache / other.digest, build_of(tmp_path / "build"))
+    assert load_overlay(store_overlay(other)).manifest == built
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Accelerator
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DeviceError, match=r"cannot write an overlay there.*set BFPGA_CACHE"):
+        store_overlay(other)
+
+
+# Changed files
+
+
+def damage(directory: Path, change: Callable[[Path], Any]) -> Manifest:
+    manifest = read_manifest(directory / "overlay.yaml")
+    change(directory / manifest.handoff.name)
+    return manifest
+
+
+def test_a_changed_file_is_refused_with_both_hashes(tmp_path: Path) -> None:
+    shutil.copytree(COMMITTED / "tiny", tmp_path / "tiny")
+    manifest = damage(tmp_path / "tiny", lambda path: path.write_bytes(path.read_bytes() + b" "))
+    found = content_hash((tmp_path / "tiny" / manifest.handoff.name).read_bytes())
+    with pytest.raises(DeviceError) as caught:
+        find_overlay(tmp_path / "tiny")
+    assert manifest.handoff.name in str(caught.value)
+    assert f"SHA-256 {manifest.handoff.sha256} expected, {found} found" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    shutil.copytree(COMMITTED / "tiny", tmp_path / "tiny")
+    manifest = damage(tmp_path / "tiny", Path.unlink)
+    with pytest.raises(
+        DeviceError, match=rf"{manifest.handoff.name}: named by overlay\.yaml and cannot be read: No such"
+    ):
+        find_overlay(tmp_path / "tiny")
+
+
+def test_a_changed_bitstream_is_refused(tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build"))
+    assert manifest.bitstream is not None
+    (tmp_path / "tiny" / manifest.bitstream.name).write_bytes(b"bitz")
+    with pytest.raises(DeviceError, match=r"\.bit: is not the file of overlay\.yaml"):
+        load_overlay(tmp_path / "tiny")
+
+
+def test_a_damaged_manifest_is_refused_by_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 1}')
+    monkeypatch.setattr(overlays, "_own_places", lambda: [tmp_path])
+    with pytest.raises(
+        ConfigurationError, match=r"overlay\.yaml: not a valid manifest of an overlay: name: is missing"
+    ):
+        find_overlay("tiny")
+
+
+# Overlay of a program
+
+
+def test_the_overlay_of_a_program_is_found_by_its_digest() -> None:
+    accelerator = load_accelerator("zcu104_dense")
+    overlay = overlay_for_program(program("renamed", accelerator.digest))
+    assert overlay.name == "zcu104_dense"
+    overlay.check_program(program("renamed", accelerator.digest))
+
+
+def test_a_built_overlay_is_preferred(tmp_path: Path, cache: Path) -> None:
+    accelerator = load_accelerator("tiny")
+    write_overlay(accelerator, cache / accelerator.digest, build_of(tmp_path / "build"))
+    assert overlay_for_program(program("tiny", accelerator.digest)).directory == cache / accelerator.digest
+    assert find_overlay("tiny").directory.samefile(COMMITTED / "tiny")
+
+
+def test_a_ready_accelerator_without_an_overlay_gets_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlays, "_own_places", list)
+    monkeypatch.setattr(overlays, "_installed_places", lambda: iter(()))
+    digest = load_accelerator("tiny").digest
+    assert overlay_for_program(program("tiny", digest)).directory == cache / digest
+
+
+def test_an_unbuilt_overlay_of_the_cache_is_written_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accelerator = load_accelerator("tiny")
+    manifest = write_overlay(accelerator, cache / accelerator.digest)
+    write_manifest(replace(manifest, registers=()), cache / accelerator.digest / "overlay.yaml")
+    monkeypatch.setattr(overlays, "_own_places", list)
+    assert overlay_for_program(program("tiny", accelerator.digest)).manifest == manifest
+
+
+def test_an_accelerator_of_the_users_own_is_provided_once(cache: Path, other: Accelerator) -> None:
+    provide_overlay(program("other", other.digest), other)
+    assert overlay_for_program(program("other", other.digest)).directory == cache / other.digest
+    ready = load_accelerator("tiny")
+    provide_overlay(program("tiny", ready.digest), ready)
+    assert [path.name for path in cache.iterdir()] == [other.digest]
+
+
+def test_a_program_of_an_unknown_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = "ab" * 32
+    with pytest.raises(DeviceError, match=rf"no overlay holds accelerator mine \({digest[:12]}\).*bfpga overlay FILE"):
+        overlay_for_program(program("mine", digest))
+    with pytest.raises(DeviceError, match=r"the overlay of that name holds another one.*compile the network again"):
+        overlay_for_program(program("tiny", digest))
+    # A board without the compiler's packages says the same.
+    monkeypatch.setitem(sys.modules, "bfpga.accelerator.loader", None)
+    with pytest.raises(DeviceError, match="no overlay holds accelerator mine"):
+        overlay_for_program(program("mine", digest))
+
+
+def test_a_program_of_another_accelerator_is_refused_with_both_names() -> None:
+    with pytest.raises(ProgramError) as caught:
+        find_overlay("tiny").check_program(program("mine", "ab" * 32))
+    message = str(caught.value)
+    assert f"compiled for accelerator mine ({'ab' * 6})" in message
+    assert f"holds accelerator tiny ({load_accelerator('tiny').digest[:12]})" in message
+
+
+# Staging
+
+
+def test_a_virtual_board_gets_an_emulation_bitstream_next_to_the_handoff(tmp_path: Path) -> None:
+    from bfpga.board.virtual.bitfile import read_emulation_bitstream
+
+    overlay = find_overlay("tiny")
+    staged = staged_files(overlay, tmp_path / "staged", virtual=True)
+    assert staged.bitstream.with_suffix(".hwh") == staged.handoff
+    assert staged.handoff.read_bytes() == overlay.handoff.read_bytes()
+    content = read_emulation_bitstream(staged.bitstream)
+    assert content.handoff == overlay.handoff.read_text()
+    kernel = content.kernels["accelerator"]
+    assert kernel["kind"] == "systolic_array"
+    assert kernel["digest"] == overlay.manifest.accelerator.digest
+    assert kernel["configuration"] == json.loads(json.dumps(overlay.manifest.configuration().to_dict()))
+    assert staged_files(overlay, tmp_path / "staged", virtual=True) == staged
+    assert len(list((tmp_path / "staged").iterdir())) == 2
+
+
+def test_other_content_is_staged_under_another_name(tmp_path: Path) -> None:
+    accelerator = load_accelerator("tiny")
+    stems = set()
+    for n, clock in enumerate((100.0, 50.0)):
+        write_overlay(replace(accelerator, clock_mhz=clock), tmp_path / str(n))
+        stems.add(staged_files(load_overlay(tmp_path / str(n)), tmp_path / "staged", virtual=True).bitstream.stem)
+    assert len(stems) == 2
+
+
+def test_a_real_board_gets_the_files_of_the_build(tmp_path: Path) -> None:
+    write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build"))
+    overlay = load_overlay(tmp_path / "tiny")
+    staged = staged_files(overlay, tmp_path / "staged")
+    assert staged.bitstream.read_bytes() == b"bits"
+    assert staged.bitstream.with_suffix(".hwh") == staged.handoff
+    staged.bitstream.write_bytes(b"half")
+    assert staged_files(overlay, tmp_path / "staged").bitstream.read_bytes() == b"bits"
+    assert staged_files(overlay, tmp_path / "staged").handoff.read_bytes() == overlay.handoff.read_bytes()
+
+
+def test_a_real_board_refuses_an_overlay_that_was_never_built(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match=r"tiny in .* has no bitstream: it was never built.*build_bitstream\.py tiny"):
+        staged_files(find_overlay("tiny"), tmp_path)
+
+
+# Packaging
+
+
+def project() -> dict[str, Any]:
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
+    return cast("dict[str, Any]", tomllib.loads((ROOT / "pyproject.toml").read_text()))
+
+
+def test_every_package_is_installed() -> None:
+    host = ROOT / "host"
+    found = {".".join(path.parent.relative_to(host).parts) for path in (host / "bfpga").rglob("__init__.py")}
+    mapped = {"bfpga.configs", "bfpga.overlays", "bfpga.examples", "vitis_hls_templates"}
+    assert set(project()["tool"]["setuptools"]["packages"]) == found | mapped
+
+
+def test_pynq_finds_overlays_and_notebooks_of_the_installed_package() -> None:
+    points = project()["project"]["entry-points"]
+    assert points["pynq.overlays"] == {"bfpga": "bfpga.overlays"}
+    assert points["pynq.notebooks"] == {"bfpga": "bfpga.examples"}
+    directories = project()["tool"]["setuptools"]["package-dir"]
+    assert (directories["bfpga.overlays"], directories["bfpga.examples"]) == ("overlays", "examples")
+
+
+def test_manifest_and_files_of_overlays_are_package_data() -> None:
+    patterns = project()["tool"]["setuptools"]["package-data"]["bfpga.overlays"]
+    packaged = {path for pattern in patterns for path in COMMITTED.glob(pattern)}
+    for name in accelerator_names():
+        entries = read_manifest(COMMITTED / name / "overlay.yaml").files
+        names = [
+            "overlay.yaml",
+            *(entry.name for key, entry in entries.items() if entry and key in (HANDOFF, "bitstream")),
+        ]
+        assert {COMMITTED / name / file for file in names} <= packaged
+
+
+def test_manifests_are_written_by_one_function_only(tmp_path: Path) -> None:
+    """Writing the committed manifest again changes nothing: nobody edits it by hand."""
+    for name in accelerator_names():
+        source = COMMITTED / name / "overlay.yaml"
+        write_manifest(read_manifest(source), tmp_path / "overlay.yaml")
+        assert (tmp_path / "overlay.yaml").read_bytes() == source.read_bytes(), REGENERATE

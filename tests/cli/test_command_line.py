@@ -1,0 +1,251 @@
+"""The command line: help with examples, JSON for machines, one message for every error."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bfpga.cli import main, output, work
+from bfpga.cli.application import app
+from bfpga.cli.doctor import examine
+from bfpga.devices.comparison import Comparison, Mismatch
+from bfpga.errors import ModelError
+from bfpga.program.file import load_program
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
+COMMANDS += ["lint-hls", "overlay", "check-tcl", "report-partition", "position-times", "position-choice"]
+MODEL = str(ROOT / "examples/models/mlp_digits.onnx")
+DATA = str(ROOT / "examples/models/digits_test.npz")
+#: Keys that the reports of `run` and `evaluate` hold at least (architecture 3.8).
+REPORT_KEYS = {"model", "accelerator", "device", "samples", "accuracy", "cycles_total", "latency_s", "layers"}
+
+
+def test_every_command_of_the_architecture_exists() -> None:
+    names = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert names == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    assert re.search(rf"Examples?:\n\s+bfpga {command} ?", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["boards"], "boards"),
+        (["accelerators"], "accelerators"),
+        (["doctor"], "checks"),
+        (["estimate", "tiny"], "roofline"),
+    ],
+)
+def test_json_holds_what_the_table_shows(arguments: list[str], key: str, tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    assert main([*arguments, "--json", str(target)]) == 0
+    assert json.loads(target.read_text())[key]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_schema_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert main(["schema", "--output", str(tmp_path / "schema.json")]) == 0
+    assert json.loads((tmp_path / "schema.json").read_text()) == printed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["estimate", "nowhere.yaml"],
+        ["estimate", "/"],
+        ["estimate", "pynq_z2_danse"],
+        ["estimate", "tiny", "--json", "/nowhere/at/all.json"],
+        ["estimate", "tiny", "--json", "/"],
+        ["boards", "--frobnicate"],
+        ["frobnicate"],
+    ],
+)
+def test_wrong_use_ends_with_2_and_a_message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    message = capsys.readouterr().err
+    assert message.strip()
+    assert "Traceback" not in message
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "nowhere.yaml", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_no_color_codes_and_no_progress_in_a_pipe() -> None:
+    """Machines read pipes: no escape codes, nothing on standard error."""
+    script = "import sys; from bfpga.cli import main; sys.exit(main())"
+    result = subprocess.run(
+        [sys.executable, "-c", script, "estimate", "tiny"], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    script = "import sys; from bfpga.cli import main; sys.exit(main(['schema']))"
+    result = subprocess.run(
+        [sys.executable, "-c", script], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert result.stderr == ""
+
+
+def test_help_answers_without_loading_numerics() -> None:
+    script = (
+        "import sys\nfrom bfpga.cli import main\nmain(['--help'])\n"
+        "assert not {'numpy', 'onnx', 'onnxruntime', 'ruamel'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+
+
+def test_json_is_complete_or_absent(tmp_path: Path) -> None:
+    target = tmp_path / "x.json"
+    with pytest.raises(TypeError):
+        output.write_json(target, {"x": object()})
+    assert list(tmp_path.iterdir()) == []
+    output.write_json(target, {"count": np.int64(3), "mean": np.float32(0.5), "none": float("nan"), "t": (1, 2)})
+    assert json.loads(target.read_text()) == {"count": 3, "mean": 0.5, "none": None, "t": [1, 2]}
+
+
+def test_doctor_says_what_each_tool_is_for_and_how_to_get_it() -> None:
+    checks = examine()
+    assert {check.name for check in checks} >= {
+        "Python",
+        "g++",
+        "ap_int headers",
+        "pynq",
+        "Vitis HLS",
+        "Vivado",
+        "board",
+    }
+    for check in checks:
+        assert check.needed_for
+        assert check.remedy
+        assert check.detail
+
+
+def test_unexpected_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only errors that are the user's to mend become a message; a defect keeps its traceback."""
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("bfpga.accelerator.boards.load_boards", broken)
+    with pytest.raises(ZeroDivisionError):
+        main(["boards"])
+
+
+def test_errors_are_printed_as_they_are(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        raise ModelError("x.onnx: not an ONNX file")
+
+    monkeypatch.setattr("bfpga.accelerator.boards.load_boards", refuse)
+    assert main(["boards"]) == 2
+    assert capsys.readouterr().err == "bfpga: x.onnx: not an ONNX file\n"
+
+
+def report(folder: Path, *arguments: str) -> dict[str, Any]:
+    """The JSON of a command that succeeds."""
+    target = folder / "report.json"
+    assert main([*arguments, "--json", str(target)]) == 0
+    return dict(json.loads(target.read_text()))
+
+
+def test_run_reports_accuracy_cycles_and_layers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = report(tmp_path, "run", MODEL, "-a", "pynq_z2_dense", "-d", DATA, "--samples", "200")
+    assert set(content) >= REPORT_KEYS
+    assert (content["model"], content["accelerator"], content["device"]) == ("mlp_digits", "pynq_z2_dense", "emulator")
+    assert content["samples"] == 200
+    assert content["accuracy"] > 0.9
+    assert content["latency_s"] >= content["cycles_total"] / 142e6
+    layers = content["layers"]
+    assert all(set(layer) >= {"name", "engine", "macs", "cycles"} for layer in layers)
+    assert sum(layer["macs"] for layer in layers) == 64 * 32 + 32 * 10
+    assert sum(layer["cycles"] for layer in layers) == content["cycles_total"]
+    assert "first 64 samples" in capsys.readouterr().err
+
+
+def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration = str(ROOT / "examples/models/digits_calibration.npz")
+    content = report(tmp_path, "evaluate", MODEL, "-a", "pynq_z2_bfp16", "-d", DATA, "-c", calibration)
+    assert set(content) >= REPORT_KEYS | {"float_accuracy"}
+    assert abs(content["accuracy"] - content["float_accuracy"]) <= 0.001
+    assert min(layer["sqnr_db"] for layer in content["layers"]) > 60
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed for the C simulation")
+def test_compare_reports_bit_exactness(tmp_path: Path) -> None:
+    arguments = ["run", MODEL, "-a", "tiny", "-d", DATA, "-n", "5", "--device", "csim", "--compare"]
+    content = report(tmp_path, *arguments)
+    assert content["bit_exact"] is True
+    assert content["comparison"]["cycles"]["expected"] == content["comparison"]["cycles"]["got"]
+
+
+def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    original = work.compare
+
+    def differing(job: work.Job, device: str, batch: int) -> Comparison:
+        mismatch = Mismatch("mantissa", "layer1", "t1", (0, 0, 0, 3), 5, 6)
+        return replace(original(job, device, batch), mismatch=mismatch)
+
+    monkeypatch.setattr(work, "compare", differing)
+    assert main(["run", MODEL, "-a", "tiny", "-d", DATA, "-n", "2", "--compare"]) == 1
+    assert "NOT bit-exact: emulator differs from emulator: layer layer1, tensor t1" in capsys.readouterr().out
+
+
+def test_compile_writes_a_program_and_its_listing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "digits.bfpga"
+    assert main(["compile", MODEL, "-a", "tiny", "-o", str(program)]) == 0
+    assert load_program(program).accelerator == "tiny"
+    assert "multiply-accumulates 2,368" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == [program]
+
+
+def test_estimate_of_a_network_names_limits(tmp_path: Path) -> None:
+    content = report(tmp_path, "estimate", "pynq_z2_dense", MODEL)["program"]
+    assert content["cycles_total"] == sum(content["limits"].values())
+    assert all(layer["limit"] in layer["limits"] for layer in content["layers"])
+    assert 0 < content["latency_compute_s"] < content["latency_s"]
+
+
+def test_render_refuses_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("keep")
+    assert main(["render", "tiny", "-o", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+    assert main(["render", "tiny", "-o", str(tmp_path / "project")]) == 0
+    assert (tmp_path / "project" / "src" / "config.hpp").exists()
+
+
+def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
+    text = (ROOT / "README.md").read_text() + (ROOT / "scripts/quickstart.sh").read_text()
+    assert set(re.findall(r"bfpga ([a-z]+[a-z-]*)", text)) >= {"run", "evaluate", "estimate"}
+    for command in re.findall(r"`bfpga ([a-z][a-z-]*)", text):
+        assert command in COMMANDS, command
+    for path in re.findall(r"(?:examples|docs|configs)/[\w/.-]+\.\w+", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("script", ["scripts/quickstart.sh", "scripts/test.sh", "scripts/environment.sh", ".ci/run"])
+def test_scripts_are_valid_bash(script: str) -> None:
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)

@@ -1,0 +1,216 @@
+"""Numbers the compiler chooses: exponents, mantissas, biases, policies; and what it says about a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_networks import WIDE, Network, compiled, largest_error
+
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow
+from bfpga.compiler.numbers.equalize import ChannelRange, Reader, choose_shifts
+from bfpga.compiler.numbers.quantize import bound_argument, quantize_bias, quantize_rows
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Policy
+from bfpga.contract.program import ArrayNode, Program
+from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.block_format import BlockFormat
+from bfpga.program.listing import host_share, listing
+
+FORM = BlockFormat()
+
+
+def quantized(values: np.ndarray, exponent: int, form: BlockFormat = FORM) -> np.ndarray:
+    step = 2.0**exponent
+    return np.asarray(np.clip(np.rint(values / step), -form.mantissa_max, form.mantissa_max) * step)
+
+
+@pytest.mark.parametrize(("largest", "exponent"), [(1.0, -6), (0.99, -7), (255.0, 1), (127.0, 0), (2.0**-10, -16)])
+def test_the_largest_value_occupies_the_highest_bit(largest: float, exponent: int) -> None:
+    """R25: equations 2 to 4"""
+    assert exponent_without_overflow(largest, FORM) == exponent
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.sampled_from(["normal", "laplace", "lognormal", "uniform"]))
+def test_the_chosen_exponent_has_nearly_the_least_error(seed: int, kind: str) -> None:
+    """R23"""
+    values = getattr(np.random.default_rng(seed), kind)(size=4000).astype(np.float32)
+    histogram = Histogram()
+    histogram.add(values[:1000])
+    histogram.add(values[1000:])
+    errors = {e: float(((values - quantized(values, e)) ** 2).sum()) for e in range(-14, 4)}
+    assert errors[best_exponent(histogram, FORM)] <= 1.1 * min(errors.values())
+    assert not (np.abs(values) >= 128 * 2.0 ** best_exponent(histogram, FORM, "max")).any()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(4, 18), st.integers(1, 40))
+def test_weight_rows_have_the_better_of_two_exponents(seed: int, bits: int, terms: int) -> None:
+    config = SystolicConfig(format=BlockFormat(mantissa_bits=bits), accumulator_bits=48)
+    weights = np.random.default_rng(seed).laplace(size=(6, terms)) * 2.0 ** np.arange(-3, 3)[:, None]
+    rows = quantize_rows(weights, config)
+    for row, mantissas, exponent in zip(weights, rows.mantissas, rows.exponents, strict=True):
+        assert np.abs(mantissas).max() <= config.format.mantissa_max
+        error = ((row - mantissas * 2.0 ** float(exponent)) ** 2).sum()
+        top = exponent_without_overflow(float(np.abs(row).max()), config.format)
+        assert error <= min(((row - quantized(row, e, config.format)) ** 2).sum() for e in (top, top - 1)) * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(18, 26), st.integers(1, 3000))
+def test_no_sum_of_products_leaves_the_accumulator(seed: int, accumulator: int, terms: int) -> None:
+    """R3"""
+    config = SystolicConfig(accumulator_bits=accumulator)
+    rows = quantize_rows(np.random.default_rng(seed).normal(size=(3, terms)), config)
+    sums = np.abs(rows.mantissas.astype(np.int64)).sum(axis=1) * config.format.mantissa_max
+    assert (sums < 1 << (accumulator - 2)).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6), min_size=1, max_size=20))
+def test_biases_share_the_smallest_exponent_that_holds_them(values: list[float]) -> None:
+    """R7"""
+    config = SystolicConfig()
+    mantissas, exponent = quantize_bias(np.array(values), config)
+    largest = (1 << (config.bias_bits - 1)) - 1
+    assert np.abs(mantissas).max() <= largest
+    assert np.abs(mantissas * 2.0**exponent - values).max() <= 2.0**exponent / 2
+    if any(values):
+        assert np.abs(np.rint(np.array(values) * 2.0 ** (1 - exponent))).max() > largest
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(6.0, (3, 1)), (1.0, (1, 0)), (0.75, (3, -2))])
+def test_simple_clip_bounds_are_exact(bound: float, expected: tuple[int, int]) -> None:
+    """R11"""
+    assert bound_argument(bound) == expected
+
+
+def test_channels_of_different_size_are_brought_to_one_size_where_that_is_free() -> None:
+    ranges = ChannelRange(np.array([8.0, 1.0, 0.25]), np.array([4.0, 0.1, 0.01]))
+    free = Reader(np.ones(3), np.ones((3, 1)), np.arange(3)[:, None], 9)
+    assert choose_shifts(ranges, [free], FORM).tolist() == [0, 3, 5]
+
+
+def test_a_channel_of_outliers_is_attenuated_beside_the_others() -> None:
+    channels = np.arange(64)[None, :].repeat(16, axis=0)
+    ranges = ChannelRange(np.r_[100.0, np.ones(63)], np.r_[1000.0, np.full(63, 0.1)])
+    dense = Reader(np.full(64, 16.0), np.ones((16, 64)), channels, 1)
+    shifts = choose_shifts(ranges, [dense], FORM)
+    assert (shifts[1:] >= shifts[0] + 3).all()
+
+
+def uneven_network() -> Network:
+    """Channels whose sizes differ by up to 2^8, through depthwise, pooling, addition and concatenation."""
+    network = Network(4, 9, 8)
+    sizes = np.exp2(np.linspace(-4, 4, 8)).astype(np.float32)
+    network.conv(8, 4, 3, pads=[1, 1, 1, 1])
+    first = network.add("Mul", network.last, network.constant(sizes.reshape(8, 1, 1)))
+    second = network.add("Relu", network.conv(8, 8, 3, group=8, pads=[1, 1, 1, 1]))
+    network.add("Add", network.add("MaxPool", second, kernel_shape=[3, 3], pads=[1, 1, 1, 1]), first)
+    network.conv(6, 8, 1)
+    network.add("Concat", network.last, network.conv(4, 6, 1), axis=1)
+    network.add("Flatten", network.add("GlobalAveragePool"), axis=1)
+    return network
+
+
+def test_shifted_channels_compute_the_same(tmp_path: Path) -> None:
+    network = uneven_network()
+    program = compiled(network, tmp_path)
+    assert any(any(spec.channel_shift) for spec in program.tensors.values())
+    assert largest_error(network, program) < 2e-3
+
+
+def test_shifted_channels_and_corrected_biases_lower_the_error(tmp_path: Path) -> None:
+    network, narrow = uneven_network(), replace(WIDE, format=FORM, accumulator_bits=32)
+    plain = CompileOptions(equalize=False, bias_correction=False)
+    before = largest_error(network, compiled(network, tmp_path, narrow, plain))
+    assert largest_error(network, compiled(network, tmp_path, narrow)) < before
+
+
+def policies(program: Program) -> list[Policy]:
+    return [node.policy.policy for node in program.nodes if isinstance(node, ArrayNode)]
+
+
+def two_layers() -> Network:
+    network = Network(3, 6, 6)
+    network.add("Sigmoid", network.conv(4, 3, 3))
+    network.conv(5, 4, 3)
+    return network
+
+
+def test_recipes_choose_policies_by_layer(tmp_path: Path) -> None:
+    """R36"""
+    layers: dict[str, dict[str, Any]] = {"Conv_0": {"policy": "known_range"}, "Conv_2": {"policy": "max"}}
+    program = compiled(two_layers(), tmp_path, options=CompileOptions(layers=layers))
+    assert policies(program) == [Policy.STATIC, Policy.MAX]
+    assert program.nodes[0].policy.exponent == -14  # type: ignore[union-attr]
+
+
+def test_tables_and_worst_cases_are_static_exponents(tmp_path: Path) -> None:
+    """R30, R35"""
+    layers: dict[str, dict[str, Any]] = {"Conv_2": {"policy": "lookup", "exponent": -3}}
+    program = compiled(two_layers(), tmp_path, options=CompileOptions(policy="worst_case", layers=layers))
+    assert policies(program) == [Policy.STATIC, Policy.STATIC]
+    assert program.nodes[1].policy.exponent == -3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"policy": "median"}, {"k": 0.3}, {"window": 48}, {"history": 9}, {"limit": -1}, {"range": 0.0},
+        {"exponents": "mean"}, {"layers": {"a": {"polcy": "max"}}},
+    ],
+)  # fmt: skip
+def test_wrong_options_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        CompileOptions(**values)
+
+
+@pytest.mark.parametrize("policy", ["static", "static_history", "worst_case"])
+def test_policies_that_need_samples_say_so(policy: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="calibration"):
+        compiled(two_layers(), tmp_path, options=CompileOptions(policy=policy), calibrate=False)  # type: ignore[arg-type]
+
+
+def test_more_predicting_layers_than_slots_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="policy slots"):
+        compiled(two_layers(), tmp_path, replace(WIDE, policy_slots=2), CompileOptions(policy="stats"))
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (np.zeros((4, 3, 6, 5), np.float32), "shape"),
+        (np.zeros((0, 3, 6, 6), np.float32), "shape"),
+        (np.full((2, 3, 6, 6), np.nan), "NaN"),
+        (np.full((2, 3, 6, 6), "a"), "type"),
+        ({"y": np.zeros((2, 3, 6, 6))}, "no input x"),
+    ],
+)
+def test_calibration_data_that_does_not_fit_is_refused(samples: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(two_layers().model().SerializeToString())
+    with pytest.raises(DataError, match=message):
+        compile_network(path, "test", "digest", WIDE, 100.0, samples)
+
+
+def test_the_listing_names_every_layer_and_the_share_of_the_host(tmp_path: Path) -> None:
+    network = two_layers()
+    network.add("Elu")
+    program = compiled(network, tmp_path)
+    text = listing(program)
+    for node in program.nodes:
+        assert node.name in text
+    assert "Elu" in text
+    assert 0 < host_share(program) < 0.2
+    assert f"{100 * host_share(program):.2f} % of operations" in text
+    macs = 16 * 4 * 27 + 4 * 5 * 36
+    assert f"multiply-accumulates {macs:,}" in text

@@ -1,0 +1,106 @@
+"""Random networks on random arrays: every schedule is followed word by word."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_walk import MemoryWalk
+from small_networks import Network, compiled, largest_error
+from test_compiler_schedule import check_coverage
+
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.errors import ModelError
+from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.shift_format import ShiftFormat
+
+#: Largest error of the outputs by format of the weights: a power of two is a third off at most, two-hot words of eight
+#: bits a sixteenth.
+ERRORS = {"linear": 0.05, "two_hot": 0.5, "power_of_two": 1.5}
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> SystolicConfig:
+    lanes = draw(st.sampled_from([1, 2, 4]))
+    kind = draw(st.sampled_from(["dsp", "dsp", "shift", "mixed"]))
+    beside = draw(st.integers(1, 4)) if kind == "mixed" else 0
+    return SystolicConfig(
+        format=BlockFormat(mantissa_bits=12),
+        columns=draw(st.integers(1, 9)) + beside,
+        multiplier="shift" if kind == "shift" else "dsp",
+        shift_columns=beside,
+        shift=None if kind == "dsp" else ShiftFormat(x_width=12),
+        rows=draw(st.sampled_from([4, 8])),
+        lanes=lanes,
+        accumulator_bits=48,
+        activation_words=draw(st.sampled_from([60, 120, 250, 1000])),
+        weight_words=draw(st.sampled_from([30, 120, 4000])),
+        parameter_rows=draw(st.sampled_from([16, 64, 512])),
+    )
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """Up to four layers with any windows; the last ones may be joined or added."""
+    channels = draw(st.integers(1, 6))
+    network = Network(channels, draw(st.integers(4, 12)), draw(st.integers(4, 12)))
+    for _ in range(draw(st.integers(1, 3))):
+        channels = _layer(draw, network, channels)
+    if draw(st.booleans()):
+        first = network.last
+        second = network.conv(channels, channels, 3, pads=[1, 1, 1, 1])
+        if draw(st.booleans()):
+            network.add("Relu", network.add("Add", second, first))
+        else:
+            network.add("Concat", second, network.conv(4, channels, 1, source=first), axis=1)
+            channels += 4
+        network.conv(3, channels, 1)
+    return network
+
+
+def _layer(draw: st.DrawFn, network: Network, channels: int) -> int:
+    kernel = draw(st.integers(1, 3))
+    pads = [draw(st.integers(0, 2)) for _ in range(4)]
+    strides = [draw(st.integers(1, 3)) for _ in range(2)]
+    if draw(st.integers(0, 3)) == 0:
+        pads = [min(pad, kernel - 1) for pad in pads]
+        network.add("MaxPool", kernel_shape=[kernel, kernel], pads=pads, strides=strides)
+        return channels
+    groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
+    outputs = groups * draw(st.integers(1, 5))
+    dilations = [draw(st.integers(1, 2)) for _ in range(2)]
+    network.conv(outputs, channels, kernel, group=groups, pads=pads, strides=strides, dilations=dilations)
+    return outputs
+
+
+@settings(deadline=None, max_examples=25)
+@given(networks(), arrays(), st.booleans(), st.integers(0, 1))
+def test_random_networks_are_scheduled_without_a_wrong_word(
+    network: Network, config: SystolicConfig, calibrate: bool, choice: int
+) -> None:
+    """R57, R68, R74, R82; SM R33 with arrays of shift units, whose layers get any format that the array has"""
+    with tempfile.TemporaryDirectory() as folder:
+        if not _valid(network):
+            return
+        weight_format = config.weight_formats[choice % len(config.weight_formats)]
+        try:
+            options = CompileOptions(formats=weight_format)
+            program = compiled(network, Path(folder), config, options, calibrate=calibrate)
+        except ModelError as error:
+            if "window" not in str(error):
+                raise
+            return  # a window larger than its image
+    MemoryWalk(program).run()
+    check_coverage(program)
+    assert largest_error(network, program) < ERRORS[weight_format]
+
+
+def _valid(network: Network) -> bool:
+    """Whether no image has shrunk to nothing."""
+    model = network.model()
+    values = [*model.graph.value_info, *model.graph.output]
+    shapes = [value.type.tensor_type.shape for value in values]
+    return len(values) == len(model.graph.node) and all(dim.dim_value > 0 for shape in shapes for dim in shape.dim[1:])

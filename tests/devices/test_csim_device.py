@@ -1,0 +1,205 @@
+"""The C simulation device: builds, both integer builds, streams that end too early, packets, rendered projects."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_programs import Program, empty, random_tensor
+from kernel_pairs import QUICK, SMALL, KernelPair, small
+
+from bfpga.contract.checksum import stream_checksum
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
+from bfpga.contract.program import BlockTensor
+from bfpga.devices import toolchain
+from bfpga.devices.csim import CSimulation, build
+from bfpga.devices.kernel_start import KernelResult
+from bfpga.engines.array import streams
+from bfpga.errors import ConfigurationError, DeviceError, ToolError
+from bfpga.formats.block_format import Status
+from bfpga.vendor.render import render_kernel, write_project
+from bfpga.verify.vectors import kernel_vectors
+
+
+def mixed_program(config: SystolicConfig) -> tuple[Program, dict[str, BlockTensor]]:
+    """Every operation once: convolution, pooling, residual sum, two stores."""
+    program, rng = Program(config), np.random.default_rng(11)
+    x, hidden, pooled, y = (program.tensor(4, 6, channels) for channels in (3, 6, 6, 6))
+    program.load("x", x)
+    layer = program.weights(rng.integers(-7, 8, (6, 3, 3, 3)), rng.integers(-99, 99, 6), rng.integers(-2, 3, 6))
+    layer["flags"] |= Flag.FIRST | Flag.LAST
+    program.compute(
+        Operation.GEMM, x, hidden, pad=(1, 1), kernel_height=3, kernel_width=3, output_exponent=-2,
+        bias_exponent=-6, function=2, function_argument=3, **layer,
+    )  # fmt: skip
+    flags = Flag.FIRST | Flag.LAST
+    program.compute(
+        Operation.MAX, hidden, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=flags | Flag.COPY_EXPONENT
+    )
+    program.compute(Operation.SUM, hidden, y, second=pooled, flags=flags, output_exponent=-1)
+    program.store("hidden", hidden)
+    program.store("y", y)
+    return program, {"x": random_tensor(rng, x, config), "hidden": empty(hidden), "y": empty(y)}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [small(columns=2), small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")],
+    ids=["plain", "packed"],
+)
+def test_arbitrary_precision_and_native_integers_give_the_same_bits(config: SystolicConfig) -> None:
+    """R3, R81: the ap_int build computes packed products where the native one multiplies plainly."""
+    for integers in ("native", "ap_int"):
+        program, tensors = mixed_program(config)
+        KernelPair(config, integers, ("-O1",)).run(program, tensors)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> CSimulation:
+    return CSimulation(SMALL, flags=QUICK, digest="89abcdef01234567")
+
+
+def run_raw(kernel: CSimulation, cut_input: int = 0, cut_weights: int = 0, capacity: int | None = None) -> KernelResult:
+    program, tensors = mixed_program(SMALL)
+    packet = streams.input_packet(program.operations, SMALL, tensors)
+    weights = streams.weight_stream(program.operations)
+    size = streams.output_bytes(program.operations, SMALL) if capacity is None else capacity
+    return kernel.run_packet(
+        len(program.operations), packet[: len(packet) - cut_input], weights[: len(weights) - cut_weights], size
+    )
+
+
+def test_a_stream_that_ends_early_is_named_with_what_is_missing(kernel: CSimulation) -> None:
+    with pytest.raises(DeviceError, match="stream `input` is empty: the kernel waits for 1 more beats of descrip"):
+        run_raw(kernel, cut_input=8)
+    with pytest.raises(DeviceError, match=r"stream `weights` is empty: the kernel waits for 2 more beats of weight"):
+        run_raw(kernel, cut_weights=16)
+    with pytest.raises(DeviceError, match="stream `output` is full"):
+        run_raw(kernel, capacity=100)
+
+
+def test_a_kernel_that_stopped_can_start_again(kernel: CSimulation) -> None:
+    with pytest.raises(DeviceError):
+        run_raw(kernel, cut_input=2000)
+    assert run_raw(kernel).packets == 2
+
+
+def test_bytes_that_no_operation_reads_are_an_error(kernel: CSimulation) -> None:
+    with pytest.raises(DeviceError, match="8 bytes of stream `weights` were not read"):
+        kernel.run_packet(0, b"", bytes(8))
+
+
+def test_the_last_beat_of_each_store_ends_a_packet(kernel: CSimulation) -> None:
+    """R78: TLAST comes with END_PACKET only."""
+    program, tensors = mixed_program(SMALL)
+    program.operations[-2].descriptor.flags = Flag.NONE
+    assert kernel.run_operations(program.operations, tensors).packets == 1
+
+
+def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
+    assert kernel.identification == 0x89ABCDEF
+
+
+def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
+    """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
+    for integers in ("native", "ap_int"):
+        program, tensors = mixed_program(SMALL)
+        packet = streams.input_packet(program.operations, SMALL, tensors)
+        weights = streams.weight_stream(program.operations)
+        result = KernelPair(SMALL, integers, ("-O1",)).kernel.run_operations(program.operations, tensors)
+        sent = stream_checksum(packet, SMALL.stream_bits), stream_checksum(weights, SMALL.weight_stream_bits)
+        assert result.checksums == (*sent, stream_checksum(result.output, SMALL.stream_bits))
+        changed = bytearray(weights)
+        changed[len(weights) // 2] ^= 1
+        assert stream_checksum(changed, SMALL.weight_stream_bits) != sent[1]
+
+
+def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    first = build(SMALL, "native", "kernel", "00000000", ("-O0",))
+    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: pytest.fail("compiled again"))
+    assert build(SMALL, "native", "kernel", "00000000", ("-O0",)) == first
+    assert [path.name for path in (tmp_path / "csim").iterdir()] == [first.name]
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    with pytest.raises(ToolError, match=r"the C\+\+ compiler failed.*no-such-flag"):
+        build(SMALL, "native", "kernel", "00000000", ("-fno-such-flag",))
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="ap_int headers were not found"):
+        build(SMALL, "ap_int", "kernel", "00000000")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolError, match=r"C\+\+ compiler no-such-compiler not found"):
+        build(SMALL, "native", "kernel", "00000000")
+    assert not list(tmp_path.glob("csim/*.so"))
+
+
+def test_descriptor_and_status_are_rendered_from_one_truth() -> None:
+    text = render_kernel("k", "00000000", SMALL)["include/bfpga/contract/descriptor.hpp"]
+    assert re.findall(r"^    int32_t (\w+);", text, re.M) == list(FIELDS)
+    assert re.findall(r"descriptor\.(\w+) = words\[(\d+)\]", text) == [(f, str(n)) for n, f in enumerate(FIELDS)]
+    assert f"words = {DESCRIPTOR_WORDS};" in text
+    assert f"AccumulatorSaturated = {int(Status.ACCUMULATOR_SATURATED)};" in text
+
+
+def vectors(config: SystolicConfig) -> dict[str, bytes]:
+    program, tensors = mixed_program(config)
+    pair = KernelPair(config)
+    result = pair.run(program, tensors)
+    counted = [result.cycles, result.overflow, result.underflow, result.status, *result.checksums]
+    return {
+        "starts.txt": " ".join(map(str, ["mixed", len(program.operations), 1, *counted, "\n"])).encode(),
+        "mixed.input.bin": streams.input_packet(program.operations, config, tensors),
+        "mixed.weights.bin": streams.weight_stream(program.operations),
+        "mixed.output.bin": result.output,
+    }
+
+
+def make(directory: Path) -> tuple[int, str]:
+    done = subprocess.run(["make", "-s", "-C", str(directory), "test"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_rendered_project_tests_itself_without_this_package(tmp_path: Path) -> None:
+    """R84, sources: the top function against vectors, through AXI-Stream with TLAST; a changed byte is found."""
+    directory = write_project("tiny", "0123456789ab", SMALL, tmp_path / "project", vectors)
+    status, output = make(directory)
+    assert (status, output.strip()) == (0, "PASS: 1 starts, 0 differences")
+    expected = directory / "tb" / "vectors" / "mixed.output.bin"
+    expected.write_bytes(expected.read_bytes()[:-1] + b"\x7f")
+    status, output = make(directory)
+    assert status != 0
+    assert "FAIL: 1 starts, 1 differences" in output
+
+
+def test_a_project_appears_complete_or_not_at_all(tmp_path: Path) -> None:
+    def broken(config: SystolicConfig) -> dict[str, bytes]:
+        raise DeviceError("no vectors")
+
+    with pytest.raises(DeviceError):
+        write_project("tiny", "0123456789ab", SMALL, tmp_path / "project", broken)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(ConfigurationError, match="is not empty"):
+        write_project("tiny", "0123456789ab", SMALL, tmp_path)
+
+
+def test_vectors_of_a_project_are_starts_that_the_emulator_confirms(tmp_path: Path) -> None:
+    config = SystolicConfig(columns=4, rows=4, activation_words=1024)
+    directory = write_project("tiny", "0123456789ab", config, tmp_path / "project", kernel_vectors)
+    starts = (directory / "tb" / "vectors" / "starts.txt").read_text().splitlines()
+    assert len(starts) > 3
+    assert make(directory) == (0, f"PASS: {len(starts)} starts, 0 differences\n")
+
+
+def test_an_output_without_an_end_is_an_error(kernel: CSimulation) -> None:
+    """R78: a DMA waits for TLAST."""
+    program, tensors = mixed_program(SMALL)
+    program.operations[-1].descriptor.flags = Flag.NONE
+    with pytest.raises(DeviceError, match="beats without TLAST"):
+        kernel.run_operations(program.operations, tensors)

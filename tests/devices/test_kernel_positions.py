@@ -1,0 +1,399 @@
+"""Collector and rules of the kernel: exponents from the bits of a layer's results (docs/kernel-positions.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from array_layers import gemm, image, vector
+from array_programs import Place, empty
+from array_programs import Program as Handmade
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_pairs import KernelPair, small
+from position_cases import DETERMINE, case_values, expected_shift, wide_values
+from position_programs import (
+    POSITIONS,
+    compiled,
+    computing,
+    convolution,
+    dynamic,
+    emulated,
+    everywhere,
+    on_plain_integers,
+    one_convolution,
+    samples,
+    scheduled,
+)
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.program import ArrayNode, BlockTensor, PolicySpec, Program, Window
+from bfpga.devices.base import DeviceResult
+from bfpga.formats.block_format import Status
+from bfpga.formats.position_rules import PositionRule
+
+#: What the kernel's rules are limited to.
+KERNEL_LIMITS = {"shift_min": -8, "shift_max": 31}
+RULES = st.builds(
+    PositionRule, rule=st.sampled_from(["max", "rate", "lsb", "window"]), rate_log2=st.integers(0, 14),
+    margin=st.sampled_from([0, 0, 1, 2, 15]), shift_min=st.just(-8), shift_max=st.just(31),
+)  # fmt: skip
+
+
+def spec_of(rule: PositionRule, **fields: Any) -> PolicySpec:
+    return dynamic(rule=rule.rule, rate=rule.rate_log2, margin=rule.margin, **fields)
+
+
+def values_program(
+    values: list[int], policy: PolicySpec, config: SystolicConfig = POSITIONS, products: bool = True, **fields: Any
+) -> tuple[Program, dict[str, np.ndarray]]:
+    """A layer whose accumulators with their biases are the given values, in units of 1: one channel for each.
+
+    products: a part of each value is a sum of products, as far as mantissas reach; else all of it is bias.
+    """
+    rng, count = np.random.default_rng(len(values)), len(values)
+    x = np.array([5, -128, 127, 33])
+    high = (1 << config.bias_bits - 1) - 1
+    weights = rng.integers(-127, 128, (count, 4)) if products else np.zeros((count, 4), int)
+    rest = np.array(values) - weights @ x
+    weights[(rest > high) | (rest < -high - 1)] = 0
+    bias = (np.array(values) - weights @ x).astype(np.int32)
+    node = gemm(weights, inputs=("t0",), policy=policy, bias=bias, **fields)
+    program = scheduled(config, [vector("t0", 4, 0), vector("y", count)], [node])
+    return program, {"t0": x[None].astype(np.float32)}
+
+
+def exponent(result: DeviceResult, name: str = "y") -> int:
+    return int(result.tensors[name].exponent[0])
+
+
+# Rules
+
+
+@pytest.mark.parametrize("case", [case for case in DETERMINE if case["cfg"]["smax"] == 31], ids=lambda case: case["id"])
+def test_vectors_of_rules_through_the_kernel(case: dict[str, Any]) -> None:
+    """FP R10, R12, R17, R48: fixed_point_determine.json as accumulators of a layer; one unit is 2**0."""
+    cfg = case["cfg"]
+    policy = dynamic(rule=cfg["rule"], rate=cfg["rate_log2"], margin=cfg["margin"])
+    program, inputs = values_program(case_values(case), policy)
+    result = everywhere(program, inputs)
+    assert exponent(result) == case["shift"]
+    if "out" in case:
+        assert result.tensors["y"].mantissa.reshape(-1).tolist() == case["out"]
+    assert result.counters.overflows == case["saturated"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(wide_values(31, min_size=1, max_size=40), RULES, st.booleans())
+def test_rules_choose_the_shift_of_the_specification(values: list[int], rule: PositionRule, products: bool) -> None:
+    """FP R10, R17, R48: rules as sentences, found by trying shifts, without row exponents."""
+    program, inputs = values_program(values, spec_of(rule), products=products)
+    expected = expected_shift(values, rule, 8)
+    assert exponent(emulated(program, inputs)) == expected
+    assert exponent(on_plain_integers(program, inputs)) == expected
+
+
+@settings(deadline=None, max_examples=30)
+@given(wide_values(31, min_size=1, max_size=25), RULES)
+def test_the_compiled_kernel_chooses_the_shift_of_the_specification(values: list[int], rule: PositionRule) -> None:
+    """FP R10, R17, R48."""
+    program, inputs = values_program(values, spec_of(rule))
+    assert exponent(compiled(program, inputs)) == expected_shift(values, rule, 8)
+
+
+@pytest.mark.parametrize(
+    ("values", "rule", "shift"),
+    [
+        ([0, 0], "max", 0),
+        ([-1, -1, 0], "rate", 0),
+        ([-1], "lsb", 0),
+        ([-1], "window", 0),
+        ([-128], "max", 0),
+        ([-129], "max", 1),
+        ([128], "max", 1),
+        ([-(1 << 20)], "max", 13),
+        ([1 << 20], "max", 14),
+        ([-(1 << 31)], "max", 24),
+        ([(1 << 31) - 1, -(1 << 31)], "rate", 24),
+        ([1 << 20], "lsb", 20),
+        ([-(1 << 20)], "lsb", 20),
+        ([1 << 20, 3], "lsb", 0),
+        ([1 << 20, 3], "window", 14),
+        ([1 << 7, 1 << 3], "window", 3),
+        ([1], "max", -6),
+        ([1], "rate", -6),
+        ([-2], "rate", -6),
+    ],
+)  # fmt: skip
+def test_rules_at_the_ends_of_twos_complement(values: list[int], rule: str, shift: int) -> None:
+    """FP 2.2, 2.3, R17: -1 and 0 have no position, -2^k needs a bit less than 2^k."""
+    program, inputs = values_program(values, dynamic(rule=rule))
+    assert exponent(everywhere(program, inputs)) == shift
+
+
+def test_a_margin_is_head_room_after_the_limits_of_a_rule_and_none_where_nothing_was_seen() -> None:
+    """FP 2.3: margin after any rule; nothing but 0 and -1: no margin; clamped to 31 at most."""
+    for values, margin, shift in (([1000], 3, 6), ([0, -1], 15, 0), ([1 << 30], 15, 31), ([1], 15, 9)):
+        program, inputs = values_program(values, dynamic(rule="max", margin=margin))
+        assert exponent(everywhere(program, inputs)) == shift
+
+
+def test_values_beyond_the_bins_count_in_the_first_or_the_last_one() -> None:
+    """FP R17: what lies above the last bin is as good as its top; what lies below the first one does not saturate."""
+    values = [100] * 63 + [100_000]
+    shifts = {}
+    for base in (-200, -60, -20, -16, -8, 0, 4, 8, 40, 300):
+        program, inputs = values_program(values, dynamic(rate=4, base=base))
+        shifts[base] = exponent(everywhere(program, inputs))
+    assert {shifts[base] for base in (-16, -8, 0, 4)} == {0}  # 100 has position 6; one in 16 may saturate
+    assert {shifts[base] for base in (-200, -60)} == {10}  # all in the last bin: as rule max
+    assert shifts[8] == 2  # nothing below position 8 can be told apart
+    assert {shifts[base] for base in (40, 300)} == {10}
+
+
+@pytest.mark.parametrize("bins", [8, 11, 64])
+def test_any_number_of_bins_gives_the_bits_of_plain_integers(bins: int) -> None:
+    """FP R17, R48."""
+    config = replace(POSITIONS, position_bins=bins, accumulator_bits=33 if bins == 8 else 48)
+    for base in (-12, 0, 9):
+        program = one_convolution(dynamic(rate=3, base=base), config, size=(5, 4))
+        everywhere(program, samples(program), kernel=bins != 11)
+
+
+# What is collected
+
+
+def test_biases_alone_are_seen_with_exponents_of_their_own() -> None:
+    """FP R10: a bias that the accumulator cannot express stands alone, where there is nothing but it."""
+    weights = np.zeros((3, 4), int)
+    weights[1] = 1
+    for rule in ("max", "rate", "lsb", "window"):
+        node = gemm(
+            weights, inputs=("t0",), policy=dynamic(rule=rule, base=20), bias=np.array([3 << 20, 5, 0], np.int32),
+            bias_exponent=25,
+        )  # fmt: skip
+        program = scheduled(POSITIONS, [vector("t0", 4, 0), vector("y", 3)], [node])
+        result = everywhere(program, {"t0": np.array([[1, 2, 3, 4]], np.float32)})
+        if rule == "max":
+            # 3 << 20 at 2^25 has its highest bit at 46; more than 31 above the unit is not chosen
+            assert exponent(result) == 31
+
+
+@pytest.mark.parametrize("function", [Function.SIGMOID, Function.TANH])
+@pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
+def test_results_of_tables_have_their_own_unit(function: Function, rule: str) -> None:
+    """FP R10, R17: sigmoid and tanh end at 2^-14, whatever the rows' exponents are."""
+    policy = dynamic(rule=rule, rate=2, base=-1)
+    program = one_convolution(policy, function=function, size=(5, 4))
+    result = everywhere(program, samples(program))
+    if rule == "max":
+        assert set(result.tensors["y"].exponent.tolist()) <= {-7, -6}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"function": Function.RELU},
+        {"function": Function.LEAKY_RELU, "function_argument": 3},
+        {"function": Function.CLIP, "function_argument": 6, "function_exponent": 0},
+        {"function": Function.RELU, "function_first": True},
+        {"bias": None},
+        {"weight_exponents": np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32)},
+    ],
+    ids=["relu", "leaky", "clip", "function first", "no bias", "rows far apart"],
+)  # fmt: skip
+@pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
+def test_statistics_are_of_results_before_they_are_narrow(fields: dict[str, Any], rule: str) -> None:
+    """FP R8, R10: after bias and function, with the exponents of the rows."""
+    program = one_convolution(dynamic(rule=rule, rate=3, base=-12), size=(5, 4), **fields)
+    everywhere(program, samples(program))
+
+
+def test_row_exponents_align_positions() -> None:
+    """FP R14, R17: a position counts with its row's exponent; limits are those of the finest and the coarsest row."""
+    weights = np.eye(4, dtype=int)
+    for exponents, rule, expected in (
+        ([0, 0, 0, 3], "max", 3 + 3 - 6),  # 15 * 2^3: highest bit 6
+        ([-10, -10, -10, -10], "max", -10 + 3 - 6),
+        ([0, 0, 0, -4], "lsb", -4),  # 15 * 2^-4
+        ([2, 2, 2, -1], "window", -1),
+    ):
+        node = gemm(
+            weights, inputs=("t0",), policy=dynamic(rule=rule),
+            weight_exponents=np.array(exponents, np.int32),
+        )  # fmt: skip
+        program = scheduled(POSITIONS, [vector("t0", 4, 0), vector("y", 4)], [node])
+        result = everywhere(program, {"t0": np.array([[1, 2, 4, 15]], np.float32)})
+        assert exponent(result) == expected
+
+
+@pytest.mark.parametrize("kind", ["max", "sum"])
+def test_maxima_and_sums_are_collected_too(kind: str) -> None:
+    """FP R3, R10."""
+    pooled = Window(2, 2, 2, 2, output_height=3, output_width=3)
+    window = pooled if kind == "max" else Window(output_height=6, output_width=6)
+    inputs = ("t0",) if kind == "max" else ("t0", "t0")
+    for rule in ("max", "rate", "lsb"):
+        node = ArrayNode("y", kind, inputs, "y", 7, window, policy=dynamic(rule=rule, rate=2, base=-5))
+        size = window.output_height, window.output_width
+        program = scheduled(POSITIONS, [image("t0", 6, 6, 7), image("y", *size, 7)], [node])
+        everywhere(program, samples(program))
+
+
+def test_strips_and_tiles_are_merged() -> None:
+    """FP R14: however a layer is cut, its exponent is that of the whole."""
+    whole = one_convolution(dynamic(rate=6, base=-6))
+    inputs = samples(whole)
+    expected = everywhere(whole, inputs)
+    counts = set()
+    for words in ({"activation_words": 64}, {"weight_words": 40}, {"activation_words": 64, "weight_words": 40}):
+        program = one_convolution(dynamic(rate=6, base=-6), replace(POSITIONS, **words))
+        counts.add(len(computing(program)))
+        found = everywhere(program, inputs, kernel=False)
+        np.testing.assert_array_equal(found.tensors["y"].exponent, expected.tensors["y"].exponent)
+        np.testing.assert_array_equal(found.tensors["y"].mantissa, expected.tensors["y"].mantissa)
+    assert max(counts) > 4
+
+
+def test_each_layer_begins_with_an_empty_collector() -> None:
+    """FP R15: two layers in a row, the first one large; and two samples in a row."""
+    tensors = [image("t0", 6, 5, 4), image("a", 6, 5, 6), image("y", 6, 5, 3)]
+    large = convolution(dynamic(rule="max"), "t0", "a", 4, 6, (6, 5), bias=np.full(6, 1 << 30, np.int32))
+    little = convolution(
+        dynamic(rule="max"), "a", "y", 6, 3, (6, 5), weight_exponents=np.full(3, -30, np.int32), bias=None
+    )
+    program = scheduled(POSITIONS, tensors, [large, little])
+    result = everywhere(program, samples(program))
+    assert (result.tensors["y"].exponent < result.tensors["a"].exponent - 10).all()
+
+
+# Passes by hand
+
+
+def add_passes(
+    program: Handmade, x: Place, y: Place, phases: list[Flag], layer: dict[str, int], **fields: int
+) -> None:
+    """GEMMs over the whole of x, one for each set of flags."""
+    bits = layer["flags"]
+    for flags in phases:
+        values = layer | {"flags": bits | flags, "policy": Policy.MAX, "policy_slot": 1} | fields
+        program.compute(Operation.GEMM, x, y, **values)
+
+
+RULED = {"lead_rule": LeadRule.RATE, "position_rate": 4, "position_base": -4, "bias_exponent": -6}
+WHOLE = Flag.FIRST | Flag.LAST
+
+
+def ruled_program(
+    phases: list[Flag], preload: bool = False, **fields: int
+) -> tuple[SystolicConfig, Handmade, Place, Place]:
+    config = small(position_bins=24, wide_words=64)
+    program = Handmade(config)
+    x, y = program.tensor(3, 4, 4), program.tensor(3, 4, 6)
+    weights = np.random.default_rng(7).integers(-127, 128, (6, 1, 1, 4))
+    program.load("x", x)
+    if preload:
+        program.load("y", y)
+    layer = program.weights(weights, np.arange(6) * 50, np.array([0, -1, 2, 0, 0, -3]))
+    add_passes(program, x, y, phases, layer, **RULED | fields)
+    program.store("y", y)
+    return config, program, x, y
+
+
+def place_values(x: Place, scale: int = 1, seed: int = 0) -> BlockTensor:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-127, 128, (1, x.height, x.width, x.channels)) // scale
+    return BlockTensor(values.astype(np.int32), np.array([-5], np.int32))
+
+
+def test_a_measuring_pass_writes_no_result() -> None:
+    """FP R13: the converter is bypassed; memory and exponent register keep what they held."""
+    config, program, x, y = ruled_program([Flag.MEASURE | Flag.FIRST], preload=True)
+    before = place_values(y, seed=5)
+    tensors = {"x": place_values(x), "y": BlockTensor(before.mantissa.copy(), before.exponent.copy())}
+    KernelPair(config).run(program, tensors)
+    np.testing.assert_array_equal(tensors["y"].mantissa, before.mantissa)
+    assert tensors["y"].exponent == before.exponent
+
+
+def test_a_main_pass_leaves_the_statistics_unchanged() -> None:
+    """FP R11: after a measuring pass any number of main passes find the same exponent."""
+    config, once, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE])
+    _, twice, _, _ = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE, WHOLE, WHOLE])
+    pair, found = KernelPair(config), []
+    for program in (once, twice):
+        tensors = {"x": place_values(x), "y": empty(y)}
+        pair.run(program, tensors)
+        found.append(tensors["y"])
+    assert found[0].exponent == found[1].exponent
+    np.testing.assert_array_equal(found[0].mantissa, found[1].mantissa)
+
+
+@pytest.mark.parametrize("rule", list(LeadRule))
+@pytest.mark.parametrize("policy", [Policy.ROLLING_MAX, Policy.FEEDBACK])
+def test_policies_learn_what_a_rule_makes_of_the_main_pass(rule: LeadRule, policy: Policy) -> None:
+    """FP R21: over starts of different scales, measured once."""
+    fields = {"lead_rule": rule, "policy": policy, "policy_window": 1, "policy_factor": 2}
+    config, first, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE], **fields)
+    _, later, _, _ = ruled_program([WHOLE], **fields)
+    pair, exponents = KernelPair(config), []
+    for number, scale in enumerate((1, 1, 16, 16, 2, 1)):
+        tensors = {"x": place_values(x, scale, number), "y": empty(y)}
+        pair.run(later if number else first, tensors)
+        exponents.append(int(tensors["y"].exponent[0]))
+    assert len(set(exponents)) > 1 or rule == LeadRule.LSB  # odd values have their lowest bit at the unit
+
+
+def test_a_rule_takes_as_many_clocks_as_there_are_bins() -> None:
+    """Section 5 of the contract; FP 7: bins are added one after the other."""
+    clocks = {}
+    for rule in (LeadRule.LEAD, LeadRule.RATE, LeadRule.LSB):
+        config, program, x, y = ruled_program([Flag.MEASURE | Flag.FIRST, WHOLE], lead_rule=rule)
+        result = KernelPair(config).run(program, {"x": place_values(x), "y": empty(y)})
+        clocks[rule] = result.cycles
+    assert clocks[LeadRule.RATE] == clocks[LeadRule.LSB] == clocks[LeadRule.LEAD] + 24
+
+
+@pytest.mark.parametrize(("row", "status"), [(60, Status.EXPONENT_HIGH), (-60, Status.EXPONENT_LOW)])
+def test_exponents_beyond_the_format_are_limited_with_a_status_bit(row: int, status: Status) -> None:
+    """FP R17, R49; BFP R24: the rule's exponent is brought into the format's range."""
+    config = replace(POSITIONS, format=replace(POSITIONS.format, exponent_bits=5))
+    node = convolution(dynamic(rule="max"), size=(5, 4), weight_exponents=np.full(9, row, np.int32), bias=None)
+    program = scheduled(config, [image("t0", 5, 4, 5, -3), image("y", 5, 4, 9)], [node])
+    result = everywhere(program, samples(program))
+    assert result.counters.status & status
+    assert set(result.tensors["y"].exponent.tolist()) == {15 if row > 0 else -16}
+
+
+def test_nothing_seen_is_no_block_of_zeros() -> None:
+    """FP 2.3: only 0 and -1: the accumulators' grid, not the smallest exponent of the format."""
+    for values in ([0, 0], [-1, 0]):
+        program, inputs = values_program(values, dynamic())
+        result = everywhere(program, inputs)
+        assert exponent(result) == 0
+        assert not result.counters.status & Status.ZERO_BLOCK
+        assert result.tensors["y"].mantissa.reshape(-1).tolist() == values
+
+
+def test_the_expected_position_is_only_a_label() -> None:
+    """FP R18, R19: what stands in the exponent's field while results are measured changes no bit."""
+    found = []
+    for guess in (-20, 0, 13):
+        program = one_convolution(dynamic(rate=4, base=-6, exponent=guess), size=(5, 4))
+        found.append(everywhere(program, samples(program), kernel=False).tensors["y"])
+    for tensor in found[1:]:
+        np.testing.assert_array_equal(tensor.mantissa, found[0].mantissa)
+        np.testing.assert_array_equal(tensor.exponent, found[0].exponent)
+
+
+@pytest.mark.parametrize("rounding", ["trunc", "tozero", "half_up", "half_away", "rne"])
+@pytest.mark.parametrize("saturation", ["sym", "full", "wrap"])
+def test_results_are_those_of_the_chosen_exponent_in_every_format(rounding: str, saturation: str) -> None:
+    """FP R12: shift, rounding, saturation and its count."""
+    form = replace(POSITIONS.format, rounding=rounding, saturation=saturation)  # type: ignore[arg-type]
+    program = one_convolution(dynamic(rate=2, base=-6), replace(POSITIONS, format=form), size=(5, 4))
+    result = everywhere(program, samples(program), kernel=False)
+    assert result.counters.overflows > 0

@@ -1,0 +1,131 @@
+"""Clocks of operations and programs against the throughput model of the specification (section 6, R71)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from array_layers import WIDE, chain, gemm, vector
+from reference import load_vectors
+
+from bfpga.contract.configuration import PIPELINE_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import KernelOperation, LaunchStep, MatMulNode, MatMulStep
+from bfpga.engines.array.cycles import drain_cycles, fetch_cycles, kernel_steps, operation_cycles, pass_steps, passes
+from bfpga.program.cycles import program_cycles
+from bfpga.verify.random_network import random_program
+
+GEMMS = load_vectors("bfp_systolic.json")["gemm"]
+
+
+def product_descriptor(config: SystolicConfig, rows: int, inner: int, pixels: int) -> Descriptor:
+    descriptor = Descriptor(
+        Operation.GEMM, output_pixels=pixels, blocks=-(-rows // config.rows), channel_words=-(-inner // config.lanes)
+    )
+    descriptor.steps = pass_steps(config, descriptor)
+    return descriptor
+
+
+def test_the_skew_costs_the_steps_of_the_worked_example() -> None:
+    """R62: the last cell meets its last operands at step K + R + C - 2, whatever holds them on the way."""
+    case = load_vectors("bfp_systolic.json")
+    (rows, inner), columns = np.shape(case["W"]), np.shape(case["I"])[1]
+    skewed = SystolicConfig(rows=rows, columns=columns, lanes=1)
+    assert inner + skewed.fill_cycles == case["last_step"]
+    assert replace(skewed, skew=False).fill_cycles == 0
+
+
+@pytest.mark.parametrize("case", GEMMS, ids=lambda case: f"{case['M']}x{case['K']}x{case['N']}on{case['cols']}")
+def test_products_take_the_passes_and_cycles_of_the_model(case: dict[str, int]) -> None:
+    """R57, R71: every pass counts max(Kc, drain); only the pipeline's own registers come on top, once."""
+    config = SystolicConfig(columns=case["cols"], rows=16, lanes=2, skew=case["cols"] > 2)
+    descriptor = product_descriptor(config, case["M"], case["K"], case["N"])
+    assert passes(config, descriptor) == case["passes"]
+    drain, fill = drain_cycles(config, descriptor), 1 + 15 + (case["cols"] - 1 if config.skew else 0)
+    model = case["passes"] * max(-(-case["K"] // 2), drain) + fill + drain
+    own = operation_cycles(config, descriptor) - model
+    registers = case["cols"] + config.lanes + PIPELINE_DEPTH + config.fill_cycles - fill
+    assert own == registers
+    assert own <= 64
+
+
+@pytest.mark.parametrize("case", [case for case in GEMMS if case["M"] >= 256])
+def test_large_products_are_within_two_thousandths_of_the_model(case: dict[str, int]) -> None:
+    """R71."""
+    config = SystolicConfig(columns=case["cols"], rows=16, lanes=2)
+    cycles = operation_cycles(config, product_descriptor(config, case["M"], case["K"], case["N"]))
+    assert case["cycles"] <= cycles <= 1.002 * case["cycles"]
+
+
+def test_a_pass_is_never_shorter_than_its_drain() -> None:
+    """R64: sixteen rows leave through one output stage a column."""
+    config = SystolicConfig(columns=2, rows=16, lanes=2)
+    assert pass_steps(config, product_descriptor(config, 16, 4, 2)) == 16
+    assert pass_steps(config, product_descriptor(config, 16, 64, 2)) == 32
+
+
+def test_streamed_weights_slow_a_step_down_to_their_beats() -> None:
+    config = SystolicConfig(columns=2, rows=16, lanes=2, weight_stream_bits=64)
+    descriptor = product_descriptor(config, 16, 64, 2)
+    descriptor.flags = Flag.STREAM_WEIGHTS
+    assert config.beats_per_weight_word == 4
+    assert pass_steps(config, descriptor) == 4 * kernel_steps(descriptor)
+
+
+@pytest.mark.parametrize(("columns", "stream_bits", "pixels"), [(1, 64, 1), (2, 64, 4), (2, 128, 4), (12, 128, 8)])
+def test_transfers_move_a_word_of_every_bank_that_a_beat_has_words_for(
+    columns: int, stream_bits: int, pixels: int
+) -> None:
+    config = SystolicConfig(columns=columns, stream_bits=stream_bits)
+    assert config.transfer_pixels == pixels
+    row = Descriptor(Operation.LOAD, output_pixels=16, output_width=16, output_pixel_words=3)
+    assert operation_cycles(config, row) == 1 + 16 // pixels * 3 + 8
+
+
+def test_a_row_of_a_transfer_takes_whole_groups() -> None:
+    config = SystolicConfig()
+    assert config.transfer_pixels == 4
+    load = Descriptor(Operation.LOAD, output_pixels=10, output_width=5, output_pixel_words=3)
+    assert operation_cycles(config, load) == 1 + 2 * 2 * 3 + 8
+    store = Descriptor(Operation.STORE, output_pixels=10, output_width=10, input_pixel_words=2)
+    assert operation_cycles(config, store) == 1 + 3 * 2 + 8
+
+
+def test_weights_take_a_beat_a_clock() -> None:
+    config = SystolicConfig()
+    weights = Descriptor(Operation.WEIGHTS, parameter_rows=16, weight_words=5)
+    assert operation_cycles(config, weights) == 16 + 5 * config.beats_per_weight_word + 8
+    assert operation_cycles(config, Descriptor(Operation.NONE)) == 0
+    assert fetch_cycles(config) == 40
+
+
+def test_a_programs_clocks_are_those_of_its_operations() -> None:
+    config = SystolicConfig()
+    program = random_program(np.random.default_rng(5), config)
+    operations = [item for step in program.steps if isinstance(step, LaunchStep) for item in step.operations]
+    cycles = program_cycles(program)
+    total = sum(operation_cycles(config, item.descriptor) + fetch_cycles(config) for item in operations)
+    measured = sum(count.total for count in cycles.first_sample.values())
+    assert cycles.dma_inclusive + measured == total
+    assert cycles.compute_bound == cycles.sample.compute <= cycles.dma_inclusive
+    assert cycles.latency_s() == pytest.approx(cycles.dma_inclusive / 100e6)
+    assert 0 <= cycles.utilization <= 1
+
+
+def test_products_of_activations_repeat_for_every_matrix() -> None:
+    node = MatMulNode("product", ("x", "x"), "y", batch=3, rows=1, inner=4, columns=1)
+    program = chain(WIDE, [vector("x", 4), vector("y", 1)], [])
+    program.nodes.append(node)
+    descriptor = product_descriptor(WIDE, 1, 4, 1)
+    first = KernelOperation("product", Descriptor(Operation.GEMM, steps=7, output_pixels=1), first_only=True)
+    program.steps.append(MatMulStep(0, [KernelOperation("product", descriptor), first]))
+    cycles = program_cycles(program)
+    assert cycles.layers["product"].compute == 3 * operation_cycles(WIDE, descriptor)
+    assert cycles.first_sample["product"].compute == operation_cycles(WIDE, first.descriptor)
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    cycles = program_cycles(chain(WIDE, [vector("x", 1), vector("y", 1)], [gemm([[1]])]))
+    assert cycles.dma_inclusive == 0
+    assert cycles.utilization == 0

@@ -1,0 +1,168 @@
+"""Tables of shift tiles and of arrays that mix both kinds of columns: the model against counts of a synthesizer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bfpga.accelerator.boards import load_board
+from bfpga.accelerator.constraints import board_findings, largest_shift_columns
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array import shift_resources as model
+from bfpga.engines.resources import array_dsp, dsp_columns, estimate_resources
+from bfpga.estimate.roofline import estimate_roofline
+from bfpga.formats.shift_format import ShiftFormat
+
+#: Written by `python benchmarks/lut_estimate.py --all --table tests/data/lut_counts.json` (Yosys 0.70).
+COUNTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "lut_counts.json").read_text())
+#: Largest distance of the model from a count, as a share of the count.
+TOLERANCE = 0.15
+MIXED = SystolicConfig(columns=17, shift_columns=5, multiplier="dsp_packed", rows=8, lanes=4, shift=ShiftFormat())
+SHIFT = replace(MIXED, multiplier="shift", shift_columns=0)
+
+
+def modelled(module: str, parameters: dict[str, int]) -> float:
+    """What the model says of a counted module."""
+    fmt = ShiftFormat(x_width=parameters.get("XW", 8), exp_width=parameters.get("EW", 3), d=parameters.get("D", 0))
+    bits, both = parameters.get("ACC", 32), bool(parameters.get("BOTH", 0))
+    if module == "shift_tile":
+        return model.shift_tile_lut(fmt, parameters["LANES"], bits, both)
+    if module == "shift_unit":
+        return model.shift_unit_lut(fmt, bits, both)
+    if module == "shift_product":
+        return model.two_hot_product_lut(fmt) if parameters["TWO_HOT"] else model.barrel_lut(fmt)
+    if module == "two_hot_value":
+        return model.decoder_lut(fmt, 8)
+    if module == "packed_rows":
+        return 2 * model.packed_row_lut(bits)
+    if module == "dsp_row":
+        return model.dsp_row_lut(parameters["MW"], parameters["LANES"], bits)
+    assert module == "forwarder"
+    return parameters["ROWS"] * model.way_out_lut(bits, parameters["ROWS"])
+
+
+@pytest.mark.parametrize("family", ["xc7", "xcup"])
+def test_model_is_within_15_percent_of_every_count(family: str) -> None:
+    counts = [count for count in COUNTS if count["family"] == family]
+    assert len(counts) > 200
+    off = {
+        f"{count['module']} {count['parameters']}": modelled(count["module"], count["parameters"]) / count["lut"] - 1
+        for count in counts
+    }
+    assert {name: f"{100 * share:.1f} %" for name, share in off.items() if abs(share) > TOLERANCE} == {}
+
+
+def test_counts_cover_the_widths_of_the_ready_accelerators() -> None:
+    tiles = [count["parameters"] for count in COUNTS if count["module"] == "shift_tile"]
+    for name in ("pynq_z2_shift", "pynq_z2_mixed", "zcu104_mixed"):
+        config = load_accelerator(name).systolic
+        assert config.shift is not None
+        both = config.accumulator_rows // config.rows - 1
+        wanted = {"EW": config.shift.exp_width, "D": config.shift.d, "LANES": config.lanes, "BOTH": both,
+                  "ACC": config.accumulator_bits}  # fmt: skip
+        assert wanted in tiles, name
+
+
+@given(
+    st.sampled_from([1, 2, 3]), st.integers(0, 7), st.sampled_from([1, 2, 4]), st.integers(18, 47), st.booleans(),
+    st.integers(2, 15),
+)  # fmt: skip
+def test_wider_is_never_smaller(exponent: int, d: int, lanes: int, bits: int, both: bool, width: int) -> None:
+    def tile(fmt: ShiftFormat, lanes: int = lanes, bits: int = bits, both: bool = both) -> float:
+        return model.shift_tile_lut(fmt, lanes, bits, both)
+
+    fmt = ShiftFormat(x_width=width, exp_width=exponent, d=d)
+    one = tile(fmt)
+    assert tile(replace(fmt, x_width=width + 1)) >= one
+    assert tile(replace(fmt, exp_width=exponent + 1)) >= one or fmt.d > fmt.exp_max
+    assert tile(replace(fmt, d=d + 1)) >= one
+    assert tile(fmt, lanes=2 * lanes) > one
+    assert tile(fmt, bits=bits + 1) > one
+    assert tile(fmt, both=True) >= one
+
+
+def test_shift_tiles_have_no_dsp_block() -> None:
+    parts = estimate_resources(SHIFT).parts
+    assert array_dsp(SHIFT) == 0
+    assert parts["shift tiles"].dsp == 0
+    assert estimate_resources(SHIFT).total.dsp == parts["statistics"].dsp
+    assert "dot tiles" not in parts
+    assert "decoder of two-hot words" not in parts
+
+
+def test_mixed_array_is_the_sum_of_its_columns_and_one_decoder() -> None:
+    parts = estimate_resources(MIXED).parts
+    alone = estimate_resources(replace(MIXED, columns=12, shift_columns=0, shift=None)).parts
+    assert parts["dot tiles"] == alone["dot tiles"]
+    one, two = (
+        estimate_resources(replace(MIXED, columns=12 + n, shift_columns=n)).parts["shift tiles"] for n in (1, 2)
+    )
+    assert parts["shift tiles"].lut == pytest.approx(5 * one.lut, abs=5)
+    assert two.lut == pytest.approx(2 * one.lut, abs=2)
+    wide = replace(MIXED, columns=33, shift_columns=1)
+    assert estimate_resources(wide).parts["decoder of two-hot words"] == parts["decoder of two-hot words"]
+    assert (dsp_columns(MIXED), array_dsp(MIXED)) == (12, 192)
+
+
+def test_power_of_two_mode_costs_a_second_accumulator() -> None:
+    two_hot_only = estimate_resources(replace(MIXED, columns=18, shift_columns=17)).parts["shift tiles"]
+    both = estimate_resources(SHIFT).parts["shift tiles"]
+    cells = 17 * 8
+    assert both.lut > two_hot_only.lut + cells * MIXED.accumulator_bits
+    assert both.ff > two_hot_only.ff + cells * 2 * MIXED.accumulator_bits
+
+
+def test_refusal_names_the_shift_columns_that_fit() -> None:
+    accelerator = load_accelerator("pynq_z2_mixed")
+    config, board = accelerator.systolic, load_board("pynq_z2")
+    wide = replace(config, columns=32, shift_columns=20)
+    ((key, text, _),) = board_findings(wide, board)
+    best = largest_shift_columns(wide, board)
+    assert key == "shift_columns"
+    assert text.startswith("is 20: ")
+    assert "LUTs in all, more than the 53200" in text
+    assert text.endswith(f"at most {best} shift columns fit beside 12 columns of DSP blocks")
+    fitting = replace(config, columns=12 + best, shift_columns=best)
+    assert best > 0
+    assert board_findings(fitting, board) == []
+    assert board_findings(replace(fitting, columns=13 + best, shift_columns=best + 1), board) != []
+
+
+def test_columns_of_dsp_blocks_that_do_not_fit_are_named_themselves() -> None:
+    config = replace(load_accelerator("pynq_z2_mixed").systolic, columns=45, shift_columns=5)
+    ((key, text, _),) = board_findings(config, load_board("pynq_z2"))
+    assert key == "columns"
+    assert text.startswith("is 40: ")
+    assert "columns fit" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "macs"),
+    [
+        ("pynq_z2_shift", {"two_hot": 192, "power_of_two": 384}),
+        ("pynq_z2_mixed", {"linear": 384, "two_hot": 544}),
+        ("zcu104_mixed", {"linear": 2688, "two_hot": 3008}),
+        ("pynq_z2_dense", {"linear": 384}),
+    ],
+)
+def test_roofline_knows_what_each_format_of_weights_reaches(name: str, macs: dict[str, int]) -> None:
+    """SM R31: two powers of two a unit and clock, one two-hot weight."""
+    accelerator = load_accelerator(name)
+    assert estimate_roofline(accelerator).format_macs == macs
+    if name != "pynq_z2_dense":
+        for number in macs.values():
+            assert str(number) in accelerator.description or number == 2688
+
+
+def test_columns_of_the_mixed_accelerators_are_prime() -> None:
+    """Then every memory has a column."""
+    for name in ("pynq_z2_mixed", "zcu104_mixed"):
+        config = load_accelerator(name).systolic
+        assert config.banks == config.columns

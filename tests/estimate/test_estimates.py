@@ -1,0 +1,125 @@
+"""Roofline and per-layer estimates: known figures, and sums that must hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode, HostNode, HostStep, KernelOperation, LaunchStep, Program
+from bfpga.engines.array.cycles import operation_cycles, pass_steps
+from bfpga.estimate.program import estimate_program, operation_limits, stream_bytes
+from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+
+
+@pytest.fixture
+def accelerator() -> Accelerator:
+    return load_accelerator("pynq_z2_dense")
+
+
+def convolution(accelerator: Accelerator, **changes: int) -> Descriptor:
+    """A 3x3 convolution of 16 to 16 channels on 32 x 32 pixels."""
+    descriptor = Descriptor(
+        operation=Operation.GEMM,
+        output_pixels=1024,
+        output_width=32,
+        kernel_height=3,
+        kernel_width=3,
+        channel_words=8,
+        output_rows=16,
+    )
+    descriptor = replace(descriptor, **changes)
+    return replace(descriptor, steps=pass_steps(accelerator.systolic, descriptor))
+
+
+def program_of(accelerator: Accelerator, operations: list[KernelOperation]) -> Program:
+    nodes = [
+        ArrayNode("conv", "gemm", ("x",), "y", 16, macs=1024 * 16 * 16 * 9),
+        HostNode("softmax", b"", ("y",), ("z",), ("Softmax",)),
+    ]
+    setup = LaunchStep([KernelOperation("conv", Descriptor(operation=Operation.WEIGHTS, weight_words=72))])
+    steps = [LaunchStep(operations), HostStep(1)]
+    return Program(
+        "p", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, {}, list(nodes), setup,
+        list(steps), {}, {},
+    )  # fmt: skip
+
+
+def test_roofline_of_the_default_accelerator(accelerator: Accelerator) -> None:
+    """384 MAC a clock at 142 MHz; 32 weights and 24 activations of one byte a clock; streams of 8 bytes."""
+    roofline = estimate_roofline(accelerator)
+    assert roofline.macs_per_clock == 384
+    assert roofline.gmac_s == pytest.approx(54.528)
+    assert (roofline.weight_need, roofline.weight_stream) == (32, 8)
+    assert (roofline.activation_need, roofline.activation_stream) == (24, 8)
+    assert roofline.weight_stream_gb_s == pytest.approx(8 * 0.142)
+    assert roofline.ridge_macs_per_byte == pytest.approx(54.528 / 1.136)
+
+
+def test_streams_are_no_faster_than_the_memory_port(accelerator: Accelerator) -> None:
+    wide = replace(accelerator, systolic=replace(accelerator.systolic, stream_bits=512, weight_stream_bits=512))
+    assert estimate_roofline(wide).weight_stream_gb_s == pytest.approx(8 * 0.142)
+
+
+def test_parts_sum_to_the_total(accelerator: Accelerator) -> None:
+    parts = estimate_parts(accelerator)
+    total = parts.pop("total")
+    for kind in ("dsp", "bram36", "lut", "ff"):
+        assert sum(getattr(part, kind) for part in parts.values()) == getattr(total, kind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, "array"),
+        ({"flags": int(Flag.STREAM_WEIGHTS)}, "weight stream"),
+        ({"read_slots": 4}, "activation memory"),
+        ({"kernel_height": 1, "kernel_width": 1, "channel_words": 1}, "output stage"),
+        ({"output_pixels": 12, "channel_words": 1, "kernel_height": 1}, "pipeline"),
+    ],
+)
+def test_limit_names_what_most_clocks_are_spent_on(
+    accelerator: Accelerator, changes: dict[str, int], limit: str
+) -> None:
+    descriptor = convolution(accelerator, **changes)
+    cycles = operation_cycles(accelerator.systolic, descriptor)
+    shares = operation_limits(accelerator.systolic, descriptor, cycles)
+    assert sum(shares.values()) == cycles
+    assert max(shares, key=lambda name: shares[name]) == limit
+
+
+def test_streamed_bytes_are_headers_elements_and_weights(accelerator: Accelerator) -> None:
+    config = accelerator.systolic
+    load = Descriptor(operation=Operation.LOAD, output_pixels=100, output_width=100, output_pixel_words=2)
+    assert stream_bytes(config, load) == 320 + 8 + 100 * 2 * 2
+    weights = Descriptor(operation=Operation.WEIGHTS, weight_words=72, parameter_rows=16)
+    assert stream_bytes(config, weights) == 320 + 16 * 8 + 72 * 32
+    streamed = convolution(accelerator, flags=int(Flag.STREAM_WEIGHTS))
+    assert stream_bytes(config, streamed) == 320 + 86 * 72 * 32
+
+
+def test_program_estimate_adds_up_and_leaves_first_sample_passes_out(accelerator: Accelerator) -> None:
+    descriptor = convolution(accelerator)
+    load = KernelOperation("x", Descriptor(operation=Operation.LOAD, output_pixels=1024, output_pixel_words=8))
+    operations = [load, KernelOperation("conv", descriptor, first_only=True), KernelOperation("conv", descriptor)]
+    estimate = estimate_program(accelerator, program_of(accelerator, operations))
+    layers = {layer.name: layer for layer in estimate.layers}
+    assert layers["conv"].cycles == operation_cycles(accelerator.systolic, descriptor)
+    assert layers["conv"].limit == "array"
+    assert layers["softmax"].engine == "host"
+    assert layers["softmax"].limit == "host"
+    assert layers["x"].limit == "transfer"
+    assert estimate.cycles.compute_bound == layers["conv"].cycles
+    assert estimate.cycles.dma_inclusive == layers["conv"].cycles + 1 + 8192 + 8 + 2 * 40
+    assert sum(layer.cycles + layer.transfer_cycles for layer in estimate.layers) == estimate.cycles.dma_inclusive
+    assert estimate.seconds >= estimate.cycles.latency_s() > estimate.compute_seconds
+    assert estimate.cycles.setup.total == 72 * 4 + 8 + 40
+
+
+def test_slow_memory_stretches_what_it_must_deliver(accelerator: Accelerator) -> None:
+    streamed = [KernelOperation("conv", convolution(accelerator, flags=int(Flag.STREAM_WEIGHTS)))]
+    slow = replace(accelerator, board=replace(accelerator.board, assumed_gb_s=0.1))
+    estimate = estimate_program(slow, program_of(slow, streamed))
+    assert estimate.seconds == pytest.approx((320 + 86 * 72 * 32) / 0.1e9)

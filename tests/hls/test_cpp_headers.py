@@ -1,0 +1,174 @@
+"""The C++ headers as text: they stand alone, parse without a diagnostic, refuse illegal numbers, keep their layout."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, write_rendered
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.devices import toolchain
+from bfpga.devices.csim import Integers
+from bfpga.formats.block_format import BlockFormat
+from bfpga.vendor.render import library_directory, write_project
+
+HEADERS = sorted((library_directory() / "bfpga").glob("*.hpp"))
+#: Between them they instantiate every tile, rounding with a carry and without, one column and several.
+CONFIGURATIONS = {
+    "packed": SystolicConfig(lanes=4, multiplier="dsp_packed", rows=8),
+    "wide": SystolicConfig(BlockFormat(18, 10, "half_away", "wrap", "ceil"), columns=1, accumulator_bits=58),
+}
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory with the rendered headers."""
+    directory = tmp_path_factory.mktemp("rendered")
+    write_rendered(directory)
+    return directory
+
+
+@functools.cache
+def system_includes() -> list[str]:
+    """The directories g++ searches for <...>, which libclang's package does not bring."""
+    command = [compiler(), "-std=c++14", "-E", "-v", "-xc++", "/dev/null"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    start, end = lines.index("#include <...> search starts here:"), lines.index("End of search list.")
+    return [argument for line in lines[start + 1 : end] for argument in ("-isystem", line.strip())]
+
+
+def clang_diagnostics(text: str, integers: Integers, rendered: Path) -> list[str]:
+    """What clang says to a translation unit; skips the test if libclang is not installed."""
+    cindex: Any = pytest.importorskip("clang.cindex")
+    flags = [*toolchain.WARNINGS, *integer_flags(integers), "-I", str(library_directory()), "-I", str(rendered)]
+    flags = [flag for flag in flags if flag != "-Wno-maybe-uninitialized"]  # g++ only
+    unit = cindex.Index.create().parse("unit.cpp", flags + system_includes(), unsaved_files=[("unit.cpp", text)])
+    return [str(item) for item in unit.diagnostics]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.stem)
+def test_every_header_stands_alone(header: Path, rendered: Path) -> None:
+    """clang parses it by itself without a diagnostic"""
+    assert clang_diagnostics(f'#include "bfpga/{header.name}"\n', "native", rendered) == []
+
+
+def test_clang_parses_the_library_with_ap_int(rendered: Path) -> None:
+    text = "".join(f'#include "bfpga/{path.name}"\n' for path in HEADERS)
+    assert clang_diagnostics(text, "ap_int", rendered) == []
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize(("source", "integers"), [("top.cpp", "ap_int"), ("bridge.cpp", "native")])
+def test_clang_accepts_rendered_kernels(name: str, source: str, integers: Integers, tmp_path: Path) -> None:
+    """The templates, instantiated by a second front end: no diagnostic."""
+    project = write_project(name, "0" * 16, CONFIGURATIONS[name], tmp_path / "project")
+    text = f'#include "{project / "src" / source}"\n'
+    assert clang_diagnostics(text, integers, project / "include") == []
+
+
+def test_clang_would_warn(rendered: Path) -> None:
+    text = "int answer(int unused, unsigned a, int b) { return a < b; }\n"
+    assert len(clang_diagnostics(text, "native", rendered)) == 2
+
+
+def compile_text(text: str, directory: Path, *flags: str) -> str:
+    """What g++ says to a translation unit."""
+    source = directory / "unit.cpp"
+    source.write_text(text)
+    command = [compiler(), *toolchain.WARNINGS, "-fsyntax-only", *flags]
+    command += ["-I", str(library_directory()), "-I", str(directory), "-I", str(SOURCES), str(source)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def instance(name: str) -> str:
+    return f"template struct bfpga::{name};\n"
+
+
+STAGE = "UnitConfig<16, bfpga::Rounding::Rne, bfpga::Saturation::Sym, bfpga::LogMode::Floor, {}>"
+ILLEGAL = {
+    "packed_width": (instance("PackedProducts<9, 17, 1>"), "their factors have 8 bits at most"),
+    "packed_distance": (instance("PackedProducts<8, 16, 1>"), "17 bits apart on DSP48E1"),
+    "packed_terms": (instance("PackedProducts<8, 17, 5>"), "4 products at distance 17"),
+    "accumulator": (instance("Products<16, 31, 2>"), "an accumulator holds a product at least"),
+    "stage_width": (f"template class bfpga::OutputStage<{STAGE.format('60, 18')}>;\n", "58 bits at most"),
+    "bias_width": (f"template class bfpga::OutputStage<{STAGE.format('48, 40')}>;\n", "a beat of 32 bits"),
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_illegal_numbers_do_not_compile_and_say_why(name: str, rendered: Path) -> None:
+    text, sentence = ILLEGAL[name]
+    headers = ("bfpga/array/multiplier.hpp", "bfpga/output/output_stage.hpp", "unit_config.hpp")
+    includes = "".join(f'#include "{header}"\n' for header in headers)
+    assert sentence in compile_text(includes + text, rendered, "-DBFPGA_NATIVE_INTEGERS")
+
+
+def test_sources_are_formatted() -> None:
+    """One style (.clang-format) for headers and tests, except that pragmas keep the vendor's form without spaces."""
+    if shutil.which("clang-format") is None:
+        pytest.skip("clang-format is not installed (pip install clang-format)")
+    command = [sys.executable, str(SOURCES.parent.parent / "scripts" / "format_cpp.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=lambda path: path.stem)
+def test_loops_keep_the_layout_that_pragma_tools_read(path: Path) -> None:
+    """A loop begins on a line of its own, carries a label, and its pragma follows; UNROLL is in no #if."""
+    lines = path.read_text().splitlines()
+    conditions = 0
+    for number, line in enumerate(lines):
+        guard = re.match(r"#(if|endif)", line)
+        conditions += (1 if guard[1] == "if" else -1) if guard else 0
+        if line.startswith("#pragma HLS UNROLL"):
+            assert conditions == 0, f"{path.name}:{number + 1}: UNROLL inside #if"
+            assert re.match(r"\s*for \(.*\) \{$", lines[number - 1]), f"{path.name}:{number + 1}: no loop before UNROLL"
+            assert re.match(r"\s*[A-Z]\w+:$", lines[number - 2]), f"{path.name}:{number - 1}: the loop has no label"
+        if line.startswith("#pragma HLS PIPELINE"):
+            before = lines[number - 1]
+            assert before.startswith("// "), f"{path.name}:{number + 1}: nothing says why the loop reaches its interval"
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=lambda path: path.stem)
+def test_cores_hold_nothing_that_cannot_be_synthesized(path: Path) -> None:
+    """`long` is 32 bits wide for some synthesis tools; floating point and the heap have no place in a kernel."""
+    code = re.sub(r"//.*|= delete;|long long", "", path.read_text())
+    assert re.findall(r"\b(?:printf|assert|virtual|new|delete|long|auto|double|float)\b", code) == []
+
+
+def test_exponents_are_bound_to_registers_or_lut_memory() -> None:
+    """R39, as far as pragmas: mantissas and biases are all that block RAM is asked to hold."""
+    found, in_block_memory = [], set()
+    for header in HEADERS:
+        text = header.read_text()
+        for name in re.findall(r"\b(\w*(?:exponent|policy)_)\[Config::", text):
+            bound = rf"ARRAY_PARTITION variable={name} complete|BIND_STORAGE variable={name} type=\w+ impl=lutram"
+            assert re.search(bound, text), (header.name, name)
+            found.append((header.stem, name))
+        in_block_memory |= set(re.findall(r"variable=(\w+) type=\w+ impl=bram", text))
+    assert sorted(found) == [("sequencer", "exponent_"), ("sequencer", "policy_"), ("weight_memory", "exponent_")]
+    assert in_block_memory == {"cell", "cell_", "bias_"}
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+def test_streams_say_what_is_missing(integers: Integers) -> None:
+    """R61"""
+    streams = library("streams", integers)
+    text = bytes(200)
+    streams.unit_stream_empty(text, len(text))
+    assert text.split(b"\0")[0] == b"stream `weights` is empty: the kernel waits for 16 more words of layer 3"
+    streams.unit_stream_full(text, len(text))
+    assert text.split(b"\0")[0] == b"stream `output` is full: nobody reads its 2 words"
+
+
+@pytest.mark.parametrize(("burst", "depth", "peak"), [(1, 2, 1), (3, 2, 2), (500, 1000, 500), (70, 64, 64), (7, 7, 7)])
+def test_streams_keep_the_order_and_remember_their_peak(burst: int, depth: int, peak: int) -> None:
+    """R61"""
+    assert library("streams", "native").unit_stream_pass(2000, burst, depth) == peak

@@ -1,0 +1,310 @@
+"""output_stage.hpp, activation_unit.hpp and exponent_selector.hpp: layers on one policy slot, value by value.
+
+Values are checked against the exact reference, exponents and status bits against the policy registers of the emulator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from cpp_units import BUILDS, library
+from reference import (
+    leading_position,
+    load_vectors,
+    reference_magnitude,
+    reference_mantissa,
+    reference_value,
+    vector_format,
+)
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor, Flag, Function, Policy
+from bfpga.devices.csim import Integers
+from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.formats.block_format import BlockFormat, Status
+
+#: The configurations of tests/cpp/stage.cpp.
+CONFIGS = [
+    SystolicConfig(format=BlockFormat(8), accumulator_bits=32, bias_bits=18),
+    SystolicConfig(format=BlockFormat(16), accumulator_bits=48, bias_bits=32),
+    SystolicConfig(format=BlockFormat(16, 8, "trunc"), accumulator_bits=48, bias_bits=18),
+    SystolicConfig(format=BlockFormat(16, 8, "half_up"), accumulator_bits=48, bias_bits=18),
+    SystolicConfig(format=BlockFormat(4, 8, "half_away", "wrap", "ceil"), accumulator_bits=16, bias_bits=16),
+    SystolicConfig(format=BlockFormat(18, 8, "tozero", "full", "ceil"), accumulator_bits=58, bias_bits=32),
+    SystolicConfig(format=BlockFormat(16, 5), accumulator_bits=48, bias_bits=32),
+]
+BUILT: dict[Integers, range] = {"native": range(7), "ap_int": range(2)}
+#: Vectors of the formats that are built: build, configuration, case.
+MATRIX_VECTORS = [
+    (integers, index, case)
+    for integers in BUILDS
+    for case in load_vectors("bfp_matvec.json")["cases"]
+    for index in BUILT[integers]
+    if CONFIGS[index].format == vector_format(case["format"])
+]
+BENCHES = [(integers, index) for integers in BUILDS for index in BUILT[integers]]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        ("words", ctypes.c_void_p),
+        ("accumulator_exponent", ctypes.c_int32),
+        ("rows", ctypes.c_int32),
+        ("columns", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("accumulator", "bias", "row_exponent", "value", "exponent", "mantissa")),
+        ("output_exponent", ctypes.c_int32),
+        ("overflows", ctypes.c_uint32),
+        ("underflows", ctypes.c_uint32),
+        ("status", ctypes.c_int32),
+    )
+
+
+@dataclass
+class Results:
+    """What a layer gave: value, exponent and mantissa (rows, columns), output exponent, counters, status bits."""
+
+    value: list[list[int]]
+    exponent: list[list[int]]
+    mantissa: list[list[int]]
+    output_exponent: int
+    overflows: int
+    underflows: int
+    status: int
+
+
+@dataclass
+class Case:
+    """One layer: accumulators (rows, columns), their exponent, bias and exponent of each row."""
+
+    descriptor: Descriptor
+    accumulators: list[list[int]]
+    exponent: int
+    bias: list[int]
+    row_exponents: list[int]
+
+
+class Bench:
+    """A policy slot and an output stage in C++."""
+
+    def __init__(self, functions: ctypes.CDLL, handle: int) -> None:
+        self.functions, self.handle = functions, handle
+
+    def run(self, case: Case) -> Results:
+        accumulators = np.array(case.accumulators, np.int64)
+        inputs = [np.array(case.bias, np.int32), np.array(case.row_exponents, np.int32)]
+        value = np.zeros_like(accumulators)
+        exponent, mantissa = np.zeros((2, *value.shape), np.int32)
+        words = case.descriptor.to_words()
+        arrays = (accumulators, *inputs, value, exponent, mantissa)
+        layer = _Layer(words.ctypes.data, case.exponent, *value.shape, *(array.ctypes.data for array in arrays))
+        self.functions.unit_run(ctypes.c_void_p(self.handle), ctypes.byref(layer))
+        tensors = (array.tolist() for array in (value, exponent, mantissa))
+        return Results(*tensors, layer.output_exponent, layer.overflows, layer.underflows, layer.status)
+
+
+@contextmanager
+def bench(integers: Integers, index: int) -> Iterator[Bench]:
+    functions = library("stage", integers)
+    functions.unit_bench.restype = ctypes.c_void_p
+    handle = functions.unit_bench(index)
+    assert handle
+    try:
+        yield Bench(functions, handle)
+    finally:
+        functions.unit_free(ctypes.c_void_p(handle))
+
+
+def signed(rng: random.Random, bits: int) -> int:
+    """A signed integer of up to ``bits`` bits; all magnitudes are as likely, and so are zero and the extremes."""
+    largest = (1 << (bits - 1)) - 1
+    number = rng.choice((0, largest, -largest - 1, *(rng.getrandbits(rng.randrange(1, bits)) for _ in range(9))))
+    return max(-largest - 1, min(largest, rng.choice((1, -1)) * number))
+
+
+def random_case(rng: random.Random, cfg: SystolicConfig, **fields: Any) -> Case:
+    rows, columns = rng.randint(1, 4), rng.randint(1, 3)
+    small, near = (lambda: rng.randint(-40, 40)), rng.randint(-60, 40)
+    flags = fields.pop("flags", Flag.NONE)
+    for flag in (Flag.BIAS, Flag.ROW_EXPONENTS, Flag.FUNCTION_FIRST):
+        flags |= flag if rng.random() < 0.6 else 0
+    descriptor = Descriptor(
+        flags=int(flags),
+        bias_exponent=near + rng.choice((small(), rng.randint(-5, 5))),
+        function=int(rng.choice(list(Function))),
+        function_argument=rng.choice((rng.randint(0, 70), signed(rng, 31) & 0xFFFFFF)),
+        function_exponent=near + small(),
+        output_exponent=near + rng.randint(0, cfg.accumulator_bits),
+    )
+    if descriptor.function == Function.LEAKY_RELU:
+        descriptor.function_argument %= 70
+    return Case(
+        replace(descriptor, **fields),
+        [[signed(rng, cfg.accumulator_bits) for _ in range(columns)] for _ in range(rows)],
+        near,
+        [signed(rng, cfg.bias_bits) for _ in range(rows)],
+        [small() for _ in range(rows)],
+    )
+
+
+def exact_value(case: Case, cfg: SystolicConfig, row: int, column: int) -> tuple[int, int, int]:
+    d = case.descriptor
+    return reference_value(
+        case.accumulators[row][column],
+        case.exponent,
+        cfg,
+        row_exponent=case.row_exponents[row] if d.flags & Flag.ROW_EXPONENTS else 0,
+        bias=case.bias[row] if d.flags & Flag.BIAS else None,
+        bias_exponent=d.bias_exponent,
+        function=d.function,
+        function_argument=d.function_argument,
+        function_exponent=d.function_exponent,
+        function_first=bool(d.flags & Flag.FUNCTION_FIRST),
+    )
+
+
+class ExactLayer:
+    """The same layer from the references: values, status bits, lead, and what a slot learns from them."""
+
+    def __init__(self, case: Case, cfg: SystolicConfig) -> None:
+        self.fmt, self.descriptor = cfg.format, case.descriptor
+        rows, columns = len(case.accumulators), len(case.accumulators[0])
+        self.values = [[exact_value(case, cfg, r, i) for i in range(columns)] for r in range(rows)]
+        self.flat = [value for row in self.values for value in row]
+        self.status = 0
+        for _, _, status in self.flat:
+            self.status |= status
+        leads = [leading_position(Fraction(abs(v)), self.fmt.log) + e3 for v, e3, _ in self.flat if v]
+        self.lead = max(leads, default=None)
+
+    def mantissas(self, e4: int) -> list[tuple[int, bool, bool]]:
+        """Mantissa, overflow and underflow of every value."""
+        return [reference_mantissa(Fraction(v) * Fraction(2) ** e3, e4, self.fmt) for v, e3, _ in self.flat]
+
+    def learn(self, registers: PolicyRegisters, e4: int, overflows: int) -> int:
+        d = self.descriptor
+        drained = [reference_magnitude(row[0][0], row[0][1], e4, self.fmt) for row in self.values]
+        return registers.learn(
+            d.policy, 0, e4, window=d.policy_window, factor=d.policy_factor, lead=self.lead, overflows=overflows,
+            drained=np.array(drained, np.int64),
+        )  # fmt: skip
+
+
+def check(result: Results, case: Case, cfg: SystolicConfig, registers: PolicyRegisters) -> None:
+    """Everything one layer shows equals the references."""
+    exact, d = ExactLayer(case, cfg), case.descriptor
+    shown = [pair for rows in zip(result.value, result.exponent, strict=True) for pair in zip(*rows, strict=True)]
+    assert shown == [(v, e3) for v, e3, _ in exact.flat]
+    e4, chosen = registers.choose(d.policy, 0, d.output_exponent, bool(d.flags & Flag.PRESET), exact.lead)
+    assert result.output_exponent == e4
+    mantissas = exact.mantissas(e4)
+    overflows, underflows = (sum(item[k] for item in mantissas) for k in (1, 2))
+    assert [m for row in result.mantissa for m in row] == [m for m, _, _ in mantissas]
+    assert (result.overflows, result.underflows) == (overflows, underflows)
+    status = exact.status | chosen | exact.learn(registers, e4, overflows)
+    status |= (Status.OVERFLOW if overflows else 0) | (Status.UNDERFLOW if underflows else 0)
+    assert result.status == status
+
+
+@pytest.mark.parametrize(("integers", "index"), BENCHES)
+def test_values_equal_the_exact_reference(integers: Integers, index: int) -> None:
+    """R5, R7-R18, R22-R24: bias, functions in both orders, measured and given exponents, counters, status bits"""
+    rng, cfg = random.Random(index), CONFIGS[index]
+    with bench(integers, index) as unit:
+        for _ in range(250):
+            policy = rng.choice((Policy.STATIC, Policy.MAX))
+            flags = Flag.MEASURE if policy == Policy.MAX else Flag.NONE
+            case = random_case(rng, cfg, flags=flags, policy=int(policy))
+            check(unit.run(case), case, cfg, PolicyRegisters(1, cfg.format))
+
+
+@pytest.mark.parametrize("policy", [Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK])
+@pytest.mark.parametrize(("integers", "index"), BENCHES)
+def test_policies_learn_like_the_emulator(integers: Integers, index: int, policy: Policy) -> None:
+    """R26-R29, R31, R33, R37, R38: a slot over many layers, from a preset or a measurement"""
+    rng, cfg = random.Random(index), CONFIGS[index]
+    window, factor = {
+        Policy.STATISTICS: (2, 12), Policy.ROLLING_MAX: (3, 0), Policy.FEEDBACK: (0, 1),
+    }[policy]  # fmt: skip
+    for start in (Flag.PRESET, Flag.MEASURE):
+        registers = PolicyRegisters(1, cfg.format)
+        with bench(integers, index) as unit:
+            for _ in range(25):
+                settings = {"policy": int(policy), "policy_window": window, "policy_factor": factor}
+                case = random_case(rng, cfg, flags=start, **settings)
+                check(unit.run(case), case, cfg, registers)
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("case", load_vectors("bfp_statistics.json")["cases"], ids=lambda case: case["id"])
+def test_statistics_vectors(case: dict[str, Any], integers: Integers) -> None:
+    """R26-R28"""
+    window, unit_exponent = case["window"], case["unit_exp"]
+    descriptor = Descriptor(
+        flags=int(Flag.PRESET), policy=int(Policy.STATISTICS), output_exponent=unit_exponent,
+        policy_window=len(window).bit_length() - 1, policy_factor=case["k_quarters"],
+    )  # fmt: skip
+    layer = Case(descriptor, [[value] for value in window], unit_exponent, [0] * len(window), [0] * len(window))
+    with bench(integers, 1) as unit:
+        unit.run(layer)
+        learned = unit.run(layer)
+    if case["lead"] is None:
+        assert learned.output_exponent == -128
+    else:
+        assert learned.output_exponent == case["e_mw16"]
+
+
+@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("case", load_vectors("bfp_activation.json")["cases"], ids=str)
+def test_activation_vectors(case: dict[str, Any], integers: Integers) -> None:
+    """R11, BFP 4.4"""
+    descriptor = Descriptor(function=int(Function[case["fn"].upper()]), output_exponent=case["e"])
+    with bench(integers, 1) as unit:
+        result = unit.run(Case(descriptor, [[case["acc"]]], case["e3"], [0], [0]))
+    assert (result.value, result.exponent) == ([[case["m"]]], [[case["e"]]])
+
+
+def test_every_matrix_vector_case_runs_natively() -> None:
+    """No vector is left out because of its format."""
+    native = {case["id"] for integers, _, case in MATRIX_VECTORS if integers == "native"}
+    assert native == {case["id"] for case in load_vectors("bfp_matvec.json")["cases"]}
+
+
+@pytest.mark.parametrize(
+    ("integers", "index", "case"), MATRIX_VECTORS, ids=[f"{item[0]}-{item[2]['id']}" for item in MATRIX_VECTORS]
+)
+def test_matrix_vector_vectors(case: dict[str, Any], integers: Integers, index: int) -> None:
+    """R1, R3, R5, R7-R18: accumulators of the vectors through bias, function, measurement and requantizer"""
+    inputs, expected = case["inputs"], case["expect"]
+    weights, e1 = np.array(inputs["M"]), inputs["e1"]
+    acc, given = weights @ np.array(inputs["v"]), inputs.get("e4")
+    flags = Flag.NONE if given is not None else Flag.MEASURE
+    flags |= Flag.BIAS if "bias" in inputs else 0
+    flags |= Flag.ROW_EXPONENTS if isinstance(e1, list) else 0
+    flags |= Flag.FUNCTION_FIRST if inputs.get("order") == "act_bias" else 0
+    descriptor = Descriptor(
+        flags=int(flags), bias_exponent=inputs.get("e5", 0), output_exponent=given or 0,
+        function=int(Function.RELU if inputs.get("act") == "relu" else Function.NONE),
+        policy=int(Policy.MAX if given is None else Policy.STATIC),
+    )  # fmt: skip
+    layer = Case(
+        descriptor,
+        acc[:, None].tolist(),
+        inputs["e2"] + (0 if isinstance(e1, list) else e1),
+        inputs.get("bias", [0] * len(acc)),
+        e1 if isinstance(e1, list) else [0] * len(acc),
+    )
+    with bench(integers, index) as unit:
+        result = unit.run(layer)
+    assert acc.tolist() == case["trace"]["acc"]
+    assert [v for row in result.value for v in row] == case["trace"]["after"]
+    assert result.output_exponent == expected["e"]
+    assert [m for row in result.mantissa for m in row] == expected["m"]
+    assert (result.overflows, result.underflows) == (expected["overflow"], expected["underflow"])

@@ -1,0 +1,101 @@
+"""Streams of many samples at once are the streams of single samples, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from array_programs import Program, empty, random_tensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_pairs import QUICK, SMALL
+from test_csim_device import mixed_program
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import BlockTensor, KernelOperation
+from bfpga.devices.csim import CSimulation
+from bfpga.engines.array import streams
+from bfpga.errors import DataError
+from bfpga.formats.block_format import BlockFormat
+from bfpga.program.packets import SamplePackets
+
+
+def samples_of(name: str, tensor: BlockTensor, count: int, seed: int) -> BlockTensor:
+    """The tensor's shape with ``count`` random samples."""
+    rng = np.random.default_rng([seed, len(name)])
+    shape = (count, *tensor.mantissa.shape[1:])
+    return BlockTensor(rng.integers(-7, 8, shape, np.int32), rng.integers(-9, 9, count, np.int32))
+
+
+def without_end(operations: list[KernelOperation]) -> list[KernelOperation]:
+    flags = ~int(Flag.END_PACKET)
+    return [
+        replace(op, descriptor=replace(op.descriptor, flags=op.descriptor.flags & flags))
+        if op.descriptor.operation == Operation.STORE
+        else op
+        for op in operations
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([4, 8, 16]), st.sampled_from([1, 2]), st.sampled_from([1, 2, 5]), st.sampled_from([32, 64]),
+    st.integers(1, 4), st.integers(1, 5), st.integers(1, 5), st.integers(1, 4),
+)  # fmt: skip
+def test_packed_samples_are_single_packets_in_a_row(
+    bits: int, lanes: int, columns: int, beat: int, samples: int, height: int, width: int, channels: int
+) -> None:
+    config = SystolicConfig(BlockFormat(mantissa_bits=bits), columns, 4, lanes, stream_bits=beat)
+    program = Program(config)
+    x = program.tensor(height, width, channels)
+    program.load("x", x)
+    program.store("y", x)
+    tensors = {"x": samples_of("x", random_tensor(np.random.default_rng(0), x, config), samples, 1)}
+    packets = SamplePackets(program.operations, config)
+    single = [
+        streams.input_packet(
+            program.operations if n == samples - 1 else without_end(program.operations), config, tensors, n
+        )
+        for n in range(samples)
+    ]
+    assert packets.pack(tensors, 0, samples).tobytes() == b"".join(single)
+    assert packets.output_bytes == streams.output_bytes(program.operations, config)
+    # A store sends what a load took: header and elements of the same form.
+    start = len(single[0]) - packets.output_bytes - len(streams.input_packet(program.operations[1:], config, {}))
+    sent = b"".join(packet[start : start + packets.output_bytes] for packet in single)
+    got = {"y": BlockTensor(np.zeros_like(tensors["x"].mantissa), np.zeros(samples, np.int32))}
+    packets.unpack(sent, got, 0, samples)
+    np.testing.assert_array_equal(got["y"].mantissa, tensors["x"].mantissa)
+    np.testing.assert_array_equal(got["y"].exponent, tensors["x"].exponent)
+
+
+def test_samples_in_one_start_compute_what_single_starts_compute() -> None:
+    program, tensors = mixed_program(SMALL)
+    program.operations[-2].descriptor.flags &= ~int(Flag.END_PACKET)
+    kernel, count = CSimulation(SMALL, flags=QUICK), 5
+    many = {name: samples_of(name, tensor, count, 3) for name, tensor in tensors.items()}
+    expected = {name: BlockTensor(t.mantissa.copy(), t.exponent.copy()) for name, t in many.items()}
+    for sample in range(count):
+        kernel.run_operations(program.operations, expected, sample)
+    packets = SamplePackets(program.operations, SMALL)
+    weights = np.tile(np.frombuffer(packets.weights, np.uint8), count)
+    result = kernel.run_packet(
+        count * len(program.operations), packets.pack(many, 0, count), weights, count * packets.output_bytes
+    )
+    packets.unpack(result.output, many, 0, count)
+    assert result.packets == 1
+    assert result.operation_cycles == packets.cycles * count
+    for name in ("hidden", "y"):
+        np.testing.assert_array_equal(many[name].mantissa, expected[name].mantissa)
+        np.testing.assert_array_equal(many[name].exponent, expected[name].exponent)
+
+
+def test_output_of_another_length_is_refused() -> None:
+    program, tensors = mixed_program(SMALL)
+    packets = SamplePackets(program.operations, SMALL)
+    with pytest.raises(DataError, match=r"the kernel sent 8 bytes; its stores send \d+ for each of 1 samples"):
+        packets.unpack(bytes(8), tensors, 0, 1)
+    with pytest.raises(DataError, match="tensor x has no data to load"):
+        packets.pack({"hidden": empty(Program(SMALL).tensor(1, 1, 1))}, 0, 1)

@@ -1,0 +1,154 @@
+"""Program files: complete or absent, read without pickle, refused with a reason."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from small_networks import WIDE, Network, compiled
+
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.program import Program
+from bfpga.devices.emulator import Emulator
+from bfpga.errors import ProgramError
+from bfpga.program import file as program_file
+from bfpga.program.file import HEADER, load_program, save_program
+
+
+def network() -> Network:
+    """Every kind of node and step."""
+    result = Network(4, 8)
+    query = result.add("MatMul", "x", result.weights(8, 6))
+    turned = result.add("Transpose", query, perm=[0, 2, 1])
+    result.add("Softmax", result.add("MatMul", query, turned), axis=-1)
+    result.add("MatMul", result.last, result.weights(4, 5))
+    return result
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return compiled(network(), tmp_path, WIDE, CompileOptions(policy="stats"))
+
+
+def assert_same(first: Any, second: Any) -> None:
+    assert type(first) is type(second) or (isinstance(first, int) and isinstance(second, int))
+    if isinstance(first, np.ndarray):
+        assert first.dtype == second.dtype
+        np.testing.assert_array_equal(first, second)
+    elif is_dataclass(first):
+        for item in fields(first):
+            assert_same(getattr(first, item.name), getattr(second, item.name))
+    elif isinstance(first, dict):
+        assert list(first) == list(second)
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, list | tuple):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_same(one, other)
+    else:
+        assert first == second
+
+
+def test_a_program_comes_back_as_it_was(program: Program, tmp_path: Path) -> None:
+    save_program(program, tmp_path / "net.program")
+    loaded = load_program(tmp_path / "net.program", "digest")
+    assert_same(program, loaded)
+    samples = network().samples()
+    for expected, found in zip(
+        Emulator(program).run(samples).outputs.values(), Emulator(loaded).run(samples).outputs.values(), strict=True
+    ):
+        np.testing.assert_array_equal(expected, found)
+
+
+def test_the_same_program_gives_the_same_file(program: Program, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        save_program(program, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_program_of_another_accelerator_is_refused(program: Program, tmp_path: Path) -> None:
+    save_program(program, tmp_path / "net.program")
+    with pytest.raises(ProgramError, match="compiled for accelerator test"):
+        load_program(tmp_path / "net.program", "other")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 100, 0.5, 0.99])
+def test_a_truncated_file_is_refused(program: Program, tmp_path: Path, kept: float) -> None:
+    path = tmp_path / "net.program"
+    save_program(program, path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(kept if kept >= 1 else kept * len(data))])
+    with pytest.raises(ProgramError, match="not a program file"):
+        load_program(path)
+
+
+def rewrite(path: Path, change: Any) -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(parts[HEADER])
+    change(header, parts)
+    parts[HEADER] = json.dumps(header).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda header, parts: header.update(version=99), "version 99"),
+        (lambda header, parts: header.update(magic="x"), "not a program"),
+        (lambda header, parts: header.pop("program"), "damaged"),
+        (lambda header, parts: header["program"].pop("nodes"), "damaged"),
+        (lambda header, parts: header["program"].update(surplus=1), "damaged"),
+        (lambda header, parts: header["program"].update(clock_mhz="fast"), "damaged"),
+        (lambda header, parts: header["program"]["nodes"][0].update(type="Program"), "damaged"),
+        (lambda header, parts: parts.pop(next(name for name in parts if name.endswith("npy"))), "damaged"),
+    ],
+)
+def test_a_file_with_wrong_contents_is_refused(program: Program, tmp_path: Path, change: Any, message: str) -> None:
+    path = tmp_path / "net.program"
+    save_program(program, path)
+    rewrite(path, change)
+    with pytest.raises(ProgramError, match=message):
+        load_program(path)
+
+
+def test_arrays_of_objects_are_never_unpickled(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "net.program"
+    save_program(program, path)
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    objects = (tmp_path / "objects.npy").read_bytes()
+    rewrite(path, lambda header, parts: parts.update({n: objects for n in parts if n.endswith("npy")}))
+    with pytest.raises(ProgramError, match="damaged"):
+        load_program(path)
+
+
+def test_a_missing_file_or_folder_is_an_error_without_traces(program: Program, tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="cannot read"):
+        load_program(tmp_path / "none")
+    with pytest.raises(ProgramError, match="cannot write"):
+        save_program(program, tmp_path / "no folder" / "net.program")
+    folder = tmp_path / "folder"
+    (folder / "net.program").mkdir(parents=True)
+    with pytest.raises(ProgramError, match="cannot write"):
+        save_program(program, folder / "net.program")
+    assert [item.name for item in folder.iterdir()] == ["net.program"]
+
+
+def test_array_types_that_are_aliases_are_read_as_arrays() -> None:
+    """numpy 2.5 declares `NDArray` with the `type` statement of Python 3.12."""
+    extensions = pytest.importorskip("typing_extensions")
+    number = TypeVar("number")
+    alias = extensions.TypeAliasType("alias", np.ndarray[Any, np.dtype[Any]], type_params=(number,))
+    stream = io.BytesIO()
+    np.save(stream, np.arange(3))
+    for hint in (alias[np.int64], alias[np.int64] | None):
+        np.testing.assert_array_equal(program_file._value(hint, "0.npy", {"0.npy": stream.getvalue()}), np.arange(3))

@@ -1,0 +1,86 @@
+"""Compiles the C++ unit tests of tests/cpp into shared libraries, once for each content."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.devices import toolchain
+from bfpga.devices.csim import Integers, cache_directory
+from bfpga.errors import ToolError
+from bfpga.vendor.render import library_directory, render_kernel
+
+SOURCES = Path(__file__).parents[1] / "cpp"
+BUILDS: tuple[Integers, ...] = ("native", "ap_int")
+#: Rendered headers the library includes; they are the same for all configurations.
+_RENDERED = ("include/bfpga/contract/descriptor.hpp", "include/bfpga/output/activation_tables.hpp")
+
+
+def integer_flags(integers: Integers) -> list[str]:
+    """Compiler flags that choose the integers; skips the test if the machine has no ap_int headers."""
+    if integers == "native":
+        return ["-DBFPGA_NATIVE_INTEGERS"]
+    try:
+        directory = toolchain.find_ap_types()
+    except ToolError as error:
+        pytest.skip(str(error))
+    # The constructors of ap_int mask bits they have not set; g++ sees that in every use.
+    return ["-isystem", str(directory), "-Wno-maybe-uninitialized", "-Wno-uninitialized"]
+
+
+def compiler() -> str:
+    """The C++ compiler; skips the test if the machine has none."""
+    try:
+        return toolchain.find_compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@functools.cache
+def rendered_headers() -> dict[str, str]:
+    """Rendered header -> text, by the path it is included with."""
+    files = render_kernel("units", "0" * 16, SystolicConfig())
+    return {path.removeprefix("include/"): files[path] for path in _RENDERED}
+
+
+def write_rendered(directory: Path) -> None:
+    """Write the rendered headers below ``directory``."""
+    for path, text in rendered_headers().items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+def _digest(arguments: Sequence[str], headers: Sequence[Path]) -> str:
+    content = hashlib.sha256()
+    for part in (*arguments, toolchain.compiler_version(compiler()), *rendered_headers().values()):
+        content.update(part.encode() + b"\0")
+    for path in headers:
+        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()[:32]
+
+
+@functools.cache
+def library(source: str, integers: Integers) -> ctypes.CDLL:
+    """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
+    include = library_directory()
+    arguments = [*toolchain.WARNINGS, "-O2", "-fPIC", "-shared", *integer_flags(integers)]
+    headers = sorted((include / "bfpga").glob("*.hpp")) + sorted(SOURCES.iterdir())
+    target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], headers)}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as directory:
+            write_rendered(Path(directory))
+            built = Path(directory) / "unit.so"
+            places = ["-I", str(include), "-I", directory, str(SOURCES / f"{source}.cpp")]
+            toolchain.run_compiler([*arguments, *places, "-o", str(built)])
+            os.replace(built, target)
+    return ctypes.CDLL(str(target))

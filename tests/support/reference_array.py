@@ -1,0 +1,358 @@
+"""A kernel in plain Python integers, straight from docs/systolic-array.md: slow, without counters, loops or streams.
+
+Addresses are computed from the pixel's place (never by walking), so the group fields of a descriptor are checked by
+comparing with a kernel that uses them. Words of shift units are decoded by the sentences of the specification
+(`reference_weights`), each time they are multiplied with: the memory holds words, not weights. Engines beside the array
+are `reference_tiles` and `reference_strips`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from reference import (
+    leading_position,
+    reference_magnitude,
+    reference_mantissa,
+    reference_statistics,
+    reference_value,
+    select_exponent,
+    shift,
+)
+from reference_engines import pixel_address, read_rectangle
+from reference_positions import ReferenceCollector
+from reference_strips import sparse
+from reference_tiles import zero_skip
+from reference_weights import weight_beats, weight_container, weight_kind
+
+from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.program import BlockTensor, KernelOperation
+from bfpga.engines.array.streams import unpack_elements
+from bfpga.formats.block_format import Status
+
+
+@dataclass
+class Slot:
+    """A policy slot; leads are exponents of two, None for a block of zeros."""
+
+    in_use: bool = False
+    exponent: int = 0
+    measured: int | None = None
+    observed: int | None = None
+    overflows: int = 0
+    values: list[int] = field(default_factory=list)
+    collected: ReferenceCollector = field(default_factory=ReferenceCollector)
+    predicted: tuple[int, int] | None = None
+    ring: list[int | None] = field(default_factory=list)
+
+
+class ReferenceKernel:
+    """What a kernel remembers, and what the last ``run`` counted."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        self.config = config
+        self.memory: dict[tuple[int, int], list[int]] = {}
+        self.weights: dict[int, list[list[int]]] = {}
+        self.parameters: dict[int, tuple[int, int]] = {}
+        self.exponents: dict[int, int] = {}
+        self.slots: dict[int, Slot] = {}
+        self.wide: dict[tuple[int, int], int] = {}
+        self.cycles: list[int] = []
+        self.overflow = self.underflow = self.status = 0
+
+    def run(self, operations: list[KernelOperation], tensors: dict[str, BlockTensor], sample: int = 0) -> None:
+        """One kernel start."""
+        self.cycles, self.overflow, self.underflow, self.status = [], 0, 0, 0
+        for operation in operations:
+            fetch = DESCRIPTOR_WORDS * 32 // self.config.stream_bits
+            executed = self._execute(operation, tensors, sample)
+            self.cycles.append(fetch + executed + self._selection(operation.descriptor))
+
+    def _selection(self, d: Descriptor) -> int:
+        """Clocks in which counts of bins are added from the top; watched are what is measured and what teaches."""
+        if d.lead_rule == LeadRule.LEAD or Operation(d.operation).name in ("LOAD", "STORE", "WEIGHTS"):
+            return 0
+        teaches = d.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK) and d.flags & Flag.LAST
+        return self.config.position_bins if d.flags & Flag.MEASURE or teaches else 0
+
+    def _execute(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d = operation.descriptor
+        if d.operation == Operation.LOAD:
+            return self._load(operation, tensors, sample)
+        if d.operation == Operation.STORE:
+            return self._store(operation, tensors, sample)
+        if d.operation == Operation.WEIGHTS:
+            return self._weights(d, operation.weights)
+        if d.operation in (Operation.ZERO_SKIP, Operation.SPARSE):
+            return self._engine(d, operation.weights)
+        return self._compute(d, operation.weights)
+
+    # Addresses
+
+    def _address(self, d: Descriptor, side: str, p: int, kx: int = 0, ky: int = 0) -> tuple[int, int]:
+        oy, ox = divmod(p, d.output_width)
+        steps = [(ox + oy * d.output_width, f"{side}_step"), (oy, f"{side}_wrap"), (kx, "tap_x"), (ky, "tap_y")]
+        word, bank = getattr(d, f"{side}_word"), getattr(d, f"{side}_bank")
+        for count, name in steps:
+            word += count * getattr(d, f"{name}_word")
+            bank += count * getattr(d, f"{name}_bank")
+        carry, bank = divmod(bank, self.config.banks)
+        return word + carry * getattr(d, f"{side}_pixel_words"), bank
+
+    # Transfers
+
+    def _load(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d, transfer, lanes = operation.descriptor, operation.transfer, self.config.lanes
+        tensor = tensors[transfer.tensor]
+        rows = tensor.mantissa[sample, transfer.y0 : transfer.y1].astype(int)
+        pixels = rows.reshape(-1, rows.shape[-1]).tolist()
+        for p in range(d.output_pixels):
+            word, bank = self._address(d, "output", p)
+            for j in range(d.output_pixel_words):
+                values = pixels[p][j * lanes : (j + 1) * lanes]
+                self.memory[bank, word + j] = values + [0] * (lanes - len(values))
+        self.exponents[d.output_slot] = int(tensor.exponent[sample])
+        return self._transfer_cycles(d, d.output_pixel_words)
+
+    def _store(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
+        d, transfer = operation.descriptor, operation.transfer
+        pixels = []
+        for p in range(d.output_pixels):
+            word, bank = self._address(d, "input", p)
+            pixels.append([value for j in range(d.input_pixel_words) for value in self.memory[bank, word + j]])
+        tensor = tensors[transfer.tensor]
+        rows = np.array(pixels).reshape(transfer.y1 - transfer.y0, -1, len(pixels[0]))
+        tensor.mantissa[sample, transfer.y0 : transfer.y1] = rows[:, :, : tensor.mantissa.shape[-1]]
+        tensor.exponent[sample] = self.exponents[d.input_slot]
+        return self._transfer_cycles(d, d.input_pixel_words)
+
+    def _transfer_cycles(self, d: Descriptor, words: int) -> int:
+        """Section 6: one word of as many pixels of a row as a beat and the banks have room for, a clock."""
+        pixels = 1
+        while 2 * pixels * self.config.word_bits <= self.config.stream_bits and 2 * pixels <= self.config.banks:
+            pixels *= 2
+        groups = sum(-(-d.output_width // pixels) for _ in range(0, d.output_pixels, d.output_width))
+        return 1 + groups * words + TRANSFER_DEPTH
+
+    def _weights(self, d: Descriptor, data: bytes) -> int:
+        beat = self.config.weight_stream_bits // 8
+        for row in range(d.parameter_rows):
+            part = data[row * beat :]
+            self.parameters[d.parameter_base + row] = (
+                int.from_bytes(part[:4], "little", signed=True),
+                int.from_bytes(part[4:6], "little", signed=True),
+            )
+        for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
+            self.weights[d.weight_base + n] = word
+        return d.parameter_rows + d.weight_words * weight_beats(self.config) + TRANSFER_DEPTH
+
+    def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
+        config, bits = self.config, weight_container(self.config)
+        per_word = weight_beats(self.config) * config.weight_stream_bits // bits
+        elements = unpack_elements(data, bits).reshape(count, per_word)[:, : config.rows * config.lanes]
+        return elements.reshape(count, config.rows, config.lanes).tolist()
+
+    # The array
+
+    def _compute(self, d: Descriptor, data: bytes) -> int:
+        slot, kind = self.slots.setdefault(d.policy_slot, Slot()), weight_kind(d, self.config)
+        flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
+        kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
+        stream = flags & Flag.STREAM_WEIGHTS
+        words = iter(self._words(data, groups * d.blocks * kernel_steps)) if stream else iter(())
+        first = self.exponents[d.input_slot]
+        two = d.operation == Operation.SUM and d.kernel_width == 2
+        e_acc = max(first, self.exponents[d.second_slot]) if two else first
+        self._begin(d, slot, e_acc)
+        wide = d.wide_word
+        for group in range(groups):
+            for block in range(d.blocks):
+                streamed = [next(words) for _ in range(kernel_steps)] if stream else []
+                accumulators = {}
+                for i in range(min(kind.columns, d.output_pixels - group * kind.columns)):
+                    if flags & Flag.KEPT:
+                        accumulators[i] = [self.wide.get((i, wide + r)) for r in range(kind.rows)]
+                    else:
+                        accumulators[i] = self._accumulate(d, group * kind.columns + i, block, streamed, e_acc)
+                rows = min(kind.rows, d.output_rows - block * kind.rows)
+                if flags & Flag.KEEP:
+                    assert wide + rows <= self.config.wide_words
+                    self.wide |= {(i, wide + r): acc[r] for i, acc in accumulators.items() for r in range(rows)}
+                self._drain(d, slot, group, block, accumulators, e_acc)
+                wide += rows
+        if flags & Flag.LAST:
+            self._learn(d, slot)
+        return self._compute_cycles(d, groups, kernel_steps)
+
+    def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
+        config = self.config
+        window = max(config.lanes, d.write_slots)
+        drain = weight_kind(d, config).rows // config.lanes * window
+        slots = max(d.read_slots, weight_beats(self.config) if d.flags & Flag.STREAM_WEIGHTS else 1)
+        steps = max(kernel_steps * slots, drain)
+        return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
+
+    def _accumulate(self, d: Descriptor, p: int, block: int, streamed: list, e_acc: int) -> list[int]:
+        config, lanes = self.config, self.config.lanes
+        start = -(1 << (config.format.mantissa_bits - 1)) if d.operation == Operation.MAX else 0
+        kind = weight_kind(d, config)
+        acc = [start] * kind.rows
+        oy, ox = divmod(p, d.output_width)
+        y, x = oy * d.stride_y - d.pad_top, ox * d.stride_x - d.pad_left
+        for step, (ky, kx, j) in enumerate(np.ndindex(d.kernel_height, d.kernel_width, d.channel_words)):
+            inside = 0 <= y + ky * d.dilation_y < d.input_height and 0 <= x + kx * d.dilation_x < d.input_width
+            if not inside and d.operation != Operation.SUM:
+                continue
+            word, bank = self._address(d, "input", p, kx, ky)
+            operand = self.memory.get((bank, word + block * d.block_step + j), [0] * lanes)
+            if d.operation == Operation.GEMM:
+                tap = (ky * d.kernel_width + kx) * d.weight_tap_step + block * d.weight_block_step + j
+                weights = streamed[step] if streamed else self.weights[d.weight_base + tap]
+                for r in range(kind.rows):
+                    acc[r] += sum(w * v for w, v in zip(kind.row(weights, r), operand, strict=True))
+                continue
+            for lane, value in enumerate(operand):
+                if j * lanes + lane < config.rows:
+                    row = j * lanes + lane
+                    acc[row] = (
+                        max(acc[row], value)
+                        if d.operation == Operation.MAX
+                        else acc[row] + self._term(d, kx, value, e_acc)
+                    )
+        return acc
+
+    def _term(self, d: Descriptor, kx: int, value: int, e_acc: int) -> int:
+        exponent = self.exponents[d.second_slot if kx else d.input_slot]
+        aligned = shift(value, e_acc - exponent, self.config.format.rounding)
+        return -aligned if kx and d.flags & Flag.NEGATE_SECOND else aligned
+
+    def _drain(self, d: Descriptor, slot: Slot, group: int, block: int, accumulators: dict, e_acc: int) -> None:
+        kind, first = weight_kind(d, self.config), block * weight_kind(d, self.config).rows
+        mantissas: dict[int, list[int]] = {i: [] for i in accumulators}
+        for r in range(min(kind.rows, d.output_rows - first)):
+            for i, acc in accumulators.items():
+                mantissas[i] += self._leave(d, slot, first + r, acc[r], e_acc, seen=i == 0)
+        for i, values in mantissas.items():
+            word, bank = self._address(d, "output", group * kind.columns + i)
+            self._write(bank, word + block * (kind.rows // self.config.lanes), values)
+
+    def _leave(self, d: Descriptor, slot: Slot, row: int, acc: int, e_acc: int, seen: bool = False) -> list[int]:
+        """One value through the output stage: its mantissa, or nothing while it is measured."""
+        fmt, e4 = self.config.format, self.exponents.get(d.output_slot, 0)
+        bias, exponent = self.parameters.get(d.parameter_base + row, (0, 0))
+        v, e3, status = reference_value(
+            acc, e_acc, self.config,
+            row_exponent=exponent if d.flags & Flag.ROW_EXPONENTS else 0,
+            bias=bias if d.flags & Flag.BIAS else None,
+            bias_exponent=d.bias_exponent, function=d.function, function_argument=d.function_argument,
+            function_exponent=d.function_exponent, function_first=bool(d.flags & Flag.FUNCTION_FIRST),
+        )  # fmt: skip
+        self.status |= status
+        if d.lead_rule:
+            slot.collected.see(d, v, e3, e_acc, exponent if d.flags & Flag.ROW_EXPONENTS else 0)
+        lead = leading_position(Fraction(abs(v)), fmt.log) + e3 if v else None
+        if d.flags & Flag.MEASURE:
+            slot.measured = _larger(slot.measured, lead)
+            return []
+        slot.observed = _larger(slot.observed, lead)
+        if seen and d.policy == Policy.STATISTICS:
+            self._see(d, slot, reference_magnitude(v, e3, e4, fmt), e4)
+        mantissa, overflow, underflow = reference_mantissa(Fraction(v) * Fraction(2) ** e3, e4, fmt)
+        slot.overflows += overflow
+        self.overflow += overflow
+        self.underflow += underflow
+        self.status |= Status.OVERFLOW * overflow | Status.UNDERFLOW * underflow
+        return [mantissa]
+
+    def _write(self, bank: int, word: int, values: list[int]) -> None:
+        """Values of a pixel as whole words; lanes that nothing fills are zero."""
+        lanes = self.config.lanes
+        for j in range(0, len(values), lanes):
+            part = values[j : j + lanes]
+            self.memory[bank, word + j // lanes] = part + [0] * (lanes - len(part))
+
+    # Engines beside the array
+
+    def _engine(self, d: Descriptor, data: bytes) -> int:
+        slot, e_acc = self.slots.setdefault(d.policy_slot, Slot()), self.exponents[d.input_slot]
+        rectangle = read_rectangle(d, self.memory.__getitem__, self.config.banks)
+        compute = zero_skip if d.operation == Operation.ZERO_SKIP else sparse
+        computed = compute(self.config, d, rectangle, data)
+        self._begin(d, slot, e_acc)
+        for row, column in np.ndindex(d.output_pixels // d.output_width, d.output_width):
+            values = []
+            for z in range(d.output_rows):
+                values += self._leave(d, slot, z, computed.sums[z, row, column], e_acc)
+            self._write(*pixel_address(d, "output", row, column, self.config.banks), values)
+        assert d.policy != Policy.STATISTICS
+        if d.flags & Flag.LAST:
+            self._learn(d, slot)
+        return computed.clocks
+
+    # Output exponents
+
+    def _select(self, lead: int | None) -> tuple[int, int]:
+        # floor(log2) of a power of two is its exponent; a lead already took the format's logarithm
+        exponent, status = select_exponent(Fraction(2) ** lead if lead is not None else Fraction(0), self.config.format)
+        return exponent, status
+
+    def _begin(self, d: Descriptor, slot: Slot, e_acc: int) -> None:
+        if not d.flags & Flag.FIRST:
+            return
+        if d.flags & Flag.MEASURE:
+            slot.measured, slot.collected = None, ReferenceCollector()
+            return
+        slot.observed, slot.overflows, slot.predicted = None, 0, None
+        status = 0
+        if d.flags & Flag.COPY_EXPONENT:
+            e4 = e_acc
+        elif d.policy == Policy.STATIC:
+            e4 = d.output_exponent
+        elif d.policy != Policy.MAX and slot.in_use:
+            e4 = slot.exponent
+        elif d.policy != Policy.MAX and d.flags & Flag.PRESET:
+            e4 = d.output_exponent
+        else:
+            e4, status = self._select(self._lead(d, slot, slot.measured))
+        self.status |= status
+        self.exponents[d.output_slot] = e4
+        slot.collected = ReferenceCollector()
+
+    def _lead(self, d: Descriptor, slot: Slot, lead: int | None) -> int | None:
+        """The lead that a layer's rule makes of what its pass has shown."""
+        if d.lead_rule == LeadRule.LEAD:
+            return lead
+        return slot.collected.lead(d, self.config.position_bins, self.config.format.mantissa_bits)
+
+    def _see(self, d: Descriptor, slot: Slot, value: int, e4: int) -> None:
+        slot.values.append(value)
+        if len(slot.values) == 1 << d.policy_window:
+            slot.predicted = self._select(reference_statistics(slot.values, d.policy_factor, e4))
+            slot.values = []
+
+    def _learn(self, d: Descriptor, slot: Slot) -> None:
+        e4, fmt = self.exponents[d.output_slot], self.config.format
+        if d.flags & Flag.COPY_EXPONENT or d.policy in (Policy.STATIC, Policy.MAX):
+            return
+        slot.in_use, status = True, 0
+        if d.policy == Policy.STATISTICS:
+            slot.exponent, status = slot.predicted or (e4, 0)
+            slot.values = slot.values if slot.exponent == e4 else []
+        elif d.policy == Policy.ROLLING_MAX:
+            slot.ring = [*slot.ring, self._lead(d, slot, slot.observed)][-8:]
+            kept = [lead for lead in slot.ring[-d.policy_window :] if lead is not None]
+            slot.exponent, status = self._select(max(kept, default=None))
+        else:
+            step = 1 if slot.overflows > d.policy_factor else 0
+            lead = self._lead(d, slot, slot.observed)
+            if not step and lead is not None and lead < e4 + fmt.mantissa_bits - 2:
+                step = -1
+            slot.exponent = max(fmt.exponent_min, min(fmt.exponent_max, e4 + step))
+        self.status |= status
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)

@@ -1,0 +1,102 @@
+"""Small ONNX networks for the compiler's tests, and a plain run of a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import Program
+from bfpga.devices.emulator import Emulator
+from bfpga.formats.block_format import BlockFormat
+
+#: 16-bit mantissas: results are close enough to float to compare values, not only statistics.
+WIDE = SystolicConfig(format=BlockFormat(mantissa_bits=16), accumulator_bits=48, columns=4, rows=8, lanes=2)
+
+
+class Network:
+    """An ONNX model put together operator by operator; weights are random and the same at every run."""
+
+    def __init__(self, *shape: int, opset: int = 17) -> None:
+        self.generator = np.random.default_rng(len(shape) * 100 + sum(shape))
+        self.inputs = {"x": shape}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.opset = opset
+        self.last = "x"
+
+    def weights(self, *shape: int, scale: float = 1.0) -> str:
+        size = max(1, int(np.prod(shape[1:])))
+        return self.constant(self.generator.normal(size=shape, scale=scale / np.sqrt(size)).astype(np.float32))
+
+    def constant(self, values: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def add(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """An operator on the given values, or on the last result; gives the name of its first output."""
+        names = [f"v{len(self.nodes)}" + ("" if index == 0 else f"_{index}") for index in range(outputs)]
+        values, name = list(inputs) or [self.last], f"{kind}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, values, names, name=name, **attributes))
+        self.last = names[0]
+        return self.last
+
+    def conv(self, channels: int, inputs: int, kernel: int, source: str = "", **attributes: Any) -> str:
+        group = attributes.get("group", 1)
+        weights = self.weights(channels, inputs // group, kernel, kernel)
+        bias = self.weights(channels)
+        return self.add("Conv", source or self.last, weights, bias, **attributes)
+
+    def model(self, *outputs: str, batch: int | str = "N") -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            "small",
+            [helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, *s]) for n, s in self.inputs.items()],
+            [helper.make_empty_tensor_value_info(name) for name in outputs or (self.last,)],
+            self.constants,
+        )
+        for value in graph.output:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+        imports = [helper.make_opsetid("", self.opset)]
+        return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=8))
+
+    def samples(self, count: int = 6) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng(1)
+        return {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
+
+
+def compiled(
+    network: Network,
+    folder: Path,
+    config: SystolicConfig = WIDE,
+    options: CompileOptions | None = None,
+    calibrate: bool = True,
+    outputs: tuple[str, ...] = (),
+    batch: int | str = "N",
+) -> Program:
+    path = folder / "small.onnx"
+    path.write_bytes(network.model(*outputs, batch=batch).SerializeToString())
+    samples = network.samples(16) if calibrate else None
+    return compile_network(path, "test", "digest", config, 100.0, samples, options)
+
+
+def float_outputs(network: Network, samples: dict[str, np.ndarray], outputs: tuple[str, ...] = ()) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(network.model(*outputs).SerializeToString())
+    return [np.asarray(value) for value in session.run(None, samples)]
+
+
+def largest_error(network: Network, program: Program, outputs: tuple[str, ...] = ()) -> float:
+    """The largest difference to ONNX Runtime over the largest value, on the calibration samples."""
+    samples = network.samples(16)
+    found = list(Emulator(program).run(samples).outputs.values())
+    expected = float_outputs(network, samples, outputs)
+    assert [value.shape for value in found] == [value.shape for value in expected]
+    return max(float(np.abs(f - e).max() / np.abs(e).max()) for f, e in zip(found, expected, strict=True))

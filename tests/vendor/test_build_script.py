@@ -1,0 +1,261 @@
+"""`scripts/build_bitstream.py`: what it says, writes and returns."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bfpga.cli.doctor import vivado
+from bfpga.devices.csim import cache_directory
+from bfpga.vendor.bitstream import tools
+from bfpga.vendor.bitstream.pipeline import STAGES, stage_names
+from bfpga.vendor.bitstream.processes import processes_of
+from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
+from vendor_tools.workshop import HERE, Workshop
+
+pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
+SCRIPT = HERE.parent.parent / "scripts" / "build_bitstream.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("build_bitstream", SCRIPT)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """Stand-ins on the PATH, no tools anywhere else, no vectors that take a compiler."""
+    made = Workshop(tmp_path)
+    made.configure()
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    for name in tools.SETTINGS_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CXX", str(HERE / "c++"))
+    monkeypatch.setattr(script, "kernel_vectors", lambda config: {"starts.txt": b""})
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(tools.Search.__init__, "__defaults__", (*tools.Search.__init__.__defaults__[:1], ()))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def result(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_build_ends_with_a_table_an_overlay_and_json(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script.main(["tiny", "--jobs", "3", "--json", "r.json"]) == 0
+    shown = capsys.readouterr()
+    for stage in stage_names():
+        assert stage in shown.out
+        assert f"{stage}: done in" in shown.err
+    assert f"timing met at {workshop.design.clock.actual_mhz:.3f} MHz" in shown.out
+    assert f"overlay: {workshop.overlay}" in shown.out
+    assert "\x1b" not in shown.out + shown.err
+    content = result(Path("r.json"))
+    assert content["error"] is None
+    assert [item["stage"] for item in content["stages"]] == stage_names()
+    assert content["overlay"] == str(workshop.overlay)
+    assert content["results"]["timing"]["wns"] == 0.512
+    assert read_manifest(workshop.overlay / MANIFEST_NAME).bitstream is not None
+    assert script.main(["tiny"]) == 0
+    assert "implementation: unchanged" in capsys.readouterr().err
+
+
+def test_failed_stage_is_exit_code_1_with_its_message_last(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workshop.fail("synthesis", "license")
+    assert script.main(["tiny", "--json", "r.json"]) == 1
+    shown = capsys.readouterr()
+    assert "stage synthesis failed" in shown.err
+    assert "[Common 17-345]" in shown.err
+    error = result(Path("r.json"))["error"]
+    assert (error["stage"], error["kind"]) == ("synthesis", "license")
+    assert error["log"].endswith("runme.log")
+
+
+def test_missing_tools_are_exit_code_3_after_everything_that_needs_none(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(workshop.bin)
+    assert script.main(["tiny", "--json", "r.json"]) == 3
+    shown = capsys.readouterr()
+    assert "note: no HLS and no Vivado here" in shown.err
+    assert "source its settings64.sh" in shown.err
+    statuses = [item["status"] for item in result(Path("r.json"))["stages"]]
+    assert statuses[:4] == ["done", "done", "done", "failed"]
+
+
+def test_versions_that_do_not_belong_together_are_noted_at_once(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workshop.configure(versions={"vivado": "2024.2"})
+    script.main(["tiny", "--until", "render"])
+    shown = capsys.readouterr().err
+    assert "note: vitis_hls 2022.1" in shown
+    assert "differ" in shown
+    assert "PYNQ images" in shown
+
+
+def test_dry_run_renders_and_shows_every_command_without_tools(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(workshop.bin)
+    assert script.main(["tiny", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    build = workshop.new_build().directory
+    for text in ("make test", f"vitis_hls -f {build}/scripts/hls.tcl", f"-source {build}/scripts/implementation.tcl",
+                 f"overlay: {workshop.overlay}"):  # fmt: skip
+        assert text in shown
+    assert (build / "kernel/src/top.cpp").is_file()
+    assert (build / "scripts/hls_config.cfg").is_file()
+    assert workshop.calls() == []
+
+
+def test_dry_run_shows_the_flow_that_was_asked_for(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workshop.install(workshop.bin, ("v++", "vitis-run"))
+    workshop.configure(version="2024.1")
+    assert script.main(["tiny", "--dry-run", "--hls-flow", "v++"]) == 0
+    shown = capsys.readouterr().out
+    assert "v++ -c --mode hls --config" in shown
+    assert "vitis-run --mode hls --package --config" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tinny"], "did you mean `tiny`"),
+        (["tiny", "--until", "hsl"], "there is no stage 'hsl'"),
+        (["tiny", "--from", "package", "--until", "hls"], "comes after hls"),
+        (["tiny", "--hls-flow", "vivado_hls"], "--hls-flow vivado_hls"),
+        (["tiny", "--vivado-version", "new"], "'new' is no version of Vivado"),
+        (["tiny", "--jobs", "0"], "--jobs"),
+        (["tiny", "--timeout", "0"], "--timeout"),
+        (["tiny", "--board-files", "nowhere"], "is no directory"),
+        (["tiny", "--json", "nowhere/r.json"], "directory does not exist"),
+        (["tiny", "--directory", "a place with spaces"], "cannot be given to the vendor's tools"),
+        (["tiny", "--directory", "a_file"], "a_file"),
+        (["tiny", "--overlays", "a_file/overlays"], "a_file: is no directory; --overlays"),
+        ([], "accelerator"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_with_one_message(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    Path("a_file").touch()
+    assert script.main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert said.lower() in shown.lower()
+    assert "Traceback" not in shown
+    assert workshop.calls() == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_directory_that_cannot_be_written_is_said(
+    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("closed").mkdir(mode=0o555)
+    assert script.main(["tiny", "--directory", "closed"]) == 2
+    assert "closed" in capsys.readouterr().err
+    assert script.main(["tiny", "--overlays", "closed"]) == 2
+    assert "directory of overlays cannot be written" in capsys.readouterr().err
+
+
+def test_board_files_are_given_to_the_script_of_the_block_design(workshop: Workshop, script: ModuleType) -> None:
+    Path("boards").mkdir()
+    assert script.main(["tiny", "--until", "render", "--board-files", "boards"]) == 0
+    text = workshop.new_build().script("block_design.tcl").read_text()
+    assert f"board.repoPaths [list {{{workshop.directory}/boards}}]" in text
+
+
+def test_help_teaches_stages_examples_and_exit_codes(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for stage in stage_names():
+        assert stage in shown
+    assert "scripts/build_bitstream.py pynq_z2_dense --dry-run" in shown
+    assert "Exit code: 0 done, 1 a stage failed" in shown
+
+
+def test_terminal_shows_lines_of_a_log_as_they_are(script: ModuleType) -> None:
+    screen = io.StringIO()
+    reporter = script.ConsoleReporter(Console(file=screen, force_terminal=True, width=120))
+    reporter.started(STAGES[3])
+    reporter.progress(STAGES[3], 65.0, "ERROR: [Synth 8-439] module 'x' not found [/a/system.v:12] [bold]")
+    reporter.finished(STAGES[3], "failed", 66.0)
+    assert "1 min 05 s  ERROR: [Synth 8-439] module 'x' not found [/a/system.v:12] [bold]" in screen.getvalue()
+
+
+def test_pipe_gets_a_line_a_minute(
+    script: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter, clock = script.ConsoleReporter(), [0.0]
+    monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
+    reporter.started(STAGES[3])
+    for second in range(150):
+        clock[0] = float(second)
+        reporter.progress(STAGES[3], float(second), f"line {second}")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"hls: {STAGES[3].purpose}", "hls: 1 min 00 s: line 60", "hls: 2 min 00 s: line 120"]
+
+
+def interrupted(workshop: Workshop, number: signal.Signals, runs: int) -> str:
+    """The script in a process of its own, interrupted while its tool hangs for the ``runs``-th time; what it said."""
+    environment = {**os.environ, **workshop.environment, "BFPGA_CACHE": str(cache_directory())}
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "tiny"],
+        cwd=workshop.directory,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while workshop.calls() != ["hls"] * runs and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    return errors
+
+
+def test_interrupted_build_ends_its_tools_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """With vectors and a C simulation by the real compiler."""
+    workshop = Workshop(tmp_path)
+    workshop.fail("hls", "hang")
+    for runs, (number, csim) in enumerate(((signal.SIGINT, "csim: done"), (signal.SIGTERM, "csim: unchanged")), 1):
+        said = interrupted(workshop, number, runs)
+        assert csim in said
+        assert "the same command continues where it stopped" in said
+        assert processes_of(workshop.new_build().directory) == []
+
+
+def test_doctor_finds_the_tools_of_the_build(workshop: Workshop) -> None:
+    check = vivado()
+    assert check.found
+    assert "2022.1" in check.detail
+    shutil.rmtree(workshop.bin)
+    assert not vivado().found

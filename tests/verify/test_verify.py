@@ -1,0 +1,170 @@
+"""Random arrays and networks: emulator == C simulation, and a verification that notices when they differ."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.program import BlockTensor, LaunchStep, Program
+from bfpga.devices.base import Device, DeviceResult
+from bfpga.devices.emulator import Emulator
+from bfpga.errors import ConfigurationError, DeviceError
+from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
+from bfpga.verify.random_network import random_program
+from bfpga.verify.virtual_boards import VirtualBoards
+
+
+def kind(config: SystolicConfig) -> str:
+    return "mixed" if config.shift_columns else config.multiplier
+
+
+KINDS = ("dsp", "dsp_packed", "shift", "mixed")
+DRAWN = random_configs(40, seed=2026)
+ALONE = [config for config in DRAWN if len(config.engines) == 1]
+#: Arrays of the slice that every test run verifies: the first of each kind without engines beside it
+#: (test_engine_verify.py has those with engines).
+CONFIGS = [next(config for config in ALONE if kind(config) == wanted) for wanted in KINDS]
+
+
+@functools.cache
+def built(number: int) -> SystolicConfig:
+    return CONFIGS[number]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, len(CONFIGS) - 1), st.integers(0, 1 << 32), st.booleans())
+def test_random_networks_give_the_same_bits_on_emulator_and_c_simulation(number: int, seed: int, traced: bool) -> None:
+    """Architecture 3.2; R3, R24, R26, R29, R33, R37, R38, R56, R57, R68, R74, R82 for any legal configuration.
+
+    SM R30, SM R32, SM R33 for arrays with shift units, whose layers draw their formats of weights.
+    """
+    rng = np.random.default_rng(seed)
+    assert verify_case(rng, built(number), simulation("csim"), VerifyReport(), traced) is None
+
+
+def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
+    report = verify(CONFIGS[:1], ["csim", "csim:ap_int"], cases=12, seed=5)
+    assert report.mismatch is None
+    assert report.cases == 24
+
+
+def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
+    """SM R30, SM R32, SM R33: overlay, driver and PYNQ between; one board runs all programs of its array."""
+    pytest.importorskip("pynq")
+    report = verify(CONFIGS, ["virtual"], cases=16, seed=6)
+    assert report.mismatch is None
+    assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
+
+
+def test_the_virtual_board_is_released_after_a_verification() -> None:
+    pytest.importorskip("pynq")
+    boards = VirtualBoards()
+    program = random_program(np.random.default_rng(1), CONFIGS[0])
+    device = boards.open(program)
+    device.close()
+    overlay = boards._overlay
+    assert overlay is not None
+    assert boards.open(program) is not device
+    assert boards._overlay is overlay  # another program of the same array: the same board
+    boards.close()
+    with pytest.raises(DeviceError, match="not loaded"):
+        overlay.kernel()
+
+
+def test_without_pynq_the_virtual_board_is_refused_before_the_first_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynq", None)
+    done: list[VerifyReport] = []
+    with pytest.raises(DeviceError, match=r"bfpga\[board\]"):
+        verify(CONFIGS[:1], ["csim", "virtual"], cases=1, progress=done.append)
+    assert not done
+
+
+class OneBitOff:
+    """An emulator with one wrong bit in one tensor, or one clock too many."""
+
+    name = "one bit off"
+
+    def __init__(self, program: Program, fault: str) -> None:
+        self.emulator = Emulator(program)
+        self.fault = fault
+
+    def run(self, inputs: dict[str, np.ndarray], *, trace: bool = False, statistics: bool = True) -> DeviceResult:
+        result = self.emulator.run(inputs, trace=True)
+        name = next(iter(result.tensors))
+        tensor = result.tensors[name]
+        if self.fault == "mantissa":
+            mantissa = tensor.mantissa.copy()
+            mantissa.flat[-1] ^= 1
+            result.tensors[name] = BlockTensor(mantissa, tensor.exponent)
+        elif self.fault == "exponent":
+            result.tensors[name] = BlockTensor(tensor.mantissa, tensor.exponent + 1)
+        elif self.fault == "cycles":
+            result.layers[0].cycles += 1
+        else:
+            counters = result.layers[0].counters
+            assert counters is not None
+            counters.overflows += 1
+        return result
+
+    def reset(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("fault", ["mantissa", "exponent", "cycles", "counters"])
+def test_one_wrong_bit_ends_the_verification_with_its_place_and_seed(fault: str) -> None:
+    def faulty(target: str) -> object:
+        def open_program(program: Program) -> Device:
+            return OneBitOff(program, fault)
+
+        return open_program
+
+    report = verify(CONFIGS[:1], ["csim"], cases=5, seed=9, device_for=faulty)  # type: ignore[arg-type]
+    assert report.mismatch is not None
+    assert report.mismatch.kind == fault
+    assert report.cases == 1
+    assert report.seed == (9, 0)
+
+
+def test_an_unknown_target_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"abacus.*csim"):
+        verify(CONFIGS[:1], ["abacus"], cases=1)
+
+
+#: Bits of the flags of a descriptor.
+FLAGS = max(Flag).bit_length()
+
+
+def test_random_networks_have_functions_of_their_array_alone() -> None:
+    """A kernel computes nothing but what its accelerator file lists."""
+    config = SystolicConfig(functions=("none", "relu", "clip"))
+    programs = [random_program(np.random.default_rng(seed), config) for seed in range(20)]
+    functions = {node.function.name.lower() for program in programs for node in program.nodes}
+    assert functions == {"none", "relu", "clip"}
+
+
+def test_random_networks_reach_every_corner_of_the_schedule() -> None:
+    """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
+    seen: set[str] = set()
+    for number, config in enumerate(random_configs(40, seed=1)):
+        for seed in range(4):
+            program = random_program(np.random.default_rng([number, seed]), config)
+            for step in program.steps:
+                assert isinstance(step, LaunchStep)
+                for operation in step.operations:
+                    descriptor = operation.descriptor
+                    seen.add(Operation(descriptor.operation).name)
+                    seen |= {f"flag {bit}" for bit in range(FLAGS) if descriptor.flags >> bit & 1}
+                    seen |= {name for name in ("read_runs", "write_runs") if getattr(descriptor, name)}
+            seen |= {"spilled"} if len(program.steps) > 1 else set()
+            seen |= {"tiles"} if any(len(node.tiles) > 1 for node in program.nodes if hasattr(node, "tiles")) else set()
+    wanted = {operation.name for operation in Operation} - {"NONE"}
+    wanted |= {f"flag {bit}" for bit in range(FLAGS)} | {"read_runs", "write_runs", "spilled", "tiles"}
+    assert wanted <= seen
