@@ -348,7 +348,7 @@ def test_a_ready_accelerator_without_an_overlay_gets_one(cache: Path, monkeypatc
 def test_an_unbuilt_overlay_of_the_cache_is_written_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accelerator = load_accelerator("tiny")
     manifest = write_overlay(accelerator, cache / accelerator.digest)
-    write_manifest(replace(manifest, registers=()), cache / accelerator.digest / "overlay.yaml")
+    write_manifest(replace(manifest, layout={}), cache / accelerator.digest / "overlay.yaml")
     monkeypatch.setattr(overlays, "_own_places", list)
     assert overlay_for_program(program("tiny", accelerator.digest)).manifest == manifest
 
