@@ -90,7 +90,7 @@ def layout_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> Ite
     first, second = dict(_places(here)), dict(_places(there))
     for path in dict.fromkeys((*first, *second)):
         if first.get(path) != second.get(path):
-            yield f"{_named(path)} is {first.get(path, 'missing')} here and {second.get(path, 'missing')} there"
+            yield f"{_plain(_named(path))} is {first.get(path, 'missing')} here and {second.get(path, 'missing')} there"
 
 
 def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
@@ -107,8 +107,13 @@ def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return f"`{value[:60]}`" if value.isidentifier() else repr(value[:60])
-    return str(value)[:60] if isinstance(value, (int, float)) else "something else"
+        return f"`{_plain(value)}`"
+    return _plain(repr(value)) if isinstance(value, (int, float)) else "something else"
+
+
+def _plain(text: str) -> str:
+    """Text of a file that anybody may have written, fit for a message."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:80])
 
 
 def _named(path: Path) -> str:
