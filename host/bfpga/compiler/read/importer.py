@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from bfpga.compiler.read.attributes import check_attributes
+from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import ModelError
@@ -24,6 +27,8 @@ FloatArray = npt.NDArray[np.floating[Any]]
 
 OPSETS = (11, 21)
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+#: Elements of the largest value of one sample: a gibibyte of float32.
+LARGEST_VALUE = 1 << 28
 #: Two batch sizes that tell the batch axis from every other axis.
 BATCH_PROBES = (2, 3)
 QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
@@ -80,12 +85,21 @@ def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
     external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
     """
     model = _read(Path(path))
+    check_attributes(model, path)
     _check_header(model, path)
     _check_values(model, path)
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    model = rewrite_reshapes(_named_batch(model), BATCH_PROBES, fixed)
+    named = _named_batch(model)
+    _check_sizes(inferred_shapes(with_batch(named, 1)), path)
+    try:
+        model = explicit_ceiling(
+            _named_batch(model), lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0]))
+        )
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    model = rewrite_reshapes(model, BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))
 
 
@@ -149,6 +163,13 @@ def _check_values(model: ModelProto, path: str | Path) -> None:
             raise ModelError(f"{path}: weights {tensor.name} are of type {name}; export the network in float32")
         if tensor.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(tensor)).all():
             raise ModelError(f"{path}: weights {tensor.name} hold NaN or infinite values; export finite weights")
+
+
+def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:
+    """Values that no memory holds are refused before anything computes them (a constant of 10**12 elements)."""
+    for name, shape in shapes.items():
+        if prod(shape) > LARGEST_VALUE:
+            raise ModelError(f"{path}: value {name} has {prod(shape):,} elements, {LARGEST_VALUE:,} are possible")
 
 
 def _constant_tensors(model: ModelProto) -> list[TensorProto]:
