@@ -7,6 +7,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
+from bfpga.compiler.read.model_file import printable
 from bfpga.errors import ModelError
 
 #: Operators that slide a window.
@@ -23,7 +24,7 @@ def check_attributes(model: ModelProto, path: object) -> None:
     """ModelError for the first attribute of any operator, subgraphs included, that no operator can mean."""
     for node in _nodes(model.graph):
         for problem in _problems(node):
-            raise ModelError(f"{path}: operator {node.name or node.op_type}: {problem}")
+            raise ModelError(f"{path}: operator {printable(node.name) or node.op_type}: {problem}")
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
