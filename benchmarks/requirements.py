@@ -1,7 +1,7 @@
 """Switches the feature of each requirement off and sees its test fail: `python benchmarks/requirements.py BFP R9`.
 
-Switches are texts of `tests/data/switches/`: each replaces a piece of the emulator, the compiler or the C++ in a copy of
-`host/` and `hls/`, and names the test that must fail with it. A test that passes all the same is no test of the
+Switches are texts of `tests/data/switches/`: each replaces a piece of the emulator, the compiler or the C++ in a copy
+of `host/` and `hls/`, and names the test that must fail with it. A test that passes all the same is no test of the
 requirement. All of them take hours; a row takes as long as its test and what has to be compiled for it.
 """
 
@@ -59,7 +59,8 @@ def main() -> int:
         print(f"{table.tag} R{switch.row}: {switch.test} {outcome} with the feature off", flush=True)
         if not failed:
             passed.append(f"{table.tag} R{switch.row}")
-    print(f"{count - len(passed)} of {count} switches are seen" + (f"; not seen: {', '.join(passed)}" if passed else ""))
+    unseen = f"; not seen: {', '.join(passed)}" if passed else ""
+    print(f"{count - len(passed)} of {count} switches are seen{unseen}")
     return 1 if passed else 0
 
 
