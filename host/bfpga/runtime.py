@@ -22,6 +22,7 @@ from bfpga.program.layout import apart, decode_tensor, together
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
     from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.read.network import Network
 
 Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -33,12 +34,12 @@ BATCH = 256
 
 
 def compile(
-    model: str | Path,
+    model: str | Path | Network,
     accelerator: str | Path | Accelerator,
     calibration: Inputs | None = None,
     options: CompileOptions | None = None,
 ) -> Program:
-    """Compile an ONNX file for an accelerator (its name, its YAML file, or loaded).
+    """Compile a network (an ONNX file, or one that was read) for an accelerator (its name, its YAML file, or loaded).
 
     ToolError on a machine without the compiler's packages, such as a board.
     """
@@ -52,15 +53,7 @@ def compile(
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
-    return compile_network(
-        model,
-        accelerator.name,
-        accelerator.digest,
-        accelerator.systolic,
-        accelerator.clock_mhz,
-        calibration,
-        options,
-    )
+    return compile_network(model, accelerator, calibration, options)
 
 
 def open_device(name: str, program: Program) -> Device:
@@ -226,7 +219,7 @@ class Evaluation:
 
 def evaluate(
     program: Program,
-    model: str | Path,
+    model: str | Path | Network,
     x: Inputs,
     y: npt.NDArray[Any] | None = None,
     *,
@@ -259,7 +252,9 @@ def evaluate(
     )
 
 
-def layer_sqnr(program: Program, model: str | Path, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+def layer_sqnr(
+    program: Program, model: str | Path | Network, inputs: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, float]:
     """Signal to quantization noise of every tensor of the array that the float network has under the same name."""
     count = program.side_by_side
     samples = len(next(iter(inputs.values())))

@@ -73,8 +73,8 @@ class Graph:
         return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
 
 
-def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
-    """Read, check and simplify an ONNX network; ``side_by_side``: samples that travel together (vectors only).
+def read_model(path: str | Path) -> ModelProto:
+    """Read and check an ONNX file; external data is loaded.
 
     Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
     external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
@@ -82,6 +82,15 @@ def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
     model = _read(Path(path))
     _check_header(model, path)
     _check_values(model, path)
+    return model
+
+
+def simplified_graph(model: ModelProto, path: str | Path, side_by_side: int = 1) -> Graph:
+    """The simplified graph of a checked model, which stays as it is.
+
+    path: for messages. side_by_side: samples that travel together (vectors only). Raises ModelError for shapes that do
+    not fit together, and for what cannot be side by side.
+    """
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
