@@ -28,7 +28,8 @@ Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
 
 #: Names of devices, as `open_device` takes them.
-DEVICES = ("emulator", "csim", "csim:native", "csim:ap_int", "virtual", "board", "remote:HOST[:PORT]")
+SIMULATIONS = ("csim", "csim:native", "csim:ap_int")
+DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
 
@@ -64,20 +65,32 @@ def open_device(name: str, program: Program) -> Device:
     accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler that the C
     simulation needs is missing.
     """
+    check_device(name)
     if name == "emulator":
         return Emulator(program)
-    if name in ("csim", "csim:native", "csim:ap_int"):
+    if name in SIMULATIONS:
         from bfpga.devices.csim import CSimulation
         from bfpga.devices.streaming_device import StreamingDevice
 
         integers = "ap_int" if name.endswith("ap_int") else "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
-    if name.startswith(("virtual", "board", "remote:")):
-        from bfpga.board.load import open_program
+    from bfpga.board.load import open_program
 
-        return open_program(program, name)
-    raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
+    return open_program(program, name)
+
+
+def check_device(name: str) -> None:
+    """Refuse a name that ``open_device`` does not know, before work is spent on a program; nothing is opened.
+
+    DeviceError for an unknown device, and for an address of no remote board.
+    """
+    if name.startswith(("virtual", "board", "remote:")):
+        from bfpga.board.target import check_target
+
+        check_target(name)
+    elif name not in ("emulator", *SIMULATIONS):
+        raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
 
 def input_arrays(program: Program, x: Inputs) -> dict[str, npt.NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
 from bfpga.cli.output import note, progress, waiting
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
@@ -42,19 +43,17 @@ class Job:
     samples: Samples
 
 
-def prepare(
-    model: Path, accelerator: str, data: Path, calibration: Path | None, options: CompileOptions, count: int | None
-) -> Job:
+def prepare(task: RunOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(accelerator)
-    network = read_network(model)
+    described = load_accelerator(task.accelerator)
+    network = read_network(task.model)
     shape = input_shape(network)
-    samples = load_samples(data, shape, count)
-    if calibration is not None:
-        sources = load_samples(calibration, shape).x
+    samples = load_samples(task.data, shape, task.samples)
+    if task.calibration is not None:
+        sources = load_samples(task.calibration, shape).x
     else:
         sources = samples.x[:CALIBRATION_SAMPLES]
-        note(f"calibrated with the first {len(sources)} samples of {data}; --calibration gives others")
+        note(f"calibrated with the first {len(sources)} samples of {task.data}; --calibration gives others")
     return Job(network, described, compile_program(described, network, sources, options), samples)
 
 
@@ -68,23 +67,12 @@ def input_shape(network: Network) -> tuple[int, ...]:
     return next(iter(shapes.values()))
 
 
-def compile_options(
-    recipe: str | None = None,
-    policy: str | None = None,
-    side_by_side: int | None = None,
-    formats: str | None = None,
-    engine: str | None = None,
-    dispatch: str | None = None,
-    flow: str | None = None,
-    rule: str | None = None,
-) -> CompileOptions:
+def compile_options(engines: EngineOptions, exponents: ExponentOptions | None = None) -> CompileOptions:
     """Options of a recipe with those that are given on top; ConfigurationError for what there is not."""
-    given = {
-        "policy": policy, "side_by_side": side_by_side, "formats": formats, "engine": engine, "dispatch": dispatch,
-        "flow": flow, "rule": rule,
-    }  # fmt: skip
+    given = asdict(engines) | asdict(exponents or ExponentOptions())
+    recipe = given.pop("recipe")
     options = load_recipe(recipe) if recipe else CompileOptions()
-    return replace(options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 def compile_program(
