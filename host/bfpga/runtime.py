@@ -86,9 +86,9 @@ def check_device(name: str) -> None:
     DeviceError for an unknown device, and for an address of no remote board.
     """
     if name.startswith(("virtual", "board", "remote:")):
-        from bfpga.board.target import check_target
+        from bfpga.board.target import check_target_name
 
-        check_target(name)
+        check_target_name(name)
     elif name not in ("emulator", *SIMULATIONS):
         raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 

@@ -73,7 +73,7 @@ def open_target(name: str, family: Family) -> BoardTarget:
     from bfpga.board.local import LocalTarget, VirtualTarget
     from bfpga.board.remote import RemoteTarget, remote_address
 
-    check_target(name)
+    check_target_name(name)
     if name == "virtual":
         return VirtualTarget(family)
     if name == "virtual:remote":
@@ -84,7 +84,7 @@ def open_target(name: str, family: Family) -> BoardTarget:
     return RemoteTarget(name, host, port)
 
 
-def check_target(name: str) -> None:
+def check_target_name(name: str) -> None:
     """Refuse the name of no target (``TARGETS``), and an address of no remote board; BoardError. Nothing is opened."""
     from bfpga.board.remote import remote_address
 
