@@ -158,7 +158,7 @@ def test_a_network_is_read_and_simplified_once(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []
-    for function in (importer._read, importer.simplify, onnx.load):
+    for function in (importer.read_model, importer.simplify, onnx.load):
         module = onnx if function is onnx.load else importer
         counted = partial(lambda real, *given: done.append(real.__name__) or real(*given), function)
         monkeypatch.setattr(module, function.__name__, counted)
@@ -170,7 +170,7 @@ def test_a_network_is_read_and_simplified_once(
         rest = [MODEL, "-a", "tiny"]
         rest += ["-o", str(tmp_path / "program"), *calibration] if command == "compile" else ["-d", DATA, "-n", "20"]
     assert main([command, *rest, *more]) == 0
-    assert done == ["_read", "simplify"]
+    assert done == ["read_model", "simplify"]
 
 
 def test_json_is_complete_or_absent(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from bfpga.compiler.read.importer import Graph, read_model, simplified_graph
+from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
 
 
 @dataclass
@@ -43,5 +43,5 @@ class Network:
 
 
 def read_network(network: str | Path | Network) -> Network:
-    """The network of a file, or the one given; errors are those of ``read_model``."""
-    return network if isinstance(network, Network) else Network(Path(network), read_model(network))
+    """The network of a file, or the one given; errors are those of ``checked_model``."""
+    return network if isinstance(network, Network) else Network(Path(network), checked_model(network))
