@@ -21,7 +21,7 @@ import pytest
 from bfpga.cli import main, output, work
 from bfpga.cli.application import app, research
 from bfpga.cli.doctor import examine
-from bfpga.compiler.options import POLICIES, PolicyName
+from bfpga.compiler.policy_names import POLICIES, PolicyName
 from bfpga.compiler.read import importer
 from bfpga.devices.comparison import Comparison, Mismatch
 from bfpga.errors import ModelError

@@ -86,7 +86,7 @@ def compiled(
     path = folder / "small.onnx"
     path.write_bytes(network.model(*outputs, batch=batch).SerializeToString())
     samples = network.samples(16) if calibrate else None
-    return compile_network(path, accelerator_around(config), samples, options)
+    return compile_network(path, accelerator_around(config, "test"), samples, options)
 
 
 def float_outputs(network: Network, samples: dict[str, np.ndarray], outputs: tuple[str, ...] = ()) -> list[np.ndarray]:

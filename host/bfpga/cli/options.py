@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
-from bfpga.compiler.options import POLICIES
+from bfpga.compiler.policy_names import POLICIES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

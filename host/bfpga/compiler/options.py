@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
@@ -17,25 +18,6 @@ FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
 EngineChoice = Literal["auto", EngineName]
 #: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
 DispatchRule = Literal["cost", "majority", "band"]
-PolicyName = Literal[
-    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
-    "lookup", "dynamic", "delayed",
-]  # fmt: skip
-#: What decides on the exponent of a result under each policy, in few words: they stand in `--help`.
-POLICIES: dict[PolicyName, str] = {
-    "auto": "static if calibrated, else max (default)",
-    "static": "calibration samples; costs no time",
-    "known_range": "a known largest value (recipe: range)",
-    "worst_case": "weights and ranges: no overflow",
-    "lookup": "given in the recipe (exponent)",
-    "max": "each result's maximum; computed twice",
-    "dynamic": "each result, by --flow and --rule",
-    "delayed": "the run before, by --rule; costs no time",
-    "stats": "mean, deviation so far (recipe: k, window)",
-    "static_history": "stats, at first static",
-    "rolling_max": "last maxima (recipe: history)",
-    "feedback": "counted overflows (recipe: limit)",
-}
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 
