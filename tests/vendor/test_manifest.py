@@ -19,7 +19,7 @@ from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.block_design import INTERRUPTS, block_design
-from bfpga.vendor.json_fields import FieldError
+from bfpga.vendor.json_fields import WIDTH, FieldError
 from bfpga.vendor.manifest import (
     FORMAT,
     AcceleratorEntry,
@@ -76,6 +76,14 @@ def test_the_text_is_yaml_too() -> None:
     from ruamel.yaml import YAML
 
     assert YAML(typ="safe", pure=True).load(manifest_text(VALID)) == json.loads(manifest_text(VALID))
+
+
+def test_the_text_is_short_and_fits_a_screen() -> None:
+    """Long lists, as the fields of a descriptor, are filled like a paragraph."""
+    short = replace(VALID, accelerator=replace(VALID.accelerator, description=""))
+    lines = manifest_text(short).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) < 150
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
