@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -30,9 +31,16 @@ from bfpga.formats.shift_format import ShiftFormat
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
 
-_MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked", "shift": "ShiftUnits"}
+#: Multiplier of the array -> its type in the library, and the header that has it.
+_MULTIPLIERS = {
+    "dsp": ("Dsp", "bfpga/array/multiplier.hpp"),
+    "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
+    "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
+}
 #: Multipliers of the engines beside the array.
 _LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
+#: Includes of headers of the library, in C++.
+_INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 
 
 def library_directory() -> Path:
@@ -145,8 +153,6 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
         ),
         _group(
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
-            has_zero_skip=config.zero_skip is not None,
-            has_sparse_cluster=config.sparse_cluster is not None,
             dependence_latency=DEPENDENCE_LATENCY,
         ),
         *_zero_skip_groups(config.zero_skip),
@@ -184,6 +190,26 @@ def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
     """What multiplies in the engines beside the array: name in the header -> type of the library."""
     builds = {"ZeroSkipMultiplier": config.zero_skip, "ClusterMultiplier": config.sparse_cluster}
     return {name: _LANE_MULTIPLIERS[build.multiplier] for name, build in builds.items() if build is not None}
+
+
+def _engines(config: SystolicConfig) -> dict[str, tuple[str, str]]:
+    """The engines beside the array: name in the header -> type of the library for a ``Storage``, and its header."""
+    absent = "AbsentEngine", "bfpga/kernel/absent_engine.hpp"
+    zero_skip = "ZeroSkipOperation<Config, Storage>", "bfpga/zero_skip/operation.hpp"
+    cluster = "SparseOperation<Config, Storage>", "bfpga/sparse_cluster/operation.hpp"
+    return {
+        "ZeroSkip": absent if config.zero_skip is None else zero_skip,
+        "SparseCluster": absent if config.sparse_cluster is None else cluster,
+    }
+
+
+def _part_headers(config: SystolicConfig) -> list[str]:
+    """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
+    headers = {"bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
+    headers |= {header for _, header in _engines(config).values()}
+    if config.shift_columns:
+        headers.add("bfpga/array/mixed_columns.hpp")
+    return sorted(headers)
 
 
 def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
@@ -227,8 +253,10 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "streams": {"input": INPUT_STREAM, "weights": WEIGHT_STREAM, "output": OUTPUT_STREAM},
         "registers": _registers(),
         "groups": _groups(config),
-        "multiplier": _MULTIPLIERS[config.multiplier],
+        "multiplier": _MULTIPLIERS[config.multiplier][0],
         "lane_multipliers": _lane_multipliers(config),
+        "engines": {name: kind for name, (kind, _) in _engines(config).items()},
+        "part_headers": _part_headers(config),
         "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
         "bits": [_enumeration(item) for item in (Flag, Status)],
         "fields": FIELDS,
@@ -258,6 +286,23 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     return {path: _environment().get_template(template).render(context) for path, template in _FILES.items()}
 
 
+def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
+    """All that a kernel is compiled from: path in the project -> text.
+
+    ``rendered``: its rendered files, as ``render_kernel`` gives them, or some of them; to these come the headers of the
+    library that they include, and those that headers include. Nothing else of the library belongs to the kernel.
+    """
+    sources = dict(rendered)
+    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp"))]
+    while waiting:
+        for header in _INCLUDE.findall(waiting.pop()):
+            path = f"include/{header}"
+            if path not in sources:
+                sources[path] = (library_directory() / header).read_text()
+                waiting.append(sources[path])
+    return sources
+
+
 def write_project(
     name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None = None
 ) -> Path:
@@ -283,8 +328,8 @@ def write_project(
 def _fill_project(
     name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None
 ) -> None:
-    shutil.copytree(library_directory(), directory / "include", ignore=shutil.ignore_patterns(".*"))
-    files: dict[str, bytes] = {path: text.encode() for path, text in render_kernel(name, digest, config).items()}
+    sources = kernel_sources(render_kernel(name, digest, config))
+    files: dict[str, bytes] = {path: text.encode() for path, text in sources.items()}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     for path, content in files.items():

@@ -4,7 +4,6 @@
 // exponents and what the policies have learned stay from start to start (BFP R56, R68, R80).
 #pragma once
 #include "bfpga/array/systolic_array.hpp"
-#include "bfpga/kernel/engines.hpp"
 #include "bfpga/kernel/transfers.hpp"
 #include "bfpga/ports/checksum.hpp"
 
@@ -185,8 +184,8 @@ class Kernel {
     WeightMemory<Config> weights_;
     ParameterMemory<Config> parameters_;
     SystolicArray<Config, Storage> array_;
-    typename ZeroSkipPart<Config, Storage>::type zero_skip_;
-    typename SparsePart<Config, Storage>::type sparse_;
+    typename Config::template ZeroSkip<Storage> zero_skip_;
+    typename Config::template SparseCluster<Storage> sparse_;
     int_t<32> exponent_[Config::tensor_slots];
     PolicySlot<Config> policy_[Config::policy_slots];
 };

@@ -11,10 +11,8 @@ namespace bfpga {
 // Which coefficient is next: kernel by kernel, position by position, or a round over the kernels (ZS 4.2).
 enum class KernelOrder { ZMajor, PositionMajor, Interleaved };
 
-// What multiplies (zero_skip_lanes.hpp) and how a row is shifted (zero_skip_tile.hpp).
-struct LaneDsp;
+// What multiplies (array/lane_multiplier.hpp) and how a row is shifted (zero_skip/tile.hpp).
 struct LaneDspPacked;
-struct LaneLut;
 struct StagedColumns;
 struct DirectColumns;
 
