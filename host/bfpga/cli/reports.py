@@ -329,7 +329,7 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
 
 def lint_report(findings: Sequence[Finding]) -> dict[str, Any]:
     """Print findings, one a line, and their number."""
-    from bfpga.vendor.lint.finding import format_findings
+    from bfpga.vendor.lint.rules import format_findings
 
     say(format_findings(findings))
     return {"findings": [asdict(finding) for finding in findings]}

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from bfpga.contract.bridge import RunRecord
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
@@ -35,35 +36,6 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 def cache_directory() -> Path:
     """Where compiled kernels are kept: $BFPGA_CACHE, else ~/.cache/bfpga."""
     return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
-
-
-class RunRecord(ctypes.Structure):
-    """``Run`` of the bridge."""
-
-    _fields_ = (
-        ("descriptors", ctypes.c_int32),
-        ("clear_policies", ctypes.c_int32),
-        ("input", ctypes.c_void_p),
-        ("input_bytes", ctypes.c_uint64),
-        ("weights", ctypes.c_void_p),
-        ("weight_bytes", ctypes.c_uint64),
-        ("output", ctypes.c_void_p),
-        ("output_capacity", ctypes.c_uint64),
-        ("operation_cycles", ctypes.c_void_p),
-        ("output_bytes", ctypes.c_uint64),
-        ("packets", ctypes.c_uint64),
-        ("open_beats", ctypes.c_uint64),
-        ("input_left", ctypes.c_uint64),
-        ("weights_left", ctypes.c_uint64),
-        ("cycles", ctypes.c_uint32),
-        ("overflows", ctypes.c_uint32),
-        ("underflows", ctypes.c_uint32),
-        ("status", ctypes.c_int32),
-        ("input_checksum", ctypes.c_uint32),
-        ("weight_checksum", ctypes.c_uint32),
-        ("output_checksum", ctypes.c_uint32),
-        ("error", ctypes.c_char * 512),
-    )
 
 
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:

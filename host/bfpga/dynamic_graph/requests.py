@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Kind, Layer
+from bfpga.compiler.lower.state import NotOnArrayError
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
@@ -28,10 +29,6 @@ FloatArray = npt.NDArray[np.floating[Any]]
 Shaper = Callable[[IntArray], IntArray]
 #: Elements that operations element by element take as channels of a pixel, at most.
 PIXEL = 64
-
-
-class NotOnArrayError(Exception):
-    """The array cannot compute an operation; the text says why."""
 
 
 @dataclass

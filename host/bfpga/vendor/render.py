@@ -19,6 +19,7 @@ from typing import Any
 
 import jinja2
 
+from bfpga.contract.bridge import PIECE, RUN, StartState
 from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
@@ -257,6 +258,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "lane_multipliers": _lane_multipliers(config),
         "engines": {name: kind for name, (kind, _) in _engines(config).items()},
         "part_headers": _part_headers(config),
+        "structures": {"Run": RUN, "Piece": PIECE},
+        "start_states": _enumeration(StartState),
         "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
         "bits": [_enumeration(item) for item in (Flag, Status)],
         "fields": FIELDS,

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import IntArray
-from bfpga.engines.array.streams import pack_elements
 from bfpga.engines.zero_skip.cycles import group_segments
 from bfpga.formats.compressed.kernels import encode_kernels, runs, segment_words
+from bfpga.formats.containers import pack_elements
 
 #: Bits of a header: the last part of a group; a group without a weight, which has this part alone.
 LAST, EMPTY = 1 << 24, 1 << 25
