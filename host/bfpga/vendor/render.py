@@ -195,7 +195,7 @@ def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
 
 def _engines(config: SystolicConfig) -> dict[str, tuple[str, str]]:
     """The engines beside the array: name in the header -> type of the library for a ``Storage``, and its header."""
-    absent = "AbsentEngine", "bfpga/kernel/absent_engine.hpp"
+    absent = "AbsentEngine", "bfpga/kernel/engines.hpp"
     zero_skip = "ZeroSkipOperation<Config, Storage>", "bfpga/zero_skip/operation.hpp"
     cluster = "SparseOperation<Config, Storage>", "bfpga/sparse_cluster/operation.hpp"
     return {
