@@ -48,16 +48,20 @@ class StartState(IntEnum):
     FAILED = 4
 
 
-#: A start, and what it gave.
-RUN = (
-    BridgeField("int32_t", "descriptors"),
-    BridgeField("int32_t", "clear_policies"),
+#: The bytes of the streams that a start reads, and room for those that it writes.
+_STREAMS = (
     BridgeField("const uint8_t*", "input"),
     BridgeField("uint64_t", "input_bytes"),
     BridgeField("const uint8_t*", "weights"),
     BridgeField("uint64_t", "weight_bytes"),
     BridgeField("uint8_t*", "output"),
     BridgeField("uint64_t", "output_capacity"),
+)
+#: A start, and what it gave.
+RUN = (
+    BridgeField("int32_t", "descriptors"),
+    BridgeField("int32_t", "clear_policies"),
+    *_STREAMS,
     BridgeField("uint32_t*", "operation_cycles", "one entry for each descriptor"),
     BridgeField("uint64_t", "output_bytes", "results from here on"),
     BridgeField("uint64_t", "packets", "beats with TLAST"),
@@ -76,12 +80,7 @@ RUN = (
 
 #: A piece of a start beside other hardware, and what became of it.
 PIECE = (
-    BridgeField("const uint8_t*", "input"),
-    BridgeField("uint64_t", "input_bytes"),
-    BridgeField("const uint8_t*", "weights"),
-    BridgeField("uint64_t", "weight_bytes"),
-    BridgeField("uint8_t*", "output"),
-    BridgeField("uint64_t", "output_capacity"),
+    *_STREAMS,
     BridgeField("uint64_t", "input_used", "results from here on"),
     BridgeField("uint64_t", "weights_used"),
     BridgeField("uint64_t", "output_bytes"),
