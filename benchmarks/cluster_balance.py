@@ -9,11 +9,11 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.engines.array.products import Int64Array, IntArray
-from bfpga.engines.sparse_cluster.descriptors import count_step
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.sparse_cluster.descriptors import count_step
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.sparse_cluster.partition.exchange import Capacity, PartitionSettings, balance, fitting_grid, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, overlap_add_geometry
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 
 #: Pieces of equal size; limits from the channel words that the kernel counts; what the compiler chose of these two;
 #: limits by the host's exchange of rows and columns; as if every word's elements were shared out exactly.

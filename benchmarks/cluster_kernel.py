@@ -28,8 +28,8 @@ from bfpga.contract.program import KernelOperation, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.values import Values
 from bfpga.engines.array.products import Int64Array, IntArray
-from bfpga.engines.sparse_cluster.descriptors import count_step
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.sparse_cluster.descriptors import count_step
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 
 SIDE, CHANNELS, KERNELS = 56, 16, 16

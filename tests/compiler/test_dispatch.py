@@ -24,6 +24,10 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, EngineFigures, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.engines import registry
+from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import ConfigurationError
 from bfpga.formats.compressed.maps import Payload
 from bfpga.formats.compressed.payloads import decode_pieces, encode_piece, smallest_format
@@ -31,10 +35,6 @@ from bfpga.formats.compressed.pieces import PieceDescriptor
 from bfpga.program.explanation import engine_choices
 from bfpga.program.explanation_picture import draw_engines
 from bfpga.program.file import load_program, save_program
-from bfpga.engines import registry
-from bfpga.engines.registry import engine_named
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 #: A small array, so that the engines beside it are the faster ones of layers with many zeros.
 CONFIG = SystolicConfig(
@@ -207,7 +207,7 @@ HALF, MANY, FEW = ZeroCount(60, 100), ZeroCount(90, 100), ZeroCount(10, 100)
         ((9, "too large", "too large"), "cost", MANY, "systolic_array", "no other engine takes it"),
         ((1, 1, 9), "majority", HALF, "sparse_cluster", "60 % zeros, sparse"),
         ((2, 1, 0), "majority", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
-        ((2, 3, "no"), "majority", MANY, "systolic_array", "90 % zeros, sparse, but no engine that skips them takes it: fewest"),
+        ((2, 3, "no"), "majority", MANY, "systolic_array", "90 % zeros, sparse, but no engine for them takes it"),
         ((1, 2, 9), "band", MANY, "sparse_cluster", "90 % zeros, sparse"),
         ((2, 1, 0), "band", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
         ((2, 1, 0), "band", HALF, "sparse_cluster", "60 % zeros, between the limits: fewest clocks"),

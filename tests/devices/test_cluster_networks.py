@@ -21,10 +21,10 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.program.file import load_program, save_program
-from bfpga.vendor.overlay_files import write_overlay
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.program.file import load_program, save_program
+from bfpga.vendor.overlay_files import write_overlay
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, stream_bits=64, activation_words=4096,

@@ -32,10 +32,10 @@ from bfpga.devices.csim import Integers
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
 from bfpga.engines.sparse_cluster.limits import piece_limits
-from bfpga.errors import DeviceError, ToolError
-from bfpga.formats.compressed.kernels import KernelFormat
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.errors import DeviceError, ToolError
+from bfpga.formats.compressed.kernels import KernelFormat
 
 BUILD = ClusterNumbers(
     grid_rows=2, grid_columns=2, kernel=3, kernels_in_flight=4, accumulator_words=32, memory_words=32, load_pixels=4

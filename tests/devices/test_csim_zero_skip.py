@@ -25,9 +25,9 @@ from kernel_pairs import KernelPair, small
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Function, Operation, Policy
 from bfpga.devices.csim import Integers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import DeviceError
 from bfpga.formats.compressed.kernels import KernelFormat
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 BUILD = ZeroSkipNumbers(
     tile_height=4, tile_width=6, lanes=3, kernels_in_flight=4, kernel_height=3, kernel_width=3, stride=2, load_pixels=4

@@ -20,12 +20,12 @@ from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult, KernelStart
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.program.cycles import program_cycles, started_clocks
 from bfpga.program.packets import SamplePackets
 from bfpga.runtime import joined
 from bfpga.verify.random_network import NetworkBuilder, schedule
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, stream_bits=64, activation_words=4096,

@@ -11,9 +11,11 @@ from array_programs import Place, Program
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.engine_numbers import EngineNumbers
 from bfpga.contract.program import KernelOperation
-from bfpga.formats.compressed.kernels import KernelFormat, encode_kernels, kernel_segments
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.formats.compressed.kernels import KernelFormat, encode_kernels, kernel_segments
 
 #: Header of a part: its last one of a group; a group without a weight.
 LAST, EMPTY = 1 << 24, 1 << 25
@@ -118,7 +120,7 @@ def engine_tile(
     return d
 
 
-_BUILDS: dict[Operation, type[Any]] = {Operation.ZERO_SKIP: ZeroSkipNumbers, Operation.SPARSE: ClusterNumbers}
+_BUILDS: dict[Operation, type[EngineNumbers]] = {Operation.ZERO_SKIP: ZeroSkipNumbers, Operation.SPARSE: ClusterNumbers}
 
 
 def _window(outputs: Range, stride: int, pad: int, kernel: int, size: int) -> tuple[int, int, int]:

@@ -17,11 +17,11 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.base import Device
 from bfpga.devices.kernel_device import KernelDevice
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import pruned, with_zeros
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 DRAWN = [config for config in random_configs(60, seed=2027) if len(config.engines) > 1]
 

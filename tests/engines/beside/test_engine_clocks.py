@@ -17,11 +17,11 @@ from reference_tiles import zero_skip
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.beside.expanded_weights import expanded_weights
-from bfpga.engines.sparse_cluster.streams import cluster_stream
-from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.engines.sparse_cluster import cycles as cluster_operation
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation, most_clocks
 from bfpga.engines.sparse_cluster.limits import limits, piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.streams import cluster_stream
 from bfpga.engines.zero_skip.cycles import (
     ORDERS,
     best_order,
@@ -30,9 +30,9 @@ from bfpga.engines.zero_skip.cycles import (
     group_segments,
     zero_skip_clocks,
 )
-from bfpga.formats.compressed.kernels import KernelFormat
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.streams import zero_skip_stream
+from bfpga.formats.compressed.kernels import KernelFormat
 
 TILES = replace(PLAIN, beside=(ZeroSkipNumbers(4, 4, lanes=4, kernels_in_flight=2, load_pixels=4),))
 STRIPS = replace(PLAIN, beside=(ClusterNumbers(1, 2, kernel=1, kernels_in_flight=2, load_pixels=2),))

@@ -21,11 +21,11 @@ from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.check import simulation
 from bfpga.verify.random_network import NetworkBuilder, schedule
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 FULL = BlockFormat(mantissa_bits=8, saturation="full")
 CONFIG = SystolicConfig(
@@ -242,5 +242,6 @@ def test_channels_are_numbered_with_sixteen_bits(engine: EngineName) -> None:
     """Section 4: the header of a part."""
     builder = network(engine, np.ones((1, 1, 1, 1), int), (1, 1))
     node, spec = builder.nodes[0], builder.tensors["t0"]
-    assert engine_named(engine).refusal(node, replace(spec, channels=65536), CONFIG) == ""
-    assert "65537 channels, the engine 65536 at most" in engine_named(engine).refusal(node, replace(spec, channels=65537), CONFIG)
+    refusal = engine_named(engine).refusal
+    assert refusal(node, replace(spec, channels=65536), CONFIG) == ""
+    assert "65537 channels, the engine 65536 at most" in refusal(node, replace(spec, channels=65537), CONFIG)

@@ -24,12 +24,12 @@ from bfpga.engines.array.regions import Region
 from bfpga.engines.beside.embedded_kernels import Lines, embedded_size, embedded_weights, kernel_margins, padding
 from bfpga.engines.registry import engine_beside
 from bfpga.engines.sparse_cluster.descriptors import descriptor as cluster_descriptor
-from bfpga.engines.sparse_cluster.tiles import cluster_strips
-from bfpga.engines.zero_skip.tiles import tiles as zero_skip_tiles
 from bfpga.engines.sparse_cluster.limits import piece_limits
-from bfpga.program.file import load_program, save_program
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.tiles import cluster_strips
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.tiles import tiles as zero_skip_tiles
+from bfpga.program.file import load_program, save_program
 
 SMALL = SystolicConfig(
     columns=9, rows=4, lanes=2, activation_words=512, weight_words=512, parameter_rows=64,

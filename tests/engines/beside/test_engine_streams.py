@@ -12,11 +12,11 @@ from reference_tiles import images_of_group
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.sparse_cluster.streams import cluster_stream
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.formats.block_format import BlockFormat
-from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 ENGINES = SystolicConfig(
     columns=9,

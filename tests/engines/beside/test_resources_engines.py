@@ -15,9 +15,9 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
-from bfpga.formats.block_format import BlockFormat
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.formats.block_format import BlockFormat
 
 ARRAY = SystolicConfig(columns=9, rows=4, lanes=2, multiplier="dsp_packed", accumulator_bits=32)
 ZERO_SKIP = ZeroSkipNumbers(16, 16, lanes=12, rows_parallel=2, kernels_in_flight=8)

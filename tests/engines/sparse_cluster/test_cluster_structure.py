@@ -25,7 +25,7 @@ def test_memories_are_ram_or_registers(header: Path) -> None:
 
 def test_every_unit_has_a_memory_of_its_own() -> None:
     """SC R39, R40, R45: unit and memory are one class: memory i serves unit i only, and a unit has no other source"""
-    text = (library_directory() / "bfpga" / "sparse_unit.hpp").read_text()
+    text = (library_directory() / "bfpga" / "sparse_cluster" / "unit.hpp").read_text()
     unit = text[text.index("class SparseUnit") :]
     assert unit.count("SegmentMemory<Config> memory_;") == 1
     everywhere = "".join(path.read_text() for path in HEADERS if path.stem != "sparse_memory")

@@ -123,7 +123,7 @@ def decide(figures: Sequence[EngineFigures], options: LayerOptions, zeros: ZeroC
     skipping = [item for item in takers if depends_on_inputs(item.engine)]
     if kind == "sparse" and skipping:
         return Decision(min(skipping, key=lambda item: item.cycles).engine, why)
-    remark = ", but no engine that skips them takes it" if kind == "sparse" else ""
+    remark = ", but no engine for them takes it" if kind == "sparse" else ""
     return _fewest([item for item in takers if not depends_on_inputs(item.engine)], f"{why}{remark}: ")
 
 

@@ -41,4 +41,35 @@ struct SparsePart<Config, Storage, true> {
     using type = SparseOperation<Config, Storage>;
 };
 
+// All of them, behind the interface that the array has too. Another engine is one more part, its case and its clearing.
+template <class Config, class Storage>
+class EnginesBeside {
+   public:
+    // Whether one of the engines executes an operation, built in or not.
+    static bool executes(Operation operation) {
+#pragma HLS INLINE
+        return operation == Operation::ZeroSkip || operation == Operation::Sparse;
+    }
+
+    // One descriptor; returns the clocks its loops took.
+    template <class WeightSource, class Counters>
+    uint32_t run(const Descriptor& d, const LayerExponents& exponents, KernelMemories<Config, Storage>& memories,
+                 PolicySlot<Config>& policy, WeightSource& weight_stream, Counters& counters) {
+        if (static_cast<Operation>(d.operation) == Operation::ZeroSkip) {
+            return zero_skip_.run(d, exponents, memories, policy, weight_stream, counters);
+        }
+        return sparse_.run(d, exponents, memories, policy, weight_stream, counters);
+    }
+
+    // The sums of operations that were given up are forgotten.
+    void clear() {
+        zero_skip_.clear();
+        sparse_.clear();
+    }
+
+   private:
+    typename ZeroSkipPart<Config, Storage>::type zero_skip_;
+    typename SparsePart<Config, Storage>::type sparse_;
+};
+
 }  // namespace bfpga
