@@ -12,6 +12,7 @@ from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.report_partition import report_partition
+from bfpga.contract.engine_numbers import ARRAY
 
 app = typer.Typer(
     name="bfpga",
@@ -72,9 +73,9 @@ Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Where layers are computed, on accelerators with several engines: auto (the default), or the "
-        "name of an engine of the accelerator (`bfpga accelerators --json` lists what each computes). What the engine "
-        "cannot compute stays on the array.",
+        help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or an "
+        "engine beside it (by its `kind` in the accelerator's file) that skips weights that are zero or activations "
+        "that are zero. What the engine cannot compute stays on the array.",
     ),
 ]
 Dispatch = Annotated[

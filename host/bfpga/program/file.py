@@ -22,7 +22,7 @@ import numpy as np
 from bfpga.contract import program as shapes
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
-from bfpga.contract.program import Program
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import ProgramError
 
@@ -88,6 +88,7 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         )
     try:
         program = _object(Program, header["program"], blobs)
+        _check_engines(program)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise ProgramError(f"{path}: the program file is damaged; make it again with `bfpga compile`") from None
     assert isinstance(program, Program)
@@ -97,6 +98,13 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
             f"({digest[:12]}); compile the network for this accelerator"
         )
     return program
+
+
+def _check_engines(program: Program) -> None:
+    """ValueError for a layer on an engine that the program's accelerator lacks."""
+    for node in program.nodes:
+        if isinstance(node, ArrayNode) and node.engine not in program.config.engines:
+            raise ValueError(f"layer {node.name} is on an engine {node.engine}")
 
 
 # Writing: dataclasses -> plain values, long data -> members of the archive

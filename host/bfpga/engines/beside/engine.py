@@ -14,8 +14,7 @@ from bfpga.contract.engine_numbers import EngineNumbers
 from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, Tile
 from bfpga.engines.array.descriptors import Placement
 from bfpga.engines.array.products import Int64Array
-from bfpga.engines.beside.embedded_kernels import ImageSize
-from bfpga.engines.interface.engine import Engine
+from bfpga.engines.interface.engine import Engine, ImageShape
 
 
 class Header(NamedTuple):
@@ -93,7 +92,7 @@ class BesideEngine(Engine):
 
     numbers: type[EngineNumbers]
     header: Callable[[SystolicConfig], Header]
-    tiles: Callable[[ArrayNode, ImageSize, SystolicConfig, Tile], list[Tile]]
+    tiles: Callable[[ArrayNode, ImageShape, SystolicConfig, Tile], list[Tile]]
     strip_rows: Callable[[ArrayNode, SystolicConfig, int], int]
     descriptor: Callable[[SystolicConfig, Placement], Descriptor]
     complete: Callable[[SystolicConfig, Descriptor, IntArray, float], Completion]

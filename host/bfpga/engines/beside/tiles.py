@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.program import Tile, Window
-from bfpga.engines.beside.embedded_kernels import ImageSize, kernel_margins
+from bfpga.engines.beside.embedded_kernels import kernel_margins
+from bfpga.engines.interface.engine import ImageShape
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def output_columns(window: Window, tile: Tile) -> tuple[int, int]:
     return (tile.x0, tile.x1) if tile.x1 else (0, window.output_width)
 
 
-def input_rectangle(window: Window, image: ImageSize, tile: Tile) -> InputRectangle:
+def input_rectangle(window: Window, image: ImageShape, tile: Tile) -> InputRectangle:
     """The part of the image that the outputs of a tile are computed from, one line at least.
 
     Lines that only zeros around a kernel meet are not read: they count as padding.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, Tile
-from bfpga.engines.beside.embedded_kernels import ImageSize
+from bfpga.engines.interface.engine import ImageShape
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 
-def tiles(node: ArrayNode, image: ImageSize, config: SystolicConfig, part: Tile) -> list[Tile]:
+def tiles(node: ArrayNode, image: ImageShape, config: SystolicConfig, part: Tile) -> list[Tile]:
     """Output rows and channels of ``part`` in tiles that one descriptor computes each; raster order."""
     numbers, columns = config.numbers_of(ZeroSkipNumbers), node.window.output_width
     height = _even(part.y1 - part.y0, numbers.tile_height, numbers.rows_parallel)
