@@ -29,6 +29,7 @@ from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.sparse_cluster.tiles import cluster_strips
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.engines.zero_skip.tiles import tiles as zero_skip_tiles
+from bfpga.errors import ProgramError
 from bfpga.program.file import load_program, save_program
 
 SMALL = SystolicConfig(
@@ -369,6 +370,22 @@ def test_layers_of_the_array_keep_room_for_a_block_of_rows(rows: int) -> None:
     large.name, large.inputs, large.output = "large", ("y",), "z"
     tensors["z"] = replace(more["y"], name="z")
     check(scheduled(replace(SMALL, parameter_rows=rows), tensors, [small, large]), samples=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("given", ["node", "operation"])
+def test_a_program_file_for_an_engine_that_its_accelerator_lacks_is_refused(
+    engine: EngineName, given: str, tmp_path: Path
+) -> None:
+    """A damaged file: the layer or an operation names an engine, the numbers of the kernel hold none."""
+    node, tensors = convolution(engine)
+    program = scheduled(SMALL, tensors, [node])
+    program.config = replace(SMALL, beside=())
+    if given == "operation":
+        node.engine = "systolic_array"
+    save_program(program, tmp_path / "net.program")
+    with pytest.raises(ProgramError, match=f"layer {node.name}: the accelerator has no engine '{engine}'"):
+        load_program(tmp_path / "net.program")
 
 
 def test_kernels_of_all_tiles_are_one_member_of_a_program_file(tmp_path: Path) -> None:
