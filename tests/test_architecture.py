@@ -14,6 +14,7 @@ import pytest
 from cpp_units import compiler
 
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.engines.registry import BESIDE
 from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, write_project
 
 REPOSITORY = Path(__file__).parents[1]
@@ -44,6 +45,10 @@ WAITING = {
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }
+
+#: Names of engines, and the modules outside the engines' own rooms that may have them: the keys of a file, the array.
+ENGINE_NAMES = re.compile(r"\b(systolic_array|zero_skip|sparse_cluster)\b")
+WITH_ENGINE_NAMES = {"accelerator.schema", "contract.engine_numbers", "engines.beside.constraints"}
 
 
 def floor(module: str) -> int:
@@ -252,3 +257,44 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Texts of a module but for its docstrings."""
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node.value
+
+
+def engine_room(path: Path) -> bool:
+    """Whether a module is in the room of one engine: one that holds its record."""
+    return any((folder / "engine.py").is_file() and (folder / "numbers.py").is_file() for folder in path.parents)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if not engine_room(path)], ids=str)
+def test_engines_are_known_by_their_records(path: Path) -> None:
+    """Who compares names of engines has to be found and changed for every new one."""
+    named = {text for text in texts(ast.parse(path.read_text())) if ENGINE_NAMES.search(text)}
+    assert not named or module_name(path) in WITH_ENGINE_NAMES, named
+
+
+def test_rooms_of_engines_have_the_same_files() -> None:
+    """Same file name for the same idea; what only one engine has is its own."""
+    idea = {"engine", "numbers", "fit", "constraints", "tiles", "descriptors", "streams", "cycles", "resources"}
+    for engine in BESIDE:
+        files = {path.stem for path in (ROOT / "engines" / engine.name).glob("*.py")}
+        assert idea <= files, engine.name
+
+
+def test_only_the_registry_knows_the_rooms_of_engines() -> None:
+    """Outside: what a section of a file describes, and commands about one engine's own host software."""
+    rooms = tuple(f"engines.{engine.name}." for engine in BESIDE)
+    importing = {
+        module_name(path)
+        for path in MODULES
+        if not engine_room(path)
+        for target in imported_modules(ast.parse(path.read_text()))
+        if target.startswith(rooms)
+    }
+    assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition"}

@@ -12,6 +12,7 @@ from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.report_partition import report_partition
+from bfpga.contract.engine_numbers import ARRAY
 
 app = typer.Typer(
     name="bfpga",
@@ -72,9 +73,9 @@ Engine = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help="Where layers are computed, on accelerators with several engines: auto (the default), systolic_array, "
-        "zero_skip (skips weights that are zero) or sparse_cluster (skips activations that are zero). What the engine "
-        "cannot compute stays on the array.",
+        help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or an "
+        "engine beside it (by its `kind` in the accelerator's file) that skips weights that are zero or activations "
+        "that are zero. What the engine cannot compute stays on the array.",
     ),
 ]
 Dispatch = Annotated[
@@ -82,7 +83,8 @@ Dispatch = Annotated[
     typer.Option(
         "--dispatch",
         help="How --engine auto chooses for each layer: cost (the fewest clocks, the default), majority (half of the "
-        "input zero or more: sparse_cluster) or band (from 80 % zeros sparse_cluster, up to 40 % not, else by clocks).",
+        "input zero or more: an engine that skips zeros of inputs) or band (from 80 % zeros such an engine, up to 40 % "
+        "none, else by clocks).",
     ),
 ]
 SideBySide = Annotated[
@@ -136,6 +138,7 @@ def accelerators(json: Json = None) -> None:
     """
     from bfpga.accelerator.loader import accelerator_names, load_accelerator
     from bfpga.cli import reports
+    from bfpga.engines.configurations import config_to_dict
 
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
@@ -150,7 +153,7 @@ def accelerators(json: Json = None) -> None:
     output.say("* columns x rows x lanes; MAC/clock are those of the systolic array: engines beside it skip zeros.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
-         "systolic": a.systolic.to_dict(), "engines": reports.engine_operations(a.systolic)}
+         "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})

@@ -12,7 +12,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,11 @@ import jinja2
 from bfpga.contract.bridge import PIECE, RUN, StartState
 from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.engines.beside.engine import BesideEngine
 from bfpga.engines.output.functions import TABLES
+from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import Status
 from bfpga.formats.shift_format import ShiftFormat
@@ -156,58 +157,37 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
             dependence_latency=DEPENDENCE_LATENCY,
         ),
-        *_zero_skip_groups(config.zero_skip),
-        *_cluster_groups(config.sparse_cluster),
+        *(_engine_header(engine, config) for engine in engines_beside(config)),
     ]
 
 
-def _zero_skip_groups(build: ZeroSkipBuild | None) -> list[dict[str, Any]]:
-    """Numbers of the zero-skip engine; nothing for an accelerator without one."""
-    if build is None:
-        return []
-    derived = {"row_banks": build.row_banks, "plane_words": build.plane_words}
-    comment = "Zero-skip engine: one coefficient on a row of a tile, `lanes` x `rows_parallel` products a clock"
-    return [_group(comment, **_prefixed("zero_skip", build), **_named("zero_skip", derived))]
-
-
-def _cluster_groups(build: ClusterBuild | None) -> list[dict[str, Any]]:
-    """Numbers of the sparse cluster; nothing for an accelerator without one."""
-    if build is None:
-        return []
-    comment = "Sparse cluster: units of `kernel` x `kernel` products, one non-zero activation each a clock"
-    return [_group(comment, **_prefixed("cluster", build), cluster_units=build.units)]
-
-
-def _prefixed(prefix: str, build: ZeroSkipBuild | ClusterBuild) -> dict[str, int]:
-    """Every number of an engine's build by its name in C++; its multiplier is a type there."""
-    return _named(prefix, {name: value for name, value in asdict(build).items() if name != "multiplier"})
-
-
-def _named(prefix: str, numbers: dict[str, int]) -> dict[str, int]:
-    return {f"{prefix}_{name}": value for name, value in numbers.items()}
+def _engine_header(engine: BesideEngine, config: SystolicConfig) -> dict[str, Any]:
+    header = engine.header(config)
+    return _group(header.comment, **header.numbers)
 
 
 def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
     """What multiplies in the engines beside the array: name in the header -> type of the library."""
-    builds = {"ZeroSkipMultiplier": config.zero_skip, "ClusterMultiplier": config.sparse_cluster}
-    return {name: _LANE_MULTIPLIERS[build.multiplier] for name, build in builds.items() if build is not None}
-
-
-def _engines(config: SystolicConfig) -> dict[str, tuple[str, str]]:
-    """The engines beside the array: name in the header -> type of the library for a ``Storage``, and its header."""
-    absent = "AbsentEngine", "bfpga/kernel/engines.hpp"
-    zero_skip = "ZeroSkipOperation<Config, Storage>", "bfpga/zero_skip/operation.hpp"
-    cluster = "SparseOperation<Config, Storage>", "bfpga/sparse_cluster/operation.hpp"
     return {
-        "ZeroSkip": absent if config.zero_skip is None else zero_skip,
-        "SparseCluster": absent if config.sparse_cluster is None else cluster,
+        engine.header(config).multiplier_type: _LANE_MULTIPLIERS[config.numbers_beside(engine.name).multiplier]
+        for engine in engines_beside(config)
+    }
+
+
+def _engines(config: SystolicConfig) -> dict[str, str]:
+    """The engines beside the array: name in the header -> type of the library, for a ``Storage``."""
+    built = {engine.name for engine in engines_beside(config)}
+    names = {engine.name: _pascal(engine.name) for engine in BESIDE}
+    return {
+        name: f"{name}Operation<Config, Storage>" if engine in built else "AbsentEngine"
+        for engine, name in names.items()
     }
 
 
 def _part_headers(config: SystolicConfig) -> list[str]:
     """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
-    headers = {"bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
-    headers |= {header for _, header in _engines(config).values()}
+    headers = {"bfpga/kernel/engines.hpp", "bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
+    headers |= {f"bfpga/{engine.name}/operation.hpp" for engine in engines_beside(config)}
     if config.shift_columns:
         headers.add("bfpga/array/mixed_columns.hpp")
     return sorted(headers)
@@ -256,7 +236,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier][0],
         "lane_multipliers": _lane_multipliers(config),
-        "engines": {name: kind for name, (kind, _) in _engines(config).items()},
+        "engines": _engines(config),
         "part_headers": _part_headers(config),
         "structures": {"Run": RUN, "Piece": PIECE},
         "start_states": _enumeration(StartState),

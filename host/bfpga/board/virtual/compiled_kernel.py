@@ -11,8 +11,10 @@ import numpy as np
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import PieceRecord, RunRecord, StartState
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, load_library
+from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
@@ -115,10 +117,10 @@ class CompiledKernel:
 def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
     """The kernel that an emulation bitstream describes; DeviceError for a kind that is unknown."""
     kind = description.get("kind")
-    if kind != "systolic_array":
-        raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is systolic_array")
+    if kind != ARRAY:
+        raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is {ARRAY}")
     try:
-        config = SystolicConfig.from_dict(description["configuration"])
+        config = config_from_dict(description["configuration"])
         return CompiledKernel(config, str(description["name"]), str(description["digest"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from error

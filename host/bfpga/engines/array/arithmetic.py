@@ -15,8 +15,8 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample, everything
+from bfpga.contract.program import ArrayNode, IntArray
 from bfpga.engines.array.accumulators import Accumulate, Block, accumulator_function
-from bfpga.engines.array.layer import ArrayLayer, IntArray
 from bfpga.engines.array.products import Int64Array
 from bfpga.engines.output.collector import collect, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
@@ -70,7 +70,7 @@ class LayerEngine:
 
     def __init__(
         self,
-        layer: ArrayLayer,
+        layer: ArrayNode,
         config: SystolicConfig,
         registers: PolicyRegisters,
         accumulate: Accumulate | None = None,

@@ -40,7 +40,7 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
     """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
-    return block_rows(node, config) if node.engine == "systolic_array" else config.lanes
+    return block_rows(node, config) if node.on_array else config.lanes
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
