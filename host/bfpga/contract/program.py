@@ -7,17 +7,13 @@ Only the standard library and numpy are imported here: a board loads programs wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
 from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.flows import Flow, Sample
+from bfpga.formats.arrays import IntArray
 
-IntArray = npt.NDArray[np.integer[Any]]
 #: Signal to noise that stands for no error at all.
 EXACT_DB = 200.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, Program
-from bfpga.engines.array.products import Int64Array
+from bfpga.contract.program import ArrayNode, KernelOperation, Program
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.engine import InputClocks
 from bfpga.engines.beside.tiles import InputRectangle, input_rectangle
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.program.cycles import depends_on_data, step_operations
 
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from bfpga.devices.host import onnx_runtime_installed, onnx_session
 from bfpga.errors import ModelError, ToolError
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from bfpga.formats.arrays import FloatArray
 
 
 class FloatNetwork:

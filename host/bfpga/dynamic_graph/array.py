@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.windows import Pair
+from bfpga.formats.arrays import IntArray
 
 
 class Operations(Protocol):

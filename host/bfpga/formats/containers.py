@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.formats.rounding import IntArray
+from bfpga.formats.arrays import IntArray
 
 
 def pack_elements(values: IntArray, bits: int) -> bytes:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.block_shapes import BlockShape
 from bfpga.formats.containers import pack_elements, unpack_elements
-from bfpga.formats.rounding import Int64Array, IntArray
 
 #: Mantissa bits, exponent bits, shape, its two sizes, rows, columns, exponent bias.
 _HEADER = struct.Struct("<8i")

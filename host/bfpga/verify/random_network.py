@@ -15,9 +15,10 @@ from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.engine_numbers import ARRAY, EngineName
-from bfpga.contract.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
+from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.engines.registry import engines_beside
 from bfpga.errors import ModelError
+from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_windows import engine_window, random_window

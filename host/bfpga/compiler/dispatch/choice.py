@@ -14,9 +14,10 @@ from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY, EngineName
-from bfpga.contract.program import ArrayNode, EngineFigures, IntArray, TensorSpec
+from bfpga.contract.program import ArrayNode, EngineFigures, TensorSpec
 from bfpga.engines.registry import depends_on_inputs, engine_named
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 
 #: A layer's clocks depend on which others share the weight memory with it: figures are taken again until they agree.
 ROUNDS = 4

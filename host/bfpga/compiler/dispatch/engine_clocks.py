@@ -12,10 +12,11 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights, plan_weights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.engine_numbers import EngineName
-from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, LaunchStep, Step, TensorSpec, Tile
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Step, TensorSpec, Tile
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.tiles import input_rectangle
 from bfpga.engines.registry import operation_engine
+from bfpga.formats.arrays import IntArray
 from bfpga.program.cycles import CycleCount
 
 

@@ -12,7 +12,7 @@ from bfpga.compiler.lower.layers import Lowered
 from bfpga.compiler.numbers.input_moments import stored_values
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.simplify import captured_values
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.formats.block_format import BlockFormat
 

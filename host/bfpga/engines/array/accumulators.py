@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfpga.contract.program import ArrayNode, IntArray
-from bfpga.engines.array.products import Int64Array, NumberArray, certified_product, exact_type, row_bound
+from bfpga.contract.program import ArrayNode
+from bfpga.engines.array.products import NumberArray, certified_product, exact_type, row_bound
 from bfpga.engines.array.windows import WindowShape, padded, patches, taps
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.rounding import shift_round
 

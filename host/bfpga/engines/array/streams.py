@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, KernelOperation, Transfer
+from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.errors import DataError, ProgramError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
 
 #: Bytes of one row of bias and exponent before it is padded to a beat: int32 bias, int16 exponent.

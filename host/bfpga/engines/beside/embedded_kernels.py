@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.contract.program import ArrayNode, IntArray, Window
+from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.beside.expanded_weights import expanded_weights
 from bfpga.engines.interface.engine import ImageShape
+from bfpga.formats.arrays import IntArray
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import EngineNumbers
-from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, Tile
+from bfpga.contract.program import ArrayNode, KernelOperation, Tile
 from bfpga.engines.array.descriptors import Placement
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.interface.engine import Engine, ImageShape
+from bfpga.formats.arrays import Int64Array, IntArray
 
 
 class Header(NamedTuple):

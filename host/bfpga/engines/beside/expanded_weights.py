@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.contract.program import ArrayNode, IntArray
+from bfpga.contract.program import ArrayNode
+from bfpga.formats.arrays import IntArray
 
 
 def expanded_weights(layer: ArrayNode, m0: int, m1: int) -> IntArray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, TensorSpec, Tile
+from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile
 from bfpga.engines.array.descriptors import Placement
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.engine import BesideEngine, Completion
+from bfpga.formats.arrays import IntArray
 
 #: Share of the input's elements that are not zero where it was not measured.
 DENSE = 1.0

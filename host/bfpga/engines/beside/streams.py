@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import IntArray
 
 #: Bits of a header: the last part of a group; a group without a weight, which has this part alone.
 LAST, EMPTY = 1 << 24, 1 << 25

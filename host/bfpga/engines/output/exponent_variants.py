@@ -7,8 +7,9 @@ from statistics import NormalDist
 import numpy as np
 
 from bfpga.engines.output.exponents import PolicySlot, statistics_lead
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
-from bfpga.formats.rounding import Int64Array, IntArray, saturate, shift_round
+from bfpga.formats.rounding import saturate, shift_round
 
 
 def window_sums(values: Int64Array, window: int, stride: int = 1) -> tuple[Int64Array, Int64Array]:

@@ -12,20 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.beside.cycles import drain_cycles, fixed_cycles, group_sizes, output_rows, segment_reads
 from bfpga.engines.beside.engine import Completion
 from bfpga.engines.sparse_cluster.limits import limits, piece_limits
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
-
-Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
+from bfpga.formats.arrays import Float32Array, Float64Array, Int64Array, IntArray
 
 #: Samples are counted in chunks whose marks of non-zero elements, and whose steps, take about this many bytes.
 CHUNK_BYTES = 2 << 20

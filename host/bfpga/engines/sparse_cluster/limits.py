@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import Int64Array, IntArray
 
 
 def limits(counts: IntArray, pieces: int, most: int) -> Int64Array:

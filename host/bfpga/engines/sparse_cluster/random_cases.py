@@ -8,11 +8,12 @@ from math import gcd
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import IntArray, KernelOperation
+from bfpga.contract.program import KernelOperation
 from bfpga.engines.beside.engine import RandomCases, WindowLimits
 from bfpga.engines.beside.random_cases import LOAD_PIXELS, random_kernels
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import IntArray
 
 #: Most kernels in flight.
 MOST_KERNELS = 64

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.program import IntArray
 from bfpga.engines.beside.streams import COUNT_SHIFT, LAST, empty_group, kernel_groups
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.compressed.kernels import runs
 from bfpga.formats.containers import pack_elements
 

@@ -15,7 +15,6 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.beside.cycles import (
     drain_cycles,
     fixed_cycles,
@@ -28,6 +27,7 @@ from bfpga.engines.beside.engine import Completion
 from bfpga.engines.zero_skip.arithmetic import KernelOrder
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.engines.zero_skip.order import ordered_entries, stalls
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.compressed.kernels import (
     KernelFormat,
     KernelSegments,

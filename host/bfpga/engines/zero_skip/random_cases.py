@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import IntArray, KernelOperation
+from bfpga.contract.program import KernelOperation
 from bfpga.engines.beside.engine import RandomCases, WindowLimits
 from bfpga.engines.beside.random_cases import LOAD_PIXELS, random_kernels
 from bfpga.engines.zero_skip.cycles import ORDERS, zero_skip_clocks
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.formats.arrays import IntArray
 
 #: Most kernels in flight.
 MOST_KERNELS = 255

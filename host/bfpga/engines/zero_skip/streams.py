@@ -9,10 +9,10 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.program import IntArray
 from bfpga.engines.beside.streams import COUNT_SHIFT, LAST, empty_group, kernel_groups
 from bfpga.engines.zero_skip.cycles import entry_steps, group_segments
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.compressed.kernels import encode_kernels, runs, segment_words
 
 
