@@ -38,7 +38,6 @@ from bfpga.contract.program import (
     ArrayNode,
     HostNode,
     HostStep,
-    IntArray,
     LaunchStep,
     MatMulNode,
     Node,
@@ -47,6 +46,7 @@ from bfpga.contract.program import (
     TensorSpec,
 )
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
 Progress = Callable[[str], None]
