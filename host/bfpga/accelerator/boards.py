@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -70,7 +71,8 @@ def resolve(name_or_path: str | Path, kind: str, folder: Path | None = None) -> 
     if text in names(kind):
         return config_folder(kind) / f"{text}.yaml"
     path = Path(text) if folder is None else folder / text
-    if "/" in text or text.endswith((".yaml", ".yml")) or path.exists():
+    # os.path.exists is False, and no error, for a name that no file can have.
+    if "/" in text or text.endswith((".yaml", ".yml")) or os.path.exists(path):
         return path
     near = difflib.get_close_matches(text, names(kind), 1, 0.5)
     hint = f"did you mean `{near[0]}`? " if near else ""
