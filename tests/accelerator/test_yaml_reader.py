@@ -73,18 +73,20 @@ DOCUMENTS = st.recursive(
 
 
 @settings(deadline=None, max_examples=200)
-@given(DOCUMENTS, st.booleans())
-def test_documents_of_another_writer_come_back(tmp_path_factory: Folders, value: Any, flow: bool) -> None:
-    """PyYAML writes YAML 1.1, which quotes more than 1.2 needs."""
-    text = yaml.dump(value, Dumper=PlainDumper, default_flow_style=flow, allow_unicode=True)
+@given(DOCUMENTS, st.booleans(), st.sampled_from("\"'|>"))
+def test_documents_of_another_writer_come_back(tmp_path_factory: Folders, value: Any, flow: bool, style: str) -> None:
+    """In flow and block style, with text quoted or as blocks: what PyYAML leaves plain is by the rules of YAML 1.1."""
+
+    class Writer(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+        def represent_str(self, data: str) -> yaml.ScalarNode:
+            return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+    Writer.add_representer(str, Writer.represent_str)
+    text = yaml.dump(value, Dumper=Writer, default_flow_style=flow, allow_unicode=True)
     assert read(tmp_path_factory.mktemp("yaml"), text) == value
-
-
-class PlainDumper(yaml.SafeDumper):
-    """Without anchors for values that appear twice."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 @settings(deadline=None, max_examples=200)

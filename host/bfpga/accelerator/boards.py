@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.schema import BoardFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
@@ -98,6 +99,8 @@ def read_board(path: Path) -> Board:
     clock = board.clock_mhz
     if not clock.min <= clock.default <= clock.max:
         document.refuse(("clock_mhz",), "must hold min <= default <= max")
+    elif problem := clock_problem(board.processing_system, clock.default, clock.min, clock.max):
+        document.refuse(("clock_mhz", "default"), problem)
     if board.memory.assumed_gb_s > board.memory.peak_gb_s:
         document.refuse(("memory", "assumed_gb_s"), f"must not exceed peak_gb_s = {board.memory.peak_gb_s:g}")
     document.raise_problems("a board")
