@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from mutations import mutations
+
 #: Bytes that mean something to a YAML parser, to this reader or to what comes after them.
 TOKENS = (
     b"{", b"}", b"[", b"]", b",", b": ", b"- ", b"? ", b"&a ", b"*a ", b"!!int ", b"!x ", b"!!python/name:os.system ",
@@ -25,24 +27,15 @@ def mutants(files: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
         yield content
 
 
-def flip_bit(rng: random.Random, content: bytes, other: bytes) -> bytes:
-    place = rng.randrange(len(content) or 1)
-    flipped = bytes(byte ^ 1 << rng.randrange(8) for byte in content[place : place + 1])
-    return content[:place] + flipped + content[place + 1 :]
-
-
-def delete(rng: random.Random, content: bytes, other: bytes) -> bytes:
-    start, end = _span(rng, content, 30)
-    return content[:start] + content[end:]
+def change_bytes(rng: random.Random, content: bytes, other: bytes) -> bytes:
+    return next(mutations(content, 1, rng.getrandbits(32)))
 
 
 def repeat(rng: random.Random, content: bytes, other: bytes) -> bytes:
-    start, end = _span(rng, content, 80)
-    return content[:end] + content[start:end] * rng.choice((1, 1, 20)) + content[end:]
-
-
-def truncate(rng: random.Random, content: bytes, other: bytes) -> bytes:
-    return content[: rng.randrange(len(content) + 1)]
+    """A piece of some lines, again and again."""
+    start = rng.randrange(len(content) + 1)
+    end = min(len(content), start + rng.randint(1, 80))
+    return content[:end] + content[start:end] * 20 + content[end:]
 
 
 def insert_token(rng: random.Random, content: bytes, other: bytes) -> bytes:
@@ -80,11 +73,6 @@ def splice(rng: random.Random, content: bytes, other: bytes) -> bytes:
 
 
 CHANGES: tuple[Callable[[random.Random, bytes, bytes], bytes], ...] = (
-    flip_bit, delete, repeat, truncate, insert_token, insert_token, replace_value, replace_value, swap_lines,
-    indent_line, splice,
+    change_bytes, change_bytes, change_bytes, repeat, insert_token, insert_token, replace_value, replace_value,
+    swap_lines, indent_line, splice,
 )  # fmt: skip
-
-
-def _span(rng: random.Random, content: bytes, longest: int) -> tuple[int, int]:
-    start = rng.randrange(len(content) + 1)
-    return start, min(len(content), start + rng.randint(1, longest))
