@@ -37,9 +37,10 @@ def test_the_clocks_of_a_refusal_are_neighbours_and_are_accepted(system: str, mh
     if not problem:
         return
     named = [float(word) for word in problem.rsplit(": ", 1)[1].split(" and ") if word != "none"]
-    possible = {round(clock, 3) for clock in every_clock(system) if 25 <= clock <= 333}
-    assert {round(clock, 3) for clock in named} <= possible
+    possible = {float(f"{clock:.6g}") for clock in every_clock(system) if 25 <= clock <= 333}
+    assert set(named) <= possible
     assert not any(min(named) < clock < max(named) for clock in possible)
+    assert [clock for clock in named if clock < mhz] + [clock for clock in named if clock > mhz] == named
     assert [clock_problem(system, clock) for clock in named] == [""] * len(named)
 
 
