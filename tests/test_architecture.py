@@ -253,7 +253,7 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
         "import bfpga.engines.array.arithmetic, bfpga.contract.program, bfpga.program.file\n"
         "import bfpga.engines.array.streams, bfpga.devices.emulator, bfpga.devices.csim, bfpga.runtime, bfpga.data\n"
         "top = {name.split('.')[0] for name in sys.modules}\n"
-        "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'ruamel', 'typer', 'rich', 'onnxslim'}))\n"
+        "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'yaml', 'typer', 'rich', 'onnxslim'}))\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -32,7 +32,7 @@ COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "board
 COMMANDS += ["lint-hls", "overlay", "check-tcl"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
-HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "ruamel", "jinja2", "rich", "matplotlib"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}
 MODEL = str(ROOT / "examples/models/mlp_digits.onnx")
 DATA = str(ROOT / "examples/models/digits_test.npz")
 #: Keys that the reports of `run` and `evaluate` hold at least (architecture 3.8).

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.schema import BoardFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
@@ -70,7 +72,8 @@ def resolve(name_or_path: str | Path, kind: str, folder: Path | None = None) -> 
     if text in names(kind):
         return config_folder(kind) / f"{text}.yaml"
     path = Path(text) if folder is None else folder / text
-    if "/" in text or text.endswith((".yaml", ".yml")) or path.exists():
+    # os.path.exists is False, and no error, for a name that no file can have.
+    if "/" in text or text.endswith((".yaml", ".yml")) or os.path.exists(path):
         return path
     near = difflib.get_close_matches(text, names(kind), 1, 0.5)
     hint = f"did you mean `{near[0]}`? " if near else ""
@@ -96,6 +99,8 @@ def read_board(path: Path) -> Board:
     clock = board.clock_mhz
     if not clock.min <= clock.default <= clock.max:
         document.refuse(("clock_mhz",), "must hold min <= default <= max")
+    elif problem := clock_problem(board.processing_system, clock.default, clock.min, clock.max):
+        document.refuse(("clock_mhz", "default"), problem)
     if board.memory.assumed_gb_s > board.memory.peak_gb_s:
         document.refuse(("memory", "assumed_gb_s"), f"must not exceed peak_gb_s = {board.memory.peak_gb_s:g}")
     document.raise_problems("a board")

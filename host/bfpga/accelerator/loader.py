@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
 from bfpga.accelerator.engine_sections import EngineSections, engine_sections
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
@@ -155,10 +156,11 @@ def check(
     document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
 ) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
-    clock = described.clock_mhz
-    if not board.clock_min <= clock <= board.clock_max:
-        wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
-        document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
+    clock, low, high = described.clock_mhz, board.clock_min, board.clock_max
+    if not low <= clock <= high:
+        document.refuse(("clock_mhz",), f"is {clock:g}; must be {low:g}..{high:g} on {board.title}")
+    elif problem := clock_problem(board.processing_system, clock, low, high):
+        document.refuse(("clock_mhz",), problem)
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(engines.path(finding.engine, finding.key), finding.text)
     document.raise_problems("an accelerator")

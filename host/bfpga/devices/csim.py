@@ -36,8 +36,12 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: $BFPGA_CACHE, else ~/.cache/bfpga."""
-    return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
+    """Where what can be made again is kept: $BFPGA_CACHE, else $XDG_CACHE_HOME/bfpga, else ~/.cache/bfpga."""
+    own, common = os.environ.get("BFPGA_CACHE"), Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if own:
+        return Path(own)
+    # The XDG base directory specification: a relative path is ignored.
+    return (common if common.is_absolute() else Path.home() / ".cache") / "bfpga"
 
 
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
