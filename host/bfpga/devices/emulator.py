@@ -17,7 +17,7 @@ from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode,
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
 from bfpga.devices.graph_route import GraphRoute, available
 from bfpga.devices.host import HostFunction, host_function
-from bfpga.devices.input_clocks import LayerClocks
+from bfpga.devices.input_cycles import LayerCycles
 from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.accumulators import Block, activation_products
@@ -36,7 +36,7 @@ class Emulator:
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
         self.engines: dict[int, LayerEngine] = {}
-        self.counted: dict[int, LayerClocks] = {}
+        self.counted: dict[int, LayerCycles] = {}
         self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program)
         self._route: GraphRoute | None = None
@@ -58,7 +58,7 @@ class Emulator:
             self.engines[index] = LayerEngine(node, config, self.registers)
             engine = engine_beside(node)
             if engine is not None and engine.by_inputs is not None:
-                self.counted[index] = LayerClocks(self.program, node, engine.by_inputs)
+                self.counted[index] = LayerCycles(self.program, node, engine.by_inputs)
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True

@@ -90,7 +90,7 @@ def beside_limits(program: Program) -> dict[int, dict[str, int]]:
         engine = operation_engine(operation)
         assert engine is not None
         weights = embedded_weights(node, program.tensors[node.inputs[0]], tile.m0, tile.m1)
-        limits[id(operation)] = engine.clock_shares(program.config, operation, weights)
+        limits[id(operation)] = engine.cycle_shares(program.config, operation, weights)
     return limits
 
 

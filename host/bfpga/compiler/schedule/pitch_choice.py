@@ -58,7 +58,7 @@ class PitchChoice:
         config, window = self.config, node.window
         beside = engine_beside(node)
         if beside is not None:
-            return beside.write_clocks(node, config, write_pitch)
+            return beside.write_cycles(node, config, write_pitch)
         columns, banks = working_columns(node, config), config.banks
         pixels = window.output_height * window.output_width
         reads = writes = 1

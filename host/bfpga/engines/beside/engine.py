@@ -29,19 +29,19 @@ class Header(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What the weights of an operation decide: fields of its descriptor, and its clocks."""
+    """What the weights of an operation decide: fields of its descriptor, and its cycles."""
 
     fields: dict[str, int]
-    clocks: int
+    cycles: int
 
 
 @dataclass(frozen=True)
-class InputClocks:
-    """Clocks of an engine that skips zeros of its inputs: they are known only with the data.
+class InputCycles:
+    """Cycles of an engine that skips zeros of its inputs: they are known only with the data.
 
-    counter: for a descriptor and its weights, what gives the clocks (samples,) of its rectangle's mantissas (samples,
-    rows, columns, channels). most: no fewer clocks than the operation may take, whatever its data. measure: gives an
-    operation the mean clocks on samples of its rectangle, with the fields of its descriptor that suit these samples.
+    counter: for a descriptor and its weights, what gives the cycles (samples,) of its rectangle's mantissas (samples,
+    rows, columns, channels). most: no fewer cycles than the operation may take, whatever its data. measure: gives an
+    operation the mean cycles on samples of its rectangle, with the fields of its descriptor that suit these samples.
     """
 
     counter: Callable[[SystolicConfig, Descriptor, IntArray], Callable[[IntArray], Int64Array]]
@@ -68,7 +68,7 @@ class RandomCases:
 
     numbers: a small build beside an array; array: the array changed so that it suits the engine more often; windows:
     what the engine takes; vary: another choice (a number of any size) among those of an operation's descriptor that
-    change clocks and no bit, for an input with a share of elements that are not zero.
+    change cycles and no bit, for an input with a share of elements that are not zero.
     """
 
     numbers: Callable[[np.random.Generator, SystolicConfig], EngineNumbers]
@@ -85,9 +85,9 @@ class BesideEngine(Engine):
     descriptor computes; raster order. strip_rows: rows of the strips in which a layer passes through memory that holds
     so many output rows at once. descriptor: for a tile, without what its weights decide; ``complete`` decides that for
     an input with a share of elements that are not zero. stream: an operation's bytes on the weight stream, which are
-    the same for descriptors with the same ``stream_form``. write_clocks: clocks in which the results of a node leave
-    if rows of its output have a pitch, 0 if it is of no concern. clock_shares: clocks of an operation by what they are
-    spent on. by_inputs: for an engine whose clocks depend on data.
+    the same for descriptors with the same ``stream_form``. write_cycles: cycles in which the results of a node leave
+    if rows of its output have a pitch, 0 if it is of no concern. cycle_shares: cycles of an operation by what they are
+    spent on. by_inputs: for an engine whose cycles depend on data.
     """
 
     numbers: type[EngineNumbers]
@@ -98,7 +98,7 @@ class BesideEngine(Engine):
     complete: Callable[[SystolicConfig, Descriptor, IntArray, float], Completion]
     stream: Callable[[SystolicConfig, Descriptor, IntArray], bytes]
     stream_form: Callable[[SystolicConfig, Descriptor], int]
-    write_clocks: Callable[[ArrayNode, SystolicConfig, int | None], int]
-    clock_shares: Callable[[SystolicConfig, KernelOperation, IntArray], dict[str, int]]
+    write_cycles: Callable[[ArrayNode, SystolicConfig, int | None], int]
+    cycle_shares: Callable[[SystolicConfig, KernelOperation, IntArray], dict[str, int]]
     random: RandomCases
-    by_inputs: InputClocks | None = None
+    by_inputs: InputCycles | None = None

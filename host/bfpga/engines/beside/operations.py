@@ -35,10 +35,10 @@ class EngineOperations:
         """One tile or strip of the node with all its bytes on the weight stream."""
         descriptor = self.engine.descriptor(self.config, place)
         channels = place.tile.m0, place.tile.m1
-        fields, clocks = self._complete(descriptor, channels)
+        fields, cycles = self._complete(descriptor, channels)
         for name, value in fields.items():
             setattr(descriptor, name, value)
-        return KernelOperation(self.node.name, descriptor, weights=self._stream(descriptor, channels), clocks=clocks)
+        return KernelOperation(self.node.name, descriptor, weights=self._stream(descriptor, channels), clocks=cycles)
 
     def _embedded(self, channels: tuple[int, int]) -> IntArray:
         if channels not in self._weights:

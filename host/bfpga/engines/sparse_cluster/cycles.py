@@ -201,7 +201,7 @@ def measure(config: SystolicConfig, operation: KernelOperation, weights: IntArra
     operation.clocks = found[operation.descriptor.count_step]
 
 
-def clock_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
+def cycle_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
     """Clocks of one operation by what they are spent on; the sum is ``operation.clocks``.
 
     `densest unit`: non-zero elements that the busiest unit has beyond what hides behind loading; `loading`: input and

@@ -33,7 +33,7 @@ def block_slots(config: SystolicConfig, window: Window, pitch: int) -> int:
     return 1 if len(banks) == rows * columns else kernel
 
 
-def write_clocks(node: ArrayNode, config: SystolicConfig, pitch: int | None) -> int:
+def write_cycles(node: ArrayNode, config: SystolicConfig, pitch: int | None) -> int:
     """Clocks in which the results of a node leave if rows of its output have this pitch, 0 for None.
 
     Nothing else depends on a pitch: pixels of one row lie in different banks whatever it is.

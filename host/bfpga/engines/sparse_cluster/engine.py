@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.engines.beside.engine import BesideEngine, Header, InputClocks
+from bfpga.engines.beside.engine import BesideEngine, Header, InputCycles
 from bfpga.engines.beside.header import header_numbers
 from bfpga.engines.sparse_cluster.constraints import findings
-from bfpga.engines.sparse_cluster.cycles import clock_shares, complete, counter, measure, most_clocks
-from bfpga.engines.sparse_cluster.descriptors import descriptor, write_clocks
+from bfpga.engines.sparse_cluster.cycles import complete, counter, cycle_shares, measure, most_clocks
+from bfpga.engines.sparse_cluster.descriptors import descriptor, write_cycles
 from bfpga.engines.sparse_cluster.fit import refusals
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.sparse_cluster.random_cases import RANDOM
@@ -44,8 +44,8 @@ SPARSE_CLUSTER = BesideEngine(
     complete=complete,
     stream=stream,
     stream_form=stream_form,
-    write_clocks=write_clocks,
-    clock_shares=clock_shares,
+    write_cycles=write_cycles,
+    cycle_shares=cycle_shares,
     random=RANDOM,
-    by_inputs=InputClocks(counter, most_clocks, measure),
+    by_inputs=InputCycles(counter, most_clocks, measure),
 )

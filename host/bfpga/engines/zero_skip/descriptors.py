@@ -15,6 +15,6 @@ def descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     return tile_descriptor(config, place, Operation.ZERO_SKIP, config.numbers_of(ZeroSkipNumbers), config.columns)
 
 
-def write_clocks(node: ArrayNode, config: SystolicConfig, pitch: int | None) -> int:
+def write_cycles(node: ArrayNode, config: SystolicConfig, pitch: int | None) -> int:
     """A pitch is of no concern: pixels that leave together lie in one row, in different banks whatever it is."""
     return 0

@@ -7,8 +7,8 @@ from bfpga.contract.descriptor import Operation
 from bfpga.engines.beside.engine import BesideEngine, Header
 from bfpga.engines.beside.header import header_numbers
 from bfpga.engines.zero_skip.constraints import findings
-from bfpga.engines.zero_skip.cycles import clock_shares, complete
-from bfpga.engines.zero_skip.descriptors import descriptor, write_clocks
+from bfpga.engines.zero_skip.cycles import complete, cycle_shares
+from bfpga.engines.zero_skip.descriptors import descriptor, write_cycles
 from bfpga.engines.zero_skip.fit import refusals
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.engines.zero_skip.random_cases import RANDOM
@@ -44,7 +44,7 @@ ZERO_SKIP = BesideEngine(
     complete=complete,
     stream=stream,
     stream_form=stream_form,
-    write_clocks=write_clocks,
-    clock_shares=clock_shares,
+    write_cycles=write_cycles,
+    cycle_shares=cycle_shares,
     random=RANDOM,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bfpga.contract.program import ArrayNode, KernelOperation, Program
 from bfpga.engines.beside.embedded_kernels import embedded_weights
-from bfpga.engines.beside.engine import InputClocks
+from bfpga.engines.beside.engine import InputCycles
 from bfpga.engines.beside.tiles import InputRectangle, input_rectangle
 from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.program.cycles import depends_on_data, step_operations
@@ -21,17 +21,17 @@ class _Strip:
     that the program's own figures have for one execution.
     """
 
-    clocks: Callable[[IntArray], Int64Array]
+    cycles: Callable[[IntArray], Int64Array]
     rectangle: InputRectangle
     expected: int
     always: int = 0
     first: int = 0
 
 
-class LayerClocks:
+class LayerCycles:
     """A layer's operations. SC R131: what a layer takes follows from the samples at hand."""
 
-    def __init__(self, program: Program, node: ArrayNode, engine: InputClocks) -> None:
+    def __init__(self, program: Program, node: ArrayNode, engine: InputCycles) -> None:
         self._strips: dict[int, _Strip] = {}
         operations = (item for step in program.steps for item in step_operations(program, step))
         own = [(item, times) for item, times in operations if item.layer == node.name and depends_on_data(item)]
@@ -46,12 +46,12 @@ class LayerClocks:
 
     @staticmethod
     def _strip(
-        program: Program, node: ArrayNode, engine: InputClocks, operation: KernelOperation, tile: int
+        program: Program, node: ArrayNode, engine: InputCycles, operation: KernelOperation, tile: int
     ) -> _Strip:
         part, image = node.tiles[tile], program.tensors[node.inputs[0]]
         weights = embedded_weights(node, image, part.m0, part.m1)
-        clocks = engine.counter(program.config, operation.descriptor, weights)
-        return _Strip(clocks, input_rectangle(node.window, image, part), operation.clocks)
+        cycles = engine.counter(program.config, operation.descriptor, weights)
+        return _Strip(cycles, input_rectangle(node.window, image, part), operation.clocks)
 
     def beyond_expected(self, x: IntArray, measured: bool) -> int:
         """Clocks of all samples beyond those that the program's figures expect, less than zero if it took fewer.
@@ -62,7 +62,7 @@ class LayerClocks:
         total = 0
         for strip in self._strips.values():
             part = strip.rectangle
-            beyond = strip.clocks(x[:, part.y0 : part.y1, part.x0 : part.x1]) - strip.expected
+            beyond = strip.cycles(x[:, part.y0 : part.y1, part.x0 : part.x1]) - strip.expected
             total += strip.always * int(beyond.sum())
             total += strip.first * int(beyond[0]) if measured else 0
         return total
