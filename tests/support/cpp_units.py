@@ -73,7 +73,7 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
     include = library_directory()
     arguments = [*toolchain.WARNINGS, "-O2", "-fPIC", "-shared", *integer_flags(integers)]
-    headers = sorted((include / "bfpga").glob("*.hpp")) + sorted(SOURCES.iterdir())
+    headers = sorted((include / "bfpga").rglob("*.hpp")) + sorted(SOURCES.iterdir())
     target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], headers)}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import importlib.resources
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -18,11 +18,11 @@ from typing import Any
 
 import jinja2
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, LeadRule, Operation, Policy
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
+from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
-from bfpga.engines.output.functions import TABLES
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import Status
 from bfpga.formats.shift_format import ShiftFormat
@@ -136,12 +136,8 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             engine_depth=ENGINE_DEPTH,
         ),
         _group(
-            "Functions that are built in",
-            **{
-                f"has_{function.name.lower()}": function.name.lower() in config.functions
-                for function in Function
-                if function != Function.NONE
-            },
+            "Functions that are built in: bit n for the function of code n",
+            functions=_mask(Function.named(name) for name in config.functions),
         ),
         _group(
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
@@ -200,8 +196,21 @@ def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
     }
 
 
-def _tables() -> list[dict[str, Any]]:
-    return [{"name": name, "limit": limit, "points": points} for name, (limit, points) in TABLES.items()]
+def _mask(functions: Iterable[Function]) -> int:
+    return sum(1 << function for function in functions)
+
+
+def _functions() -> dict[str, Any]:
+    """What the function unit takes from the rows: numbers, sets of functions, tables."""
+    tables = [(function, function.row.method) for function in Function if isinstance(function.row.method, Table)]
+    return {
+        "exponent": ACTIVATION_EXPONENT,
+        "grid_bits": GRID_BITS,
+        "argument_bits": ARGUMENT_BITS,
+        "with_table": _mask(function for function, _ in tables),
+        "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
+        "tables": [{"name": function.key, "limit": table.limit, "points": table.points} for function, table in tables],
+    }
 
 
 def _registers() -> list[dict[str, Any]]:
@@ -233,8 +242,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "bits": [_enumeration(item) for item in (Flag, Status)],
         "fields": FIELDS,
         "words": DESCRIPTOR_WORDS,
-        "tables": _tables(),
-        "exponent": ACTIVATION_EXPONENT,
+        "functions": _functions(),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import SystolicConfig
@@ -22,7 +23,8 @@ class LoweringState:
         """blocked: operators that must stay on the host (they do not fit the array's memory)."""
         self.graph = graph
         self.config = config
-        self.chosen = place.placement(graph, config) - blocked
+        self.functions = find_functions(graph, config)
+        self.chosen = place.placement(graph, self.functions) - blocked
         self.views: dict[str, View] = {}
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
