@@ -1,14 +1,14 @@
 """Operators that the function unit computes, found by their values.
 
-Exporters write one function in many ways: as an operator with attributes, with bounds in constants. What counts is
-what it computes, so an operator is run on points all over the numbers and compared with the rows of
-``contract/functions.py``.
+Exporters write one function in many ways: as an operator with attributes, with bounds in constants, as a handful of
+operators such as x * Sigmoid(x). What counts is what they compute, so operators between two values are run on points
+all over the numbers and compared with the rows of ``contract/functions.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -23,7 +23,13 @@ from bfpga.contract.functions import Function, UnfitArgumentError
 Floats = npt.NDArray[np.float64]
 #: Operators that may be a function.
 OPERATORS = frozenset(name for function in Function for name in function.row.operators)
+#: Operators that functions are composed of, with these domains.
+ELEMENTWISE = OPERATORS | {
+    "Add", "Sub", "Mul", "Div", "Neg", "Abs", "Min", "Max", "Pow", "Sqrt", "Reciprocal", "Exp", "Log", "Erf",
+}  # fmt: skip
 DOMAINS = ("", "ai.onnx", "com.microsoft")
+#: Operators of a function, at most: GELU by tanh has nine.
+LONGEST = 12
 #: Where functions are compared: the bend of every one of them, and far outside.
 FAR = 2.0**100
 PROBES: Floats = np.array([*np.arange(-640, 641) / 32, -FAR, -1000.0, 1000.0, FAR])
@@ -33,34 +39,95 @@ EXACT, ON_GRID = 2.0**-20, 2.0**-11
 
 @dataclass(frozen=True)
 class FunctionMatch:
-    """An operator that is a function: with its argument (0 if it has none) of the value ``source``."""
+    """Operators that are a function, with its argument (0 if it has none), of the value ``source``.
+
+    operators: in the order of the graph; only the last one's result is read by others.
+    """
 
     function: Function
     argument: float
     source: str
+    operators: tuple[Operator, ...]
 
 
 def find_functions(graph: Graph, config: SystolicConfig) -> dict[str, FunctionMatch]:
-    """The operators that functions of the array compute, by name."""
-    found = {}
-    for operator in graph.operators:
-        source = _source(graph, operator)
-        if operator.type in OPERATORS and source:
-            values = _values(_model([operator], graph, source))
-            matches = [] if values is None else _matches(values, config)
-            if matches:
-                found[operator.name] = FunctionMatch(*matches[0], source)
+    """What functions of the array compute, by the name of the last operator; the longest compositions."""
+    order = {operator.name: number for number, operator in enumerate(graph.operators)}
+    producers = {name: operator for operator in graph.operators for name in operator.outputs}
+    found: dict[str, FunctionMatch] = {}
+    taken: set[str] = set()
+    for last in reversed(graph.operators):
+        if last.name in taken or not _composable(graph, last):
+            continue
+        candidates = _compositions(graph, last, producers, order, taken)
+        for source, operators in sorted(candidates, key=lambda candidate: -len(candidate[1])):
+            match = _match(graph, config, source, operators)
+            if match is not None:
+                found[last.name] = match
+                taken |= {operator.name for operator in operators}
+                break
     return found
 
 
-def _source(graph: Graph, operator: Operator) -> str:
-    """The one computed value that an operator reads, if all others are constant numbers; else empty."""
-    computed = set(activations(graph, operator))
+def with_functions(graph: Graph, found: dict[str, FunctionMatch]) -> Graph:
+    """The graph with one operator in the place of each composition, named and typed so that reports can show it."""
+    inner = {operator.name for match in found.values() for operator in match.operators[:-1]}
+    operators = [
+        _single(operator, found[operator.name]) if operator.name in found else operator
+        for operator in graph.operators
+        if operator.name not in inner
+    ]
+    return replace(graph, operators=operators, consumers={})
+
+
+def _single(operator: Operator, match: FunctionMatch) -> Operator:
+    if len(match.operators) == 1:
+        return operator
+    kind = match.function.row.operators[0]
+    return Operator(operator.name, kind, (match.source,), operator.outputs, {}, operator.proto)
+
+
+def _compositions(
+    graph: Graph, last: Operator, producers: dict[str, Operator], order: dict[str, int], taken: set[str]
+) -> Iterator[tuple[str, tuple[Operator, ...]]]:
+    """Operators that end with ``last`` and read one computed value, each set with that value, the smallest first."""
+    members = {last.name: last}
+    while len(members) <= LONGEST:
+        made = {name for operator in members.values() for name in operator.outputs}
+        read = {name for operator in members.values() for name in activations(graph, operator)} - made
+        if len(read) == 1:
+            operators = tuple(sorted(members.values(), key=lambda operator: order[operator.name]))
+            yield next(iter(read)), operators
+        # What was computed last cannot depend on the others: it joins, or nothing larger ends in one value.
+        latest = max((producers[name] for name in read if name in producers), key=lambda item: order[item.name],
+                     default=None)  # fmt: skip
+        if latest is None or latest.name in taken or not _composable(graph, latest):
+            return
+        (value,) = latest.outputs
+        if value in graph.outputs or any(item.name not in members for item in graph.consumers.get(value, [])):
+            return
+        members[latest.name] = latest
+
+
+def _composable(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator works element by element on values of one shape, with constants that are single numbers."""
+    computed = activations(graph, operator)
     numbers = all(graph.constants[name].size == 1 for name in operator.uses if name not in computed)
     plain = operator.proto.domain in DOMAINS and not operator.captured and len(operator.outputs) == 1
     shapes = [graph.shapes.get(name) for name in (*computed, *operator.outputs)]
     same = shapes[0] is not None and shapes.count(shapes[0]) == len(shapes)
-    return computed.pop() if len(computed) == 1 and numbers and plain and same else ""
+    return operator.type in ELEMENTWISE and numbers and plain and same
+
+
+def _match(
+    graph: Graph, config: SystolicConfig, source: str, operators: tuple[Operator, ...]
+) -> FunctionMatch | None:
+    """The function of the array that operators compute from ``source``."""
+    if len(operators) == 1 and operators[0].type not in OPERATORS:
+        return None
+    values = _values(_model(operators, graph, source))
+    matches = [] if values is None else _matches(values, config)
+    return FunctionMatch(*matches[0], source, operators) if matches else None
 
 
 def _matches(values: Floats, config: SystolicConfig) -> list[tuple[Function, float]]:
