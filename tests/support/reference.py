@@ -1,6 +1,6 @@
 """Slow, exact references in Python integers and fractions: what the vectorised code must equal, bit for bit.
 
-Written from the specification, value by value, without numpy; shared by the tests of formats, emulator and C++.
+Written from the specification, value by value; shared by the tests of formats, emulator and C++.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Function
+from bfpga.contract.functions import Function, Table
 from bfpga.formats.block_format import BlockFormat, Status
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -118,6 +120,13 @@ def _interpolated(x: int, limit: int, table: tuple[int, ...]) -> int:
     return table[i] + round_fraction(Fraction((table[i + 1] - table[i]) * fraction, step), "rne")
 
 
+@cache
+def _points(function: Function, limit: int) -> tuple[int, ...]:
+    """Points of a table from floating point, whose errors are far from deciding a rounding."""
+    values = function.row.plain(np.linspace(-limit, limit, 257), 0.0)
+    return tuple(round(float(value) * 2**14) for value in values)
+
+
 def _with_function(
     v: int, e3: int, function: int, argument: int, exponent: int, cfg: SystolicConfig
 ) -> tuple[int, int]:
@@ -129,10 +138,10 @@ def _with_function(
     if function == Function.CLIP:
         bound = clamp(shift(argument, e3 - exponent, rounding), cfg.accumulator_bits)
         return min(max(v, 0), bound), e3
-    if function in (Function.SIGMOID, Function.TANH):
-        name = "sigmoid" if function == Function.SIGMOID else "tanh"
-        tables = load_vectors("bfp_activation.json")["tables"][name]
-        return _interpolated(shift(v, -(e3 + 10), "rne"), tables["limit"], tables["table"]), -14
+    method = Function(function).row.method
+    if isinstance(method, Table):
+        points = _points(Function(function), method.limit)
+        return _interpolated(shift(v, -(e3 + 10), "rne"), method.limit, points), -14
     return v, e3
 
 
