@@ -36,6 +36,11 @@ def bounded(network: Network, x: str, high: float) -> str:
     return network.add("Min", network.add("Max", x, number(network, 0)), number(network, high))
 
 
+def hard_sigmoid(network: Network, x: str) -> str:
+    """relu6(x + 3) / 6"""
+    return network.add("Div", bounded(network, network.add("Add", x, number(network, 3)), 6), number(network, 6))
+
+
 def tanh_by_sigmoid(network: Network, x: str) -> str:
     """2 sigmoid(2 x) - 1"""
     half = network.add("Sigmoid", network.add("Mul", x, number(network, 2)))
@@ -45,6 +50,8 @@ def tanh_by_sigmoid(network: Network, x: str) -> str:
 FORMS: dict[str, tuple[Write, Function]] = {
     "sigmoid, written out": (logistic, Function.SIGMOID),
     "tanh by sigmoid": (tanh_by_sigmoid, Function.TANH),
+    "hard sigmoid": (lambda network, x: network.add("HardSigmoid", x, alpha=1 / 6, beta=0.5), Function.HARD_SIGMOID),
+    "hard sigmoid by relu6": (hard_sigmoid, Function.HARD_SIGMOID),
     "clip by minimum and maximum": (lambda network, x: bounded(network, x, 1.5), Function.CLIP),
     "relu by absolute value": (
         lambda network, x: network.add("Div", network.add("Add", x, network.add("Abs", x)), number(network, 2)),

@@ -46,6 +46,7 @@ class Function(IntEnum):
     SIGMOID = 3
     TANH = 4
     CLIP = 5
+    HARD_SIGMOID = 6
 
     @staticmethod
     def named(key: str) -> Function:
@@ -215,6 +216,10 @@ def _tanh(x: Decimal) -> Decimal:
     return (square - 1) / (square + 1)
 
 
+def _hard_sigmoid(x: Decimal) -> Decimal:
+    return min(max(x / 6 + Decimal("0.5"), Decimal(0)), Decimal(1))
+
+
 ROWS: dict[Function, FunctionRow] = {
     Function.NONE: FunctionRow(
         formula="x",
@@ -271,6 +276,15 @@ ROWS: dict[Function, FunctionRow] = {
             "bound, above 0", 6.0, 2.0**100, lambda value: value, bound_argument, (range(1, 100), range(-12, 3))
         ),
         usual=True,
+    ),
+    # Its bends at -3 and 3 are points of the table, and between them a straight line loses nothing.
+    Function.HARD_SIGMOID: FunctionRow(
+        formula="min(max(x / 6 + 1/2, 0), 1)",
+        operators=("HardSigmoid",),
+        plain=lambda x, _: np.clip(x / 6 + 0.5, 0, 1),
+        method=Table(_hard_sigmoid, 4),
+        unit="table",
+        largest=1.0,
     ),
 }  # fmt: skip
 

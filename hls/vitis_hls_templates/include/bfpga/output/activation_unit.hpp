@@ -71,6 +71,9 @@ inline TableStep table_step_of(Function function, argument_t argument) {
     if (is_function<Config, Function::Tanh>(function)) {
         return table_step<tanh_limit>(tanh_table, argument);
     }
+    if (is_function<Config, Function::HardSigmoid>(function)) {
+        return table_step<hard_sigmoid_limit>(hard_sigmoid_table, argument);
+    }
     return TableStep();
 }
 
