@@ -41,6 +41,12 @@ def hard_sigmoid(network: Network, x: str) -> str:
     return network.add("Div", bounded(network, network.add("Add", x, number(network, 3)), 6), number(network, 6))
 
 
+def hard_swish(network: Network, x: str) -> str:
+    """x * relu6(x + 3) / 6"""
+    inner = network.add("Clip", network.add("Add", x, number(network, 3)), number(network, 0), number(network, 6))
+    return network.add("Div", network.add("Mul", x, inner), number(network, 6))
+
+
 def tanh_by_sigmoid(network: Network, x: str) -> str:
     """2 sigmoid(2 x) - 1"""
     half = network.add("Sigmoid", network.add("Mul", x, number(network, 2)))
@@ -52,6 +58,12 @@ FORMS: dict[str, tuple[Write, Function]] = {
     "tanh by sigmoid": (tanh_by_sigmoid, Function.TANH),
     "hard sigmoid": (lambda network, x: network.add("HardSigmoid", x, alpha=1 / 6, beta=0.5), Function.HARD_SIGMOID),
     "hard sigmoid by relu6": (hard_sigmoid, Function.HARD_SIGMOID),
+    "hard swish": (lambda network, x: network.add("HardSwish", x), Function.HARD_SWISH),
+    "hard swish by hard sigmoid": (
+        lambda network, x: network.add("Mul", x, network.add("HardSigmoid", x, alpha=1 / 6, beta=0.5)),
+        Function.HARD_SWISH,
+    ),
+    "hard swish by relu6": (hard_swish, Function.HARD_SWISH),
     "clip by minimum and maximum": (lambda network, x: bounded(network, x, 1.5), Function.CLIP),
     "relu by absolute value": (
         lambda network, x: network.add("Div", network.add("Add", x, network.add("Abs", x)), number(network, 2)),

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from function_errors import error_in_last_places
 
+from bfpga.accelerator.constraints import config_findings
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import FUNCTION_NAMES, ROWS, Function, Table
+from bfpga.formats.block_format import BlockFormat
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "accelerator-yaml.md"
 HEAD = "| function | value | ONNX | argument | computed by | error with 8 and 16 bits | LUT, 32 bits | usual |"
@@ -70,6 +73,29 @@ def test_tables_fit_their_words() -> None:
         assert table.limit & (table.limit - 1) == 0
         assert len(table.points) == 257
         assert max(map(abs, table.points)) < 1 << 15
+
+
+def test_results_of_a_table_need_accumulators_that_hold_them() -> None:
+    """Arguments up to 512 beside numbers of 2^-14 take 24 bits; a value of a table alone takes 16."""
+    functions = ("none", "relu", "sigmoid", "hard_swish")
+    for bits, wanted in ((23, {"hard_swish"}), (15, {"sigmoid", "hard_swish"}), (24, set())):
+        config = SystolicConfig(format=BlockFormat(6), accumulator_bits=bits, bias_bits=14, functions=functions)
+        texts = [finding.text for finding in config_findings(config) if finding.key == "functions"]
+        assert len(texts) == len(wanted)
+        assert all(any(name in text for text in texts) for name in wanted)
+
+
+def test_functions_below_relu_are_that_far_below_it_on_both_sides() -> None:
+    """What their tables rely on: max(x, 0) - f(x) is the same at x and -x, and nothing at the limit."""
+    tables = {function: function.row.method for function in Function if function.row.below_relu}
+    assert tables
+    for function, table in tables.items():
+        x = np.linspace(0, 64, 8193)
+        below = [np.maximum(side, 0) - function.row.plain(side, 0.0) for side in (x, -x)]
+        assert np.allclose(*below, atol=1e-12)
+        assert isinstance(table, Table)
+        assert table.points[-1] == 0
+        assert min(table.points) == 0
 
 
 @pytest.mark.parametrize("name", accelerator_names())

@@ -252,7 +252,7 @@ def test_functions_equal_numpy_for_every_argument(integers: Integers, index: int
     grid = np.clip(np.arange(-17 << 10, (17 << 10) + 2), -largest - 1, largest).reshape(-1, 3)
     drawn = rng.integers(-largest - 1, largest + 1, (6000, 3)) >> rng.integers(0, cfg.accumulator_bits, (6000, 3))
     acc = np.concatenate([grid, drawn])
-    rows = np.concatenate([np.zeros(len(grid), np.int64), rng.integers(-50, 20, len(drawn))])
+    rows = np.concatenate([np.zeros(len(grid), np.int64), rng.integers(-70, 70, len(drawn))])
     argument = 3 if function == Function.LEAKY_RELU else 11
     descriptor = Descriptor(
         flags=int(Flag.ROW_EXPONENTS), function=int(function), function_argument=argument, function_exponent=-2

@@ -110,27 +110,29 @@ def _with_bias(v: int, e3: int, bias: int, bias_exponent: int, cfg: SystolicConf
     return clamp(total, bits), e3, status
 
 
-def _interpolated(x: int, limit: int, table: tuple[int, ...]) -> int:
-    bound = limit << 10
-    position = max(-bound, min(bound, x)) + bound
-    step = 2 * bound // 256
-    i, fraction = divmod(position, step)
+def _interpolated(position: int, width: int, table: tuple[int, ...]) -> int:
+    """position: from the first point, on the grid; width: from the first to the last point."""
+    step = (width << 10) // 256
+    i, fraction = divmod(max(0, min(width << 10, position)), step)
     if i == 256:
         return table[256]
     return table[i] + round_fraction(Fraction((table[i + 1] - table[i]) * fraction, step), "rne")
 
 
 @cache
-def _points(function: Function, limit: int) -> tuple[int, ...]:
+def _points(function: Function) -> tuple[int, ...]:
     """Points of a table from floating point, whose errors are far from deciding a rounding."""
-    values = function.row.plain(np.linspace(-limit, limit, 257), 0.0)
+    table = function.row.method
+    assert isinstance(table, Table)
+    x = np.linspace(0 if table.below_relu else -table.limit, table.limit, 257)
+    values = x - function.row.plain(x, 0.0) if table.below_relu else function.row.plain(x, 0.0)
     return tuple(round(float(value) * 2**14) for value in values)
 
 
 def _with_function(
     v: int, e3: int, function: int, argument: int, exponent: int, cfg: SystolicConfig
 ) -> tuple[int, int]:
-    rounding = cfg.format.rounding
+    rounding, bits = cfg.format.rounding, cfg.accumulator_bits
     if function == Function.RELU:
         return max(v, 0), e3
     if function == Function.LEAKY_RELU:
@@ -140,8 +142,11 @@ def _with_function(
         return min(max(v, 0), bound), e3
     method = Function(function).row.method
     if isinstance(method, Table):
-        points = _points(Function(function), method.limit)
-        return _interpolated(shift(v, -(e3 + 10), "rne"), method.limit, points), -14
+        points, argument = _points(Function(function)), shift(v, -(e3 + 10), "rne")
+        if not method.below_relu:
+            return _interpolated(argument + (method.limit << 10), 2 * method.limit, points), -14
+        number, unit, largest = _interpolated(abs(argument), method.limit, points), min(e3, -14), clamp(1 << 99, bits)
+        return min(max(v, 0) << (e3 - unit), largest) - min(number << (-14 - unit), largest), unit
     return v, e3
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.engine_constraints import Finding, engine_findings
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
 from bfpga.engines.resource_units import Resources
 from bfpga.engines.resources import array_dsp, estimate_resources
 
@@ -66,6 +67,11 @@ def function_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("functions", "lacks `none`; layers without a function need it")
     if len(set(config.functions)) < len(config.functions):
         yield Finding("functions", "names a function twice; each must be given once")
+    for name in config.functions:
+        least = Function.named(name).row.least_accumulator_bits
+        if config.accumulator_bits < least:
+            text = f"has {name}, whose results take accumulators of {least} bits, not {config.accumulator_bits}"
+            yield Finding("functions", text)
 
 
 def position_findings(config: SystolicConfig) -> Iterator[Finding]:

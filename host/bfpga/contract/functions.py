@@ -47,6 +47,7 @@ class Function(IntEnum):
     TANH = 4
     CLIP = 5
     HARD_SIGMOID = 6
+    HARD_SWISH = 7
 
     @staticmethod
     def named(key: str) -> Function:
@@ -95,21 +96,24 @@ class Table:
 
     Beyond the limit (a power of two) it keeps its value there. exact: in decimal numbers, not by the C library, so that
     every platform makes the same points.
+    below_relu: the table holds max(x, 0) - f(x) over [0, limit] instead, for functions of which this is the same at x
+    and -x. The argument itself is not rounded then, and the tails are exactly x and 0.
     """
 
     exact: Callable[[Decimal], Decimal]
     limit: int
+    below_relu: bool = False
 
     @cached_property
     def points(self) -> tuple[int, ...]:
         """The values in units of 2**``ACTIVATION_EXPONENT``."""
         with localcontext(Context(prec=40)):
-            return tuple(self._point(Decimal(2 * self.limit * step) / TABLE_STEPS - self.limit)
-                         for step in range(TABLE_STEPS + 1))
+            steps = [Decimal(self.limit * step) / TABLE_STEPS for step in range(TABLE_STEPS + 1)]
+            return tuple(self._point(x if self.below_relu else 2 * x - self.limit) for x in steps)
 
     def _point(self, x: Decimal) -> int:
-        scaled = self.exact(x) * (1 << -ACTIVATION_EXPONENT)
-        return int(scaled.quantize(Decimal(1), ROUND_HALF_EVEN))
+        value = x - self.exact(x) if self.below_relu else self.exact(x)
+        return int((value * (1 << -ACTIVATION_EXPONENT)).quantize(Decimal(1), ROUND_HALF_EVEN))
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,8 @@ class FunctionRow:
 
     formula: of the documentation. operators: ONNX operators that give it, if their attributes and constants do
     (``compiler/lower/functions.py`` compares values). plain: in floating point, of values and the argument.
-    method: how the function unit computes it. unit: the results have the accumulator's exponent or that of the tables.
+    method: how the function unit computes it. unit: the results have the accumulator's exponent, that of the tables, or
+    the smaller one of the two.
     homogeneous: f(2 x) = 2 f(x), so channels may be stored times powers of two. largest: bound of its magnitude.
     usual: whether accelerators have it whose file names no functions.
     """
@@ -143,7 +148,7 @@ class FunctionRow:
     operators: tuple[str, ...]
     plain: Callable[[FloatArray, float], FloatArray]
     method: Arithmetic | Table
-    unit: Literal["accumulator", "table"] = "accumulator"
+    unit: Literal["accumulator", "table", "finer"] = "accumulator"
     homogeneous: bool = False
     largest: float | None = None
     argument: Argument | None = None
@@ -153,6 +158,16 @@ class FunctionRow:
     def on_grid(self) -> bool:
         """Whether its argument is rounded to the tables' grid first."""
         return isinstance(self.method, Table)
+
+    @property
+    def below_relu(self) -> bool:
+        """Whether its table holds what it is below max(x, 0)."""
+        return isinstance(self.method, Table) and self.method.below_relu
+
+    @property
+    def least_accumulator_bits(self) -> int:
+        """What an accumulator must hold: numbers of a table, and arguments up to 512 in their unit."""
+        return {"accumulator": 0, "table": 16, "finer": 24}[self.unit]
 
     def lut(self, bits: int, stages: int) -> int:
         """LUTs of one column, without what tables share."""
@@ -220,6 +235,10 @@ def _hard_sigmoid(x: Decimal) -> Decimal:
     return min(max(x / 6 + Decimal("0.5"), Decimal(0)), Decimal(1))
 
 
+def _hard_swish(x: Decimal) -> Decimal:
+    return x * _hard_sigmoid(x)
+
+
 ROWS: dict[Function, FunctionRow] = {
     Function.NONE: FunctionRow(
         formula="x",
@@ -285,6 +304,13 @@ ROWS: dict[Function, FunctionRow] = {
         method=Table(_hard_sigmoid, 4),
         unit="table",
         largest=1.0,
+    ),
+    Function.HARD_SWISH: FunctionRow(
+        formula="x * min(max(x / 6 + 1/2, 0), 1)",
+        operators=("HardSwish",),
+        plain=lambda x, _: x * np.clip(x / 6 + 0.5, 0, 1),
+        method=Table(_hard_swish, 4, below_relu=True),
+        unit="finer",
     ),
 }  # fmt: skip
 

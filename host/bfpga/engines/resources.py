@@ -220,10 +220,16 @@ def output_stage(config: SystolicConfig) -> Resources:
 
 
 def function_lut(config: SystolicConfig, stages: int) -> int:
-    """LUTs of one column's function unit; tables share the shifter and the product of their argument."""
+    """LUTs of one column's function unit.
+
+    Tables share the shifter and the product of their argument; those below max(x, 0) the way into one unit, with the
+    comparison that ends it, and the subtraction.
+    """
     bits = config.accumulator_bits
     rows = [Function.named(name).row for name in config.functions]
     lut = sum(row.lut(bits, stages) for row in rows)
     if any(row.on_grid for row in rows):
         lut += bits * stages // 2 + INTERPOLATION_LUT
+    if any(row.below_relu for row in rows):
+        lut += bits * stages // 2 + 2 * bits
     return lut

@@ -208,7 +208,9 @@ def _functions() -> dict[str, Any]:
         "grid_bits": GRID_BITS,
         "argument_bits": ARGUMENT_BITS,
         "with_table": _mask(function for function, _ in tables),
+        "below_relu": _mask(function for function in Function if function.row.below_relu),
         "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
+        "in_finer_unit": _mask(function for function in Function if function.row.unit == "finer"),
         "tables": [{"name": function.key, "limit": table.limit, "points": table.points} for function, table in tables],
     }
 

@@ -20,7 +20,7 @@ from bfpga.engines.array.layer import ArrayLayer, IntArray
 from bfpga.engines.array.products import Int64Array
 from bfpga.engines.output.collector import collect, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
-from bfpga.engines.output.functions import result_exponent
+from bfpga.engines.output.functions import collected_exponent, result_exponent
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.formats.block_format import Status
@@ -139,10 +139,10 @@ class LayerEngine:
         if policy.rule == LeadRule.LEAD:
             return block_lead(part.v, part.e3, form.log)
         accumulators, exponents = e_acc.reshape(-1, 1), self.layer.weight_exponents
-        unit = result_exponent(self.layer.function, accumulators)
+        unit = collected_exponent(self.layer.function, e_acc)
         of_rows = accumulators if exponents is None else accumulators + np.asarray(exponents, np.int64)[channels]
         rows = result_exponent(self.layer.function, of_rows)
-        seen = collect(part.v, part.e3, rows, unit[:, 0] + policy.base, self.config.position_bins)
+        seen = collect(part.v, part.e3, rows, unit + policy.base, self.config.position_bins)
         found = rule_exponent(seen, policy.rule, policy.rate, policy.margin, form.mantissa_bits)
         return found + form.mantissa_bits - 2, np.ones(len(found), np.bool_)
 

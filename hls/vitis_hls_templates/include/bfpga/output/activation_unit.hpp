@@ -25,11 +25,19 @@ inline bool in_set(Function function) {
     return (((Config::functions & SET) >> code) & 1) != 0;
 }
 
+// What the collector's bins are counted from, for accumulators with an exponent.
+template <class Config>
+inline exponent_t collected_exponent(Function function, exponent_t exponent) {
+#pragma HLS INLINE
+    return in_set<Config, kFunctionsInTableUnit>(function) ? static_cast<exponent_t>(kActivationExponent) : exponent;
+}
+
 // Exponent of the results of a function of values with an exponent.
 template <class Config>
 inline exponent_t result_exponent(Function function, exponent_t exponent) {
 #pragma HLS INLINE
-    return in_set<Config, kFunctionsInTableUnit>(function) ? static_cast<exponent_t>(kActivationExponent) : exponent;
+    const bool coarse = in_set<Config, kFunctionsInFinerUnit>(function) && exponent > kActivationExponent;
+    return coarse ? static_cast<exponent_t>(kActivationExponent) : collected_exponent<Config>(function, exponent);
 }
 
 // A number on the grid of the tables.
@@ -42,23 +50,38 @@ struct TableStep {
     int_t<7> part;
 };
 
-// The place of an argument in a table of 257 points over [-LIMIT, LIMIT].
-template <int LIMIT>
-inline TableStep table_step(const int16_t (&table)[257], argument_t argument) {
+constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+
+// A place in a table of 257 points with 2**FRACTION_BITS places of the grid from one to the next.
+template <int FRACTION_BITS>
+inline TableStep step_at(const int16_t (&table)[257], int offset) {
 #pragma HLS INLINE
-    static_assert(LIMIT == 8 || LIMIT == 4, "256 steps over the grid are powers of two for the limits 8 and 4");
-    static_assert(kGridBits == 10, "the steps of the limits 8 and 4 have 64 and 32 places of the grid");
-    constexpr int limit = LIMIT << kGridBits;
-    constexpr int fraction_bits = LIMIT == 8 ? 6 : 5;
-    const int limited = argument > limit ? limit : argument < -limit ? -limit : static_cast<int>(argument);
-    const int offset = limited + limit;
-    const int step = offset >> fraction_bits;
+    static_assert(FRACTION_BITS >= 0 && FRACTION_BITS <= 6, "a part of a step is in 1/64");
+    const int step = offset >> FRACTION_BITS;
     TableStep result;
     result.start = table[step];
     // At the last point nothing is left of the argument, so its neighbour does not matter.
     result.slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - result.start);
-    result.part = static_cast<int_t<7>>((offset & ((1 << fraction_bits) - 1)) << (6 - fraction_bits));
+    result.part = static_cast<int_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
     return result;
+}
+
+// The place of an argument in a table over [-LIMIT, LIMIT].
+template <int LIMIT>
+inline TableStep table_step(const int16_t (&table)[257], argument_t argument) {
+#pragma HLS INLINE
+    constexpr int limit = LIMIT << kGridBits;
+    const int limited = argument > limit ? limit : argument < -limit ? -limit : static_cast<int>(argument);
+    return step_at<log2_of(LIMIT) + kGridBits - 7>(table, limited + limit);
+}
+
+// The place of an argument's magnitude in a table over [0, LIMIT].
+template <int LIMIT>
+inline TableStep even_step(const int16_t (&table)[257], argument_t argument) {
+#pragma HLS INLINE
+    constexpr int limit = LIMIT << kGridBits;
+    const int magnitude = argument < 0 ? -static_cast<int>(argument) : static_cast<int>(argument);
+    return step_at<log2_of(LIMIT) + kGridBits - 8>(table, magnitude > limit ? limit : magnitude);
 }
 
 // The place of an argument in the table of a function.
@@ -73,6 +96,9 @@ inline TableStep table_step_of(Function function, argument_t argument) {
     }
     if (is_function<Config, Function::HardSigmoid>(function)) {
         return table_step<hard_sigmoid_limit>(hard_sigmoid_table, argument);
+    }
+    if (is_function<Config, Function::HardSwish>(function)) {
+        return even_step<hard_swish_limit>(hard_swish_table, argument);
     }
     return TableStep();
 }
@@ -91,6 +117,23 @@ inline int_t<16> interpolate(const TableStep& step) {
 #pragma HLS INLINE
     const int_t<23> product = static_cast<factor_t<23, 16>>(step.slope) * step.part;
     return static_cast<int_t<16>>(step.start + round_right<Rounding::Rne, 23>(product, static_cast<amount_t>(6)));
+}
+
+// A value that is not negative less a table's number, in the finer of their units: the other one moves left, at most to
+// the largest value. One shifter serves both.
+template <int ACC>
+inline int_t<ACC> less_table(int_t<ACC> positive, int_t<16> number, exponent_t exponent) {
+#pragma HLS INLINE
+    static_assert(ACC >= 16, "an accumulator holds the numbers of a table");
+    constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+    const int distance = static_cast<int>(exponent) - kActivationExponent;
+    const bool coarse = distance > 0;
+    const int bits = coarse ? distance : -distance;
+    const amount_t amount = static_cast<amount_t>(bits > ACC ? ACC : bits);
+    const int_t<ACC> moving = coarse ? positive : static_cast<int_t<ACC>>(number);
+    const int_t<ACC + 1> most = static_cast<int_t<ACC + 1>>(static_cast<int_t<ACC + 1>>(largest) >> amount);
+    const int_t<ACC> moved = moving > most ? static_cast<int_t<ACC>>(largest) : shifted_left<ACC>(moving, amount);
+    return coarse ? static_cast<int_t<ACC>>(moved - number) : static_cast<int_t<ACC>>(positive - moved);
 }
 
 // Clip's upper bound argument * 2**-distance, in the accumulator's range.
@@ -126,7 +169,11 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
     if (in_set<Config, kFunctionsWithTable>(function)) {
         static_assert((Config::functions & kFunctionsWithTable) == 0 || ACC >= 16,
                       "an accumulator holds the results of a table");
-        return static_cast<value_t>(interpolate(table_step_of<Config>(function, grid_argument<ACC>(value, exponent))));
+        const int_t<16> number = interpolate(table_step_of<Config>(function, grid_argument<ACC>(value, exponent)));
+        if (in_set<Config, kFunctionsBelowRelu>(function)) {
+            return less_table<ACC>(positive, number, exponent);
+        }
+        return static_cast<value_t>(number);
     }
     return value;
 }

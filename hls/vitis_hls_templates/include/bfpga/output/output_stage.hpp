@@ -62,8 +62,8 @@ class OutputStage {
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
-        collector_.start(
-            d, static_cast<int32_t>(result_exponent<Config>(function_, static_cast<exponent_t>(accumulator_exponent))));
+        collector_.start(d, static_cast<int32_t>(
+                                collected_exponent<Config>(function_, static_cast<exponent_t>(accumulator_exponent))));
         lead_ = Lead();
         overflows_ = 0;
         underflows_ = 0;
