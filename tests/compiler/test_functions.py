@@ -64,6 +64,8 @@ FORMS: dict[str, tuple[Write, Function]] = {
         Function.HARD_SWISH,
     ),
     "hard swish by relu6": (hard_swish, Function.HARD_SWISH),
+    "silu": (lambda network, x: network.add("Mul", x, network.add("Sigmoid", x)), Function.SILU),
+    "silu, written out": (lambda network, x: network.add("Mul", logistic(network, x), x), Function.SILU),
     "clip by minimum and maximum": (lambda network, x: bounded(network, x, 1.5), Function.CLIP),
     "relu by absolute value": (
         lambda network, x: network.add("Div", network.add("Add", x, network.add("Abs", x)), number(network, 2)),

@@ -48,6 +48,7 @@ class Function(IntEnum):
     CLIP = 5
     HARD_SIGMOID = 6
     HARD_SWISH = 7
+    SILU = 8
 
     @staticmethod
     def named(key: str) -> Function:
@@ -239,6 +240,10 @@ def _hard_swish(x: Decimal) -> Decimal:
     return x * _hard_sigmoid(x)
 
 
+def _silu(x: Decimal) -> Decimal:
+    return x * _sigmoid(x)
+
+
 ROWS: dict[Function, FunctionRow] = {
     Function.NONE: FunctionRow(
         formula="x",
@@ -310,6 +315,14 @@ ROWS: dict[Function, FunctionRow] = {
         operators=("HardSwish",),
         plain=lambda x, _: x * np.clip(x / 6 + 0.5, 0, 1),
         method=Table(_hard_swish, 4, below_relu=True),
+        unit="finer",
+    ),
+    # At -8 it is still 44 units of 2^-14 below 0.
+    Function.SILU: FunctionRow(
+        formula="x / (1 + e^-x)",
+        operators=("Swish",),
+        plain=lambda x, _: x * 0.5 * (np.tanh(0.5 * x) + 1),
+        method=Table(_silu, 16, below_relu=True),
         unit="finer",
     ),
 }  # fmt: skip

@@ -100,6 +100,9 @@ inline TableStep table_step_of(Function function, argument_t argument) {
     if (is_function<Config, Function::HardSwish>(function)) {
         return even_step<hard_swish_limit>(hard_swish_table, argument);
     }
+    if (is_function<Config, Function::Silu>(function)) {
+        return even_step<silu_limit>(silu_table, argument);
+    }
     return TableStep();
 }
 
