@@ -47,6 +47,32 @@ def hard_swish(network: Network, x: str) -> str:
     return network.add("Div", network.add("Mul", x, inner), number(network, 6))
 
 
+def gelu_by_erf(network: Network, x: str) -> str:
+    """x (1 + erf(x / sqrt(2))) / 2, in the order of PyTorch's exporter."""
+    error = network.add("Erf", network.add("Div", x, number(network, np.sqrt(2))))
+    return network.add(
+        "Mul", network.add("Mul", x, network.add("Add", error, number(network, 1))), number(network, 0.5)
+    )
+
+
+def gelu_half_first(network: Network, x: str) -> str:
+    """(x / 2) (1 + erf(x sqrt(1/2))), in the order of Keras' exporter."""
+    error = network.add("Erf", network.add("Mul", x, number(network, np.sqrt(0.5))))
+    return network.add(
+        "Mul", network.add("Mul", number(network, 0.5), x), network.add("Add", number(network, 1), error)
+    )
+
+
+def gelu_by_tanh(network: Network, x: str) -> str:
+    """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2"""
+    cube = network.add("Mul", network.add("Pow", x, number(network, 3)), number(network, 0.044715))
+    inner = network.add("Mul", network.add("Add", x, cube), number(network, np.sqrt(2 / np.pi)))
+    return network.add(
+        "Mul", network.add("Mul", x, number(network, 0.5)),
+        network.add("Add", network.add("Tanh", inner), number(network, 1)),
+    )  # fmt: skip
+
+
 def tanh_by_sigmoid(network: Network, x: str) -> str:
     """2 sigmoid(2 x) - 1"""
     half = network.add("Sigmoid", network.add("Mul", x, number(network, 2)))
@@ -66,6 +92,9 @@ FORMS: dict[str, tuple[Write, Function]] = {
     "hard swish by relu6": (hard_swish, Function.HARD_SWISH),
     "silu": (lambda network, x: network.add("Mul", x, network.add("Sigmoid", x)), Function.SILU),
     "silu, written out": (lambda network, x: network.add("Mul", logistic(network, x), x), Function.SILU),
+    "gelu by erf": (gelu_by_erf, Function.GELU),
+    "gelu by erf, half first": (gelu_half_first, Function.GELU),
+    "gelu by tanh": (gelu_by_tanh, Function.GELU),
     "clip by minimum and maximum": (lambda network, x: bounded(network, x, 1.5), Function.CLIP),
     "relu by absolute value": (
         lambda network, x: network.add("Div", network.add("Add", x, network.add("Abs", x)), number(network, 2)),
@@ -102,6 +131,15 @@ def test_an_array_without_the_function_leaves_its_operators_to_the_host(name: st
     network = written(write)
     program = compiled(network, tmp_path, replace(WIDE, functions=("none",)))
     assert any(isinstance(node, HostNode) for node in program.nodes)
+    assert largest_error(network, program) < CLOSE
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_as_an_operator_is_found(approximate: str, tmp_path: Path) -> None:
+    """Opset 20."""
+    network = written(lambda net, x: net.add("Gelu", x, approximate=approximate), opset=20)
+    program = compiled(network, tmp_path, FULL)
+    assert functions_of(program) == [Function.GELU, Function.NONE]
     assert largest_error(network, program) < CLOSE
 
 

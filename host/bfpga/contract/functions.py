@@ -8,6 +8,7 @@ Only the standard library, numpy and ``bfpga.formats`` are imported: a board loa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
@@ -35,6 +36,7 @@ INTERPOLATION_LUT = 60
 TABLE_LUT = 2 * 64
 #: Mantissa bits that a clip bound may take.
 BOUND_BITS = 16
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 
 class Function(IntEnum):
@@ -49,6 +51,7 @@ class Function(IntEnum):
     HARD_SIGMOID = 6
     HARD_SWISH = 7
     SILU = 8
+    GELU = 9
 
     @staticmethod
     def named(key: str) -> Function:
@@ -244,6 +247,17 @@ def _silu(x: Decimal) -> Decimal:
     return x * _sigmoid(x)
 
 
+def _gelu(x: Decimal) -> Decimal:
+    """x times the normal distribution's share below it, by its power series, whose terms grow to 10^13 up to x = 8."""
+    with localcontext(Context(prec=60)):
+        term, total, order = x, x, 0
+        while abs(term) > Decimal("1e-30"):
+            order += 1
+            term *= -x * x / (2 * order)
+            total += term / (2 * order + 1)
+        return x * (Decimal("0.5") + total / (2 * PI).sqrt())
+
+
 ROWS: dict[Function, FunctionRow] = {
     Function.NONE: FunctionRow(
         formula="x",
@@ -323,6 +337,14 @@ ROWS: dict[Function, FunctionRow] = {
         operators=("Swish",),
         plain=lambda x, _: x * 0.5 * (np.tanh(0.5 * x) + 1),
         method=Table(_silu, 16, below_relu=True),
+        unit="finer",
+    ),
+    # The form with tanh differs by less than half the grid, so it is the same function.
+    Function.GELU: FunctionRow(
+        formula="x * (1 + erf(x / sqrt(2))) / 2",
+        operators=("Gelu",),
+        plain=lambda x, _: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[x.dtype])(x * math.sqrt(0.5))),
+        method=Table(_gelu, 8, below_relu=True),
         unit="finer",
     ),
 }  # fmt: skip

@@ -103,6 +103,9 @@ inline TableStep table_step_of(Function function, argument_t argument) {
     if (is_function<Config, Function::Silu>(function)) {
         return even_step<silu_limit>(silu_table, argument);
     }
+    if (is_function<Config, Function::Gelu>(function)) {
+        return even_step<gelu_limit>(gelu_table, argument);
+    }
     return TableStep();
 }
 
