@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,27 @@ import numpy.typing as npt
 from bfpga.devices.host import onnx_runtime_installed, onnx_session
 from bfpga.errors import ModelError, ToolError
 
+if TYPE_CHECKING:
+    from bfpga.compiler.read.network import Network
+
 FloatArray = npt.NDArray[np.floating[Any]]
 
 
 class FloatNetwork:
-    """An ONNX file in float32; ``values`` names what is fetched besides the outputs, as far as the file has it."""
+    """A network in float32, of an ONNX file or read already.
 
-    def __init__(self, path: str | Path, values: Iterable[str] = ()) -> None:
+    values: names of what is fetched besides the outputs, as far as the file has it.
+    """
+
+    def __init__(self, network: str | Path | Network, values: Iterable[str] = ()) -> None:
         if not onnx_runtime_installed():
             raise ToolError("a float reference needs ONNX Runtime: pip install onnx onnxruntime")
         import onnx
 
+        path = network if isinstance(network, (str, Path)) else network.path
         try:
-            model = onnx.load(str(path))
+            model = onnx.ModelProto()
+            model.CopyFrom(onnx.load(str(network)) if isinstance(network, (str, Path)) else network.model)
             outputs = [value.name for value in model.graph.output]
             produced = {name for node in model.graph.node for name in node.output}
             extra = [name for name in dict.fromkeys(values) if name in produced and name not in outputs]
@@ -32,13 +40,40 @@ class FloatNetwork:
             self.session = onnx_session(model.SerializeToString())
         except Exception as error:
             raise ModelError(f"{path}: ONNX Runtime cannot run this network: {error}") from error
+        #: Samples of a run where the file states them; None: any number.
+        self.batch = _stated_batch(model)
         self.outputs = outputs
         self.fetched = [*outputs, *extra]
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, FloatArray]:
         """Outputs and fetched values of a batch, by name."""
-        results = self.session.run(self.fetched, {name: np.asarray(x, np.float32) for name, x in inputs.items()})
+        values = {name: np.asarray(x, np.float32) for name, x in inputs.items()}
+        samples = len(next(iter(values.values())))
+        if self.batch is None or self.batch == samples:
+            return self._run(values)
+        parts = []
+        for start in range(0, samples, self.batch):
+            group = {name: _filled(x[start : start + self.batch], self.batch) for name, x in values.items()}
+            parts.append(self._run(group))
+        return {name: np.concatenate([part[name] for part in parts])[:samples] for name in self.fetched}
+
+    def _run(self, values: Mapping[str, npt.NDArray[np.float32]]) -> dict[str, FloatArray]:
+        results = self.session.run(self.fetched, dict(values))
         return {name: np.asarray(result) for name, result in zip(self.fetched, results, strict=True)}
+
+
+def _stated_batch(model: Any) -> int | None:
+    """The first axis of the inputs of an ONNX model where it is a number (exporters write 1), else None."""
+    constants = {item.name for item in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    sizes = {value.type.tensor_type.shape.dim[0].dim_value for value in inputs if value.type.tensor_type.shape.dim}
+    return sizes.pop() or None if len(sizes) == 1 else None
+
+
+def _filled(values: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]:
+    """``values`` with the last sample repeated up to ``count``."""
+    missing = count - len(values)
+    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
 
 
 def sqnr_db(reference: FloatArray, value: FloatArray) -> float:
