@@ -17,10 +17,11 @@ from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.layers import ArrayTensor, positions
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram, best_exponent, exponent_without_overflow
 from bfpga.compiler.numbers.equalize import ChannelRange, Reader, choose_shifts
-from bfpga.compiler.numbers.quantize import bound_argument, quantize_bias, quantize_rows
+from bfpga.compiler.numbers.quantize import quantize_bias, quantize_rows
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
+from bfpga.contract.functions import bound_argument
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.block_format import BlockFormat

@@ -25,7 +25,7 @@ from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
-from bfpga.contract.layout import VERSION, layout, layout_mismatch
+from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
 from bfpga.devices import csim, toolchain
@@ -111,6 +111,15 @@ def test_what_differs_is_named(there: object, text: str) -> None:
 def test_equal_layouts_differ_in_nothing_and_come_back_from_json() -> None:
     assert layout_mismatch(layout()) is None
     assert layout_mismatch(json.loads(json.dumps(layout()))) is None
+
+
+def test_a_new_function_leaves_kernels_without_it_as_they_were() -> None:
+    """A bitstream of the usual functions stays valid; a file that names a function this package lacks does not."""
+    assert "GELU" not in layout()["enumerations"]["Function"]
+    assert layout_digest() == layout_digest(("none", "tanh")) != layout_digest(("none", "gelu"))
+    assert layout_mismatch(layout(("gelu",))) is None
+    unknown = changed("enumerations", "Function", "LATER", to=30)
+    assert "`Function.LATER` is missing here and 30 there" in str(layout_mismatch(unknown))
 
 
 JSON_VALUES = st.recursive(

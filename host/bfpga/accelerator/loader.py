@@ -6,17 +6,17 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
 from bfpga.accelerator.engine_sections import EngineSections, engine_sections
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.configurations import config_to_dict
@@ -28,8 +28,6 @@ from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
-#: The order of the functions in a digest does not depend on the order in the file.
-FUNCTION_ORDER = get_args(FunctionName)
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         parameter_rows=section.parameter_rows,
         stream_bits=section.stream_bits,
         weight_stream_bits=section.weight_stream_bits,
-        functions=tuple(sorted(section.functions, key=FUNCTION_ORDER.index)),
+        functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         skew=section.skew,
         shift_columns=section.shift_columns,
         shift=shift_format(document, engines, number_format.mantissa_bits),
@@ -172,6 +170,6 @@ def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
         "part": board.part,
         "clock_mhz": float(clock_mhz),
         "systolic": config_to_dict(config),
-        "layout": layout_digest(),
+        "layout": layout_digest(config.functions),
     }
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

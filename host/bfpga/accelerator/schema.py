@@ -5,19 +5,23 @@ The models are the documentation's tables, the editor's JSON schema and the vali
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, Multiplier
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
+from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
-FunctionName = Literal["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"]
+if TYPE_CHECKING:
+    FunctionName: TypeAlias = str
+else:
+    FunctionName = Literal[FUNCTION_NAMES]
 LineWidth = Literal[32, 64, 128, 256, 512]
 LoadPixels = Literal[2, 4, 8, 16, 32]
 #: Rows and columns, each within the range.
@@ -81,9 +85,9 @@ class SystolicSection(Section):
     stream_bits: LineWidth = Field(64, description="width of the input and output streams")
     weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
     functions: list[FunctionName] = Field(
-        default=["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"],
+        default=list(USUAL_FUNCTIONS),
         min_length=1,
-        max_length=6,
+        max_length=len(FUNCTION_NAMES),
         description="functions the function unit is built with; `none` must be among them",
     )
     skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")

@@ -1,6 +1,6 @@
 """The numbers that define one systolic array: the single source for emulator, C++ header, estimates and driver.
 
-Only the standard library is imported: a board loads this module too.
+Only the standard library and numpy are imported: a board loads this module too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
+from bfpga.contract.functions import USUAL_FUNCTIONS
 from bfpga.formats.block_format import BlockFormat, container_bits
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
@@ -26,8 +27,6 @@ SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 PIPELINE_DEPTH = 24
 #: Cycles a load, a store or a weight transfer spends beyond its loop.
 TRANSFER_DEPTH = 8
-#: Exponent of the sigmoid and tanh results (BFP 4.4).
-ACTIVATION_EXPONENT = -14
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class SystolicConfig:
     parameter_rows: int = 2048
     stream_bits: int = 64
     weight_stream_bits: int = 64
-    functions: tuple[str, ...] = ("none", "relu", "leaky_relu", "sigmoid", "tanh", "clip")
+    functions: tuple[str, ...] = USUAL_FUNCTIONS
     skew: bool = True
     tensor_slots: int = 64
     policy_slots: int = 64

@@ -18,6 +18,8 @@ from enum import IntEnum, IntFlag
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.functions import Function as Function  # one of the descriptor's enumerations
+
 
 class Operation(IntEnum):
     """What one descriptor does."""
@@ -52,17 +54,6 @@ class Flag(IntFlag):
     POWER_OF_TWO = 4096  # GEMM on shift units: a weight word holds two weights, a pass two output channels a row
     KEEP = 8192  # GEMM with MEASURE: accumulators go to the keep buffer (FP R24)
     KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
-
-
-class Function(IntEnum):
-    """The function unit (BFP R11)."""
-
-    NONE = 0
-    RELU = 1
-    LEAKY_RELU = 2
-    SIGMOID = 3
-    TANH = 4
-    CLIP = 5
 
 
 class Policy(IntEnum):
@@ -162,8 +153,8 @@ class Descriptor:
     bias_exponent: int = 0
     # Function unit and output exponent
     function: int = 0  # Function
-    function_argument: int = 0  # leaky ReLU: right shift; clip: mantissa of the upper bound
-    function_exponent: int = 0  # clip: exponent of the upper bound
+    function_argument: int = 0  # contract/functions.py: right shift of leaky ReLU, mantissa of clip's upper bound
+    function_exponent: int = 0  # exponent of clip's upper bound
     policy: int = 0  # Policy
     policy_slot: int = 0
     output_exponent: int = 0  # static exponent, or the preset of a policy

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from enum import IntEnum, IntFlag
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum, IntEnum, IntFlag
 from itertools import islice
 from typing import Any
 
@@ -44,13 +44,18 @@ _DEPTH = 4
 Path = tuple[str | int, ...]
 
 
-def layout() -> dict[str, Any]:
-    """The layout of this package."""
+def layout(functions: Collection[str] = ()) -> dict[str, Any]:
+    """The layout of this package with the usual functions, and with those named as in accelerator files.
+
+    A function that is new changes nothing for a kernel without it.
+    """
     return {
         "version": VERSION,
         "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS)},
         "enumerations": {
-            kind.__name__: {name: member.value for name, member in kind.__members__.items()}
+            kind.__name__: {
+                name: member.value for name, member in kind.__members__.items() if _counts(member, functions)
+            }
             for kind in (*ENUMERATIONS, *BITS)
         },
         "registers": {item.name: {"offset": f"{item.offset:#04x}", "access": item.access} for item in REGISTERS},
@@ -60,13 +65,17 @@ def layout() -> dict[str, Any]:
     }
 
 
+def _counts(member: Enum, functions: Collection[str]) -> bool:
+    return not isinstance(member, Function) or member.row.usual or member.key in functions
+
+
 def _shown_bits(item: BeatField) -> str:
     return f"bits {item.first}..{item.first + item.bits - 1}" if item.bits > 1 else f"bit {item.first}"
 
 
-def layout_digest() -> str:
-    """SHA-256 of the canonical JSON of this package's layout."""
-    return hashlib.sha256(json.dumps(layout(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def layout_digest(functions: Collection[str] = ()) -> str:
+    """SHA-256 of the canonical JSON of ``layout``."""
+    return hashlib.sha256(json.dumps(layout(functions), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def layout_mismatch(there: object) -> str | None:
@@ -76,13 +85,20 @@ def layout_mismatch(there: object) -> str | None:
     """
     if not isinstance(there, Mapping):
         return "no layout is named there"
-    here = layout()
+    here = layout(_functions_of(there))
     if there == here:
         return None
     differences = layout_differences(here, there)
     text = "; ".join(islice(differences, LISTED))
     more = sum(1 for _ in differences)
     return f"{text}; and {more} more differences" if more else text
+
+
+def _functions_of(there: Mapping[str, Any]) -> Collection[str]:
+    """Names of the functions of another layout, as far as it has the form of one."""
+    enumerations = there.get("enumerations")
+    named = enumerations.get("Function") if isinstance(enumerations, Mapping) else None
+    return [str(name).lower() for name in named] if isinstance(named, Mapping) else ()
 
 
 def layout_differences(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from bfpga.dynamic_graph import requests
 from bfpga.dynamic_graph.array import EagerArray
 from bfpga.dynamic_graph.blocks import ArrayBlock, encode_block
 from bfpga.dynamic_graph.calls import Activation
-from bfpga.dynamic_graph.host_functions import host_convolution, host_function, host_pool, named_function
+from bfpga.dynamic_graph.host_functions import host_convolution, host_pool, named_function
 from bfpga.dynamic_graph.numpy_functions import apply_function, apply_ufunc
 from bfpga.dynamic_graph.records import OperationRecord, Report
 from bfpga.dynamic_graph.requests import Request
@@ -354,12 +354,12 @@ class EagerRun:
         return result
 
     def function(self, x: Operand, function: str | tuple[str, float]) -> EagerArray:
-        """A function by its name, with its argument if it takes one: relu, leaky_relu, sigmoid, tanh, clip."""
-        operand, (name, argument) = self.array(x), named_function(function)
+        """A function by its name in accelerator files, with its argument if it takes one: ("leaky_relu", 0.25)."""
+        operand, (found, argument) = self.array(x), named_function(function)
         return self._on_array(
-            name,
-            lambda: requests.function(name, operand.block, requests.activation_of(function, self.config)),
-            lambda: host_function(name, argument)(operand.numpy()),
+            found.key,
+            lambda: requests.function(found.key, operand.block, requests.activation_of(function, self.config)),
+            lambda: found.row.plain(operand.numpy(), argument),
             [operand],
         )
 

@@ -44,7 +44,8 @@ def save_program(program: Program, path: str | Path) -> None:
     """Write a program; the file appears complete or not at all."""
     path = Path(path)
     blobs: dict[bytes, str] = {}
-    header = {"magic": MAGIC, "version": VERSION, "layout": layout(), "program": _plain(program, blobs)}
+    shape = layout(program.config.functions)
+    header = {"magic": MAGIC, "version": VERSION, "layout": shape, "program": _plain(program, blobs)}
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

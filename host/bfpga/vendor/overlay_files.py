@@ -134,7 +134,7 @@ def make_manifest(
         ),
         clock=ClockEntry(design.clock.requested_mhz, actual_mhz),
         systolic=accelerator.systolic,
-        layout=layout(),
+        layout=layout(accelerator.systolic.functions),
         cells=_cells(design),
         dma=_dma(design),
         interrupts=INTERRUPTS,

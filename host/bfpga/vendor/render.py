@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -20,14 +20,14 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import PIECE, RUN, StartState
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Function
+from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
+from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
 from bfpga.engines.beside.engine import BesideEngine
-from bfpga.engines.output.functions import TABLES
 from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
 from bfpga.formats.shift_format import ShiftFormat
@@ -149,12 +149,8 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             engine_depth=ENGINE_DEPTH,
         ),
         _group(
-            "Functions that are built in",
-            **{
-                f"has_{function.name.lower()}": function.name.lower() in config.functions
-                for function in Function
-                if function != Function.NONE
-            },
+            "Functions that are built in: bit n for the function of code n",
+            functions=_mask(Function.named(name) for name in config.functions),
         ),
         _group(
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
@@ -210,8 +206,23 @@ def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
     }
 
 
-def _tables() -> list[dict[str, Any]]:
-    return [{"name": name, "limit": limit, "points": points} for name, (limit, points) in TABLES.items()]
+def _mask(functions: Iterable[Function]) -> int:
+    return sum(1 << function for function in functions)
+
+
+def _functions() -> dict[str, Any]:
+    """What the function unit takes from the rows: numbers, sets of functions, tables."""
+    tables = [(function, function.row.method) for function in Function if isinstance(function.row.method, Table)]
+    return {
+        "exponent": ACTIVATION_EXPONENT,
+        "grid_bits": GRID_BITS,
+        "argument_bits": ARGUMENT_BITS,
+        "with_table": _mask(function for function, _ in tables),
+        "below_relu": _mask(function for function in Function if function.row.below_relu),
+        "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
+        "in_finer_unit": _mask(function for function in Function if function.row.unit == "finer"),
+        "tables": [{"name": function.key, "limit": table.limit, "points": table.points} for function, table in tables],
+    }
 
 
 def _registers() -> list[dict[str, Any]]:
@@ -255,11 +266,10 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "bits": [_enumeration(item) for item in BITS],
         "fields": FIELDS,
         "words": DESCRIPTOR_WORDS,
+        "functions": _functions(),
         "beats": _beats(),
-        "layout": json_text(layout()),
-        "layout_identification": f"0x{layout_digest()[:8]}",
-        "tables": _tables(),
-        "exponent": ACTIVATION_EXPONENT,
+        "layout": json_text(layout(config.functions)),
+        "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
 
 

@@ -62,13 +62,11 @@ class NetworkBuilder:
     def function(self) -> tuple[Function, int, int]:
         """A function of the kernel with its argument and the argument's exponent."""
         drawn = (*Function, Function.RELU)
-        kinds = [int(kind) for kind in drawn if kind.name.lower() in self.config.functions]
-        kind = Function(int(self.rng.choice(sorted(kinds))))
-        if kind is Function.LEAKY_RELU:
-            return kind, int(self.rng.integers(0, 6)), 0
-        if kind is Function.CLIP:
-            return kind, int(self.rng.integers(1, 100)), int(self.rng.integers(-12, 3))
-        return kind, 0, 0
+        kind = Function(int(self.rng.choice(sorted(int(kind) for kind in drawn if kind.key in self.config.functions))))
+        if kind.row.argument is None:
+            return kind, 0, 0
+        argument, exponent = (int(self.rng.integers(item.start, item.stop)) for item in kind.row.argument.drawn)
+        return kind, argument, exponent
 
     def engine(self) -> EngineName:
         """The engine that the next layer should suit; rarely the array, which every other kind of layer is on."""

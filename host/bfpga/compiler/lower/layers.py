@@ -73,7 +73,7 @@ class Layer:
     """One layer on the array before its numbers are integers.
 
     weights: (output channels, kernel_height, kernel_width, input channels / groups); bias: (output channels,).
-    argument: leaky ReLU: right shift; clip: upper bound. operators: the ONNX operators it computes.
+    argument: of the function, where it takes one (contract/functions.py). operators: the ONNX operators it computes.
     """
 
     name: str

@@ -15,12 +15,9 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
 from bfpga.compiler.numbers.values import Float32Array
-from bfpga.contract.descriptor import Function
 from bfpga.formats.block_format import BlockFormat
 
 Floats = npt.NDArray[np.float64]
-#: Functions that commute with a positive factor.
-HOMOGENEOUS = (Function.NONE, Function.RELU, Function.LEAKY_RELU)
 #: Samples whose channel ranges are taken.
 SAMPLES = 96
 #: Largest shift in either direction; channels seen to be smaller than 2^-LIMIT of the range are treated as that large.
@@ -120,13 +117,13 @@ def _families(lowered: Lowered) -> list[Family]:
             whole = all(lowered.tensors[name].channels == layer.channels for name in (*layer.inputs, layer.output))
             merged = _merge(owner, (*layer.inputs, layer.output) if whole else ())
             for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
-                family.scalable &= whole and layer.function in HOMOGENEOUS
+                family.scalable &= whole and layer.function.row.homogeneous
     for layer in lowered.layers:
         if layer.kind == "matmul":
             for name in (*layer.inputs, layer.output):
                 owner[name].scalable = False
         elif layer.kind == "gemm":
-            owner[layer.output].scalable &= layer.function in HOMOGENEOUS
+            owner[layer.output].scalable &= layer.function.row.homogeneous
             source = lowered.tensors[layer.inputs[0]]
             owner[source.name].readers.append(_reader(layer, source.channels))
     return list({id(family): family for family in owner.values()}.values())

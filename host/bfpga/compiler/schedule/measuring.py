@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, SystolicConfig
-from bfpga.contract.descriptor import Descriptor, Function
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.flows import Sample, everything, samples_of
+from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, MatMulNode, Tile
 from bfpga.engines.array.streams import block_rows, working_columns
 from bfpga.errors import ModelError
@@ -30,7 +31,7 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
     """
     largest = mantissa = config.format.mantissa_max + 1
     row = 0
-    if node.function in (Function.SIGMOID, Function.TANH):
+    if node.function.row.unit == "table":
         return 1 - config.position_bins - ACTIVATION_EXPONENT
     if node.kind == "sum":
         largest *= len(node.inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
 from bfpga.engines.interface.engine import Finding
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
@@ -64,6 +65,11 @@ def function_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("functions", "lacks `none`; layers without a function need it")
     if len(set(config.functions)) < len(config.functions):
         yield Finding("functions", "names a function twice; each must be given once")
+    for name in config.functions:
+        least = Function.named(name).row.least_accumulator_bits
+        if config.accumulator_bits < least:
+            text = f"has {name}, whose results take accumulators of {least} bits, not {config.accumulator_bits}"
+            yield Finding("functions", text)
 
 
 def position_findings(config: SystolicConfig) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ model, built from the sizes of single units as mapped to 6-input LUTs by an open
 The rest is reasoned: an n-to-1 selection costs n / 3 LUT a bit, an adder one LUT a bit, a shifter half a LUT a bit and
 stage. Tiles and their accumulators are functions of their widths (`shift_resources.py`). No figure was measured with
 the vendor's tools; expect the LUT count to be off by a third.
-Only the standard library is imported.
+Only the standard library and numpy are imported.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import INTERPOLATION_LUT, Function
 from bfpga.contract.limits import POLICY_FACTOR_BITS, STATISTICS_WINDOW_BITS
 from bfpga.engines.array.shift_resources import (
     decoder_lut,
@@ -187,18 +188,16 @@ def output_stage(config: SystolicConfig) -> Resources:
 
 
 def function_lut(config: SystolicConfig, stages: int) -> int:
-    """LUTs of one column's function unit; the tables of sigmoid and tanh are 257 x 15 bits, read twice a clock."""
+    """LUTs of one column's function unit.
+
+    Tables share the shifter and the product of their argument; those below max(x, 0) the way into one unit, with the
+    comparison that ends it, and the subtraction.
+    """
     bits = config.accumulator_bits
-    cost = {
-        "none": 0,
-        "relu": bits // 2,
-        "leaky_relu": bits * stages // 2,
-        "clip": bits,
-        "sigmoid": 0,
-        "tanh": 0,
-    }
-    lut = sum(cost[name] for name in config.functions)
-    tables = sum(name in config.functions for name in ("sigmoid", "tanh"))
-    if tables:
-        lut += bits * stages // 2 + 60 + tables * 2 * 64
+    rows = [Function.named(name).row for name in config.functions]
+    lut = sum(row.lut(bits, stages) for row in rows)
+    if any(row.on_grid for row in rows):
+        lut += bits * stages // 2 + INTERPOLATION_LUT
+    if any(row.below_relu for row in rows):
+        lut += bits * stages // 2 + 2 * bits
     return lut

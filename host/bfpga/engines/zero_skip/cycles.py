@@ -103,7 +103,7 @@ def complete(config: SystolicConfig, descriptor: Descriptor, weights: IntArray, 
     return Completion({"entry_order": order}, clocks)
 
 
-def clock_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
+def cycle_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
     """Clocks of one operation by what they are spent on; the sum is ``operation.clocks``.
 
     `entries`: coefficients applied to the tile; `loading`: the clocks that would be saved if the tile were there at
