@@ -167,7 +167,7 @@ def shown_imports() -> Iterator[str]:
 @functools.cache
 def reached() -> frozenset[str]:
     """Modules of the wheel that the command line, the scripts or the public interface use, one through another."""
-    waiting = {"bfpga", "bfpga.cli", *shown_imports()}
+    waiting = {"bfpga", "bfpga.__main__", "bfpga.cli", *shown_imports()}
     for script in (REPOSITORY / "scripts").glob("*.py"):
         waiting |= references(script)
     found: set[str] = set()

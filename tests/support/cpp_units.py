@@ -21,7 +21,11 @@ from bfpga.vendor.render import library_directory, render_kernel
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
 #: Rendered headers the library includes; they are the same for all configurations.
-_RENDERED = ("include/bfpga/contract/descriptor.hpp", "include/bfpga/output/activation_tables.hpp")
+_RENDERED = (
+    "include/bfpga/contract/descriptor.hpp",
+    "include/bfpga/contract/beats.hpp",
+    "include/bfpga/output/activation_tables.hpp",
+)
 
 
 def integer_flags(integers: Integers) -> list[str]:

@@ -12,6 +12,7 @@ from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import PieceRecord, RunRecord, StartState
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
@@ -115,10 +116,16 @@ class CompiledKernel:
 
 
 def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
-    """The kernel that an emulation bitstream describes; DeviceError for a kind that is unknown."""
+    """The kernel that an emulation bitstream describes; DeviceError for an unknown kind and for another layout."""
     kind = description.get("kind")
     if kind != ARRAY:
         raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is {ARRAY}")
+    mismatch = layout_mismatch(description.get("layout"))
+    if mismatch is not None:
+        raise DeviceError(
+            f"the emulation bitstream holds a kernel of another layout than this toolkit's: {mismatch}. Load the "
+            "overlay again with this toolkit, which writes a new one"
+        )
     try:
         config = config_from_dict(description["configuration"])
         return CompiledKernel(config, str(description["name"]), str(description["digest"]))

@@ -1,18 +1,14 @@
-"""What the weight streams of all engines beside the array have in common (docs/engines.md, section 4).
-
-Weights come as ``embedded_weights`` gives them: (kernels, kernel_height, kernel_width, input channels). Every part of a
-stream is a header and what follows it, for one image or channel word of a group of kernels.
-"""
+"""Parts of the weight stream for an engine beside the array: a header, then what it announces (docs/engines.md 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bfpga.formats.arrays import IntArray
+import numpy as np
+import numpy.typing as npt
 
-#: Bits of a header: the last part of a group; a group without a weight, which has this part alone.
-LAST, EMPTY = 1 << 24, 1 << 25
-COUNT_SHIFT = 16
+from bfpga.contract.streams import PART_HEADER, packed_word
+from bfpga.formats.arrays import IntArray
 
 
 def kernel_groups(weights: IntArray, in_flight: int) -> Iterator[IntArray]:
@@ -20,6 +16,14 @@ def kernel_groups(weights: IntArray, in_flight: int) -> Iterator[IntArray]:
     return (weights[first : first + in_flight] for first in range(0, len(weights), in_flight))
 
 
+def headers(index: IntArray, count: IntArray) -> npt.NDArray[np.uint32]:
+    """The first words of the parts of a group."""
+    last = np.arange(len(index)) == len(index) - 1
+    words: npt.NDArray[np.uint32] = packed_word(PART_HEADER, index=index, count=count, last=last).astype("<u4")
+    return words
+
+
 def empty_group(beat: int) -> bytes:
-    """The header of a group without a weight: one beat of so many bytes."""
-    return (LAST | EMPTY).to_bytes(4, "little") + bytes(beat - 4)
+    """The header of a group without a weight, which is its only part: one beat of so many bytes."""
+    word: int = packed_word(PART_HEADER, last=1, empty=1)
+    return word.to_bytes(beat, "little")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.engines.beside.streams import COUNT_SHIFT, LAST, empty_group, kernel_groups
+from bfpga.engines.beside.streams import empty_group, headers, kernel_groups
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.compressed.kernels import runs
@@ -50,9 +50,7 @@ def _cluster_group(weights: IntArray, config: SystolicConfig) -> bytes:
     ends = np.cumsum(ahead + counts * kernels.shape[1])
     starts = np.concatenate([[0], ends[:-1]])
     result = np.zeros(int(ends[-1]), np.uint8)
-    headers = (used | counts << COUNT_SHIFT).astype("<u4")
-    headers[-1] |= LAST
-    result[starts[:, None] + np.arange(4)] = headers.view(np.uint8).reshape(-1, 4)
+    result[starts[:, None] + np.arange(4)] = headers(used, counts).view(np.uint8).reshape(-1, 4)
     masks = np.packbits(active, axis=1, bitorder="little")
     result[(starts + beat)[:, None] + np.arange(masks.shape[1])] = masks
     result[runs(starts + ahead, counts * kernels.shape[1])] = kernels.reshape(-1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.engines.beside.streams import COUNT_SHIFT, LAST, empty_group, kernel_groups
+from bfpga.engines.beside.streams import empty_group, headers, kernel_groups
 from bfpga.engines.zero_skip.cycles import entry_steps, group_segments
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.arrays import IntArray
@@ -44,7 +44,6 @@ def _zero_skip_group(weights: IntArray, beat: int, steps: int) -> bytes:
     ends = np.cumsum((1 + -(-sizes // per_beat)) * per_beat)
     starts = np.concatenate([[0], ends[:-1]])
     result = np.zeros(int(ends[-1]), words.dtype)
-    result[starts] = segments.kz | 1 << COUNT_SHIFT
-    result[starts[-1]] |= LAST
+    result[starts] = headers(segments.kz, np.ones_like(segments.kz))
     result[runs(starts + per_beat, sizes)] = words
     return result.tobytes()
