@@ -101,11 +101,13 @@ def test_operators_of_vectors_and_images() -> None:
     network.add("LayerNormalization", network.last, network.weights(12))
     network.add("Einsum", network.last, network.weights(12, 5), equation="...w,wk->...k")
     network.add("ReduceMean", axes=[3], keepdims=0)
+    network.add("Pow", network.last, network.constant(np.float32(2)))
     assert counted(network) == {
         "Resize": 4 * 144 * 8,
         "LayerNormalization": 4 * 144 * 7,
         "Einsum": 2 * 4 * 12 * 12 * 5,
         "ReduceMean": 4 * 12 * 5,
+        "Pow": 4 * 12,
     }
 
 

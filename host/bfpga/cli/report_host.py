@@ -71,7 +71,7 @@ def print_host(accelerator: Accelerator, content: dict[str, Any]) -> None:
         say(f"array and host on {board}: not known, the board's file has no `arm_cores`")
         return
     whole = f"about {milliseconds(content['latency_s'])}, {rate(content['images_per_second'])} images/s"
-    arm = f"{milliseconds(content['host_board_seconds'])} of them on one {content['host_board_cpu']}"
+    arm = f"{milliseconds(content['host_board_seconds'])} of it on one {content['host_board_cpu']}"
     say(f"array and host on {board}: {whole}; {arm} (estimated)")
 
 

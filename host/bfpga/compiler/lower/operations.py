@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import ceil, log2, prod
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.inliner import inline_local_functions
@@ -33,7 +34,7 @@ PER_RESULT = {
     "Acos": 20, "Acosh": LOG + 8, "Asin": 20, "Asinh": LOG + 8, "Atan": 20, "Atanh": LOG + DIVIDE + 2, "Celu": EXP + 4,
     "Clip": 2, "Cos": SINE, "Cosh": EXP + DIVIDE + 2, "Div": DIVIDE, "Elu": EXP + 2, "Erf": ERF, "Exp": EXP,
     "Gelu": ERF + 4, "HardSigmoid": 4, "HardSwish": 5, "LeakyRelu": 2, "Log": LOG, "Mish": EXP + LOG + TANH + 2,
-    "Mod": DIVIDE + 2, "PRelu": 2, "Pow": EXP + LOG + 1, "Reciprocal": DIVIDE, "Selu": EXP + 4, "Shrink": 3,
+    "Mod": DIVIDE + 2, "PRelu": 2, "Reciprocal": DIVIDE, "Selu": EXP + 4, "Shrink": 3,
     "Sigmoid": SIGMOID, "Sin": SINE, "Sinh": EXP + DIVIDE + 2, "Softplus": EXP + LOG + 1, "Softsign": DIVIDE + 2,
     "Sqrt": DIVIDE, "Swish": SIGMOID + 1, "Tan": SINE + DIVIDE, "Tanh": TANH, "ThresholdedRelu": 2,
 }  # fmt: skip
@@ -233,6 +234,15 @@ def _einsum(call: _Call) -> int:
     return max(1, len(terms)) * prod(sizes.values())
 
 
+def _power(call: _Call) -> int:
+    """Squares and cubes are products, other powers an exponential of a logarithm."""
+    exponent = call.scope.constants.get(call.node.input[1])
+    value = numpy_helper.to_array(exponent) if exponent is not None else np.zeros(0)
+    if value.size == 1 and value.item() in (2, 3):
+        return call.results * int(value.item() - 1)
+    return call.results * (EXP + LOG + 1)
+
+
 def _cell(call: _Call) -> int:
     """Products with the input and the hidden state for each step, then the gates' functions."""
     x, weights, recurrent = call.input(0), call.input(1), call.input(2)
@@ -288,7 +298,7 @@ RULES: dict[str, Callable[[_Call], int]] = {
     "AveragePool": _pool, "Conv": _conv, "ConvTranspose": _transposed_conv, "DFT": _fourier,
     "DeformConv": _deformed_conv, "Einsum": _einsum, "FusedMatMul": _matmul, "GRU": _cell, "Gemm": _gemm,
     "GridSample": _grid_sample, "If": _if, "LSTM": _cell, "Loop": _loop, "LpPool": _pool, "MatMul": _matmul,
-    "MaxPool": _pool, "NonMaxSuppression": _sort, "RNN": _cell, "Resize": _resize, "RoiAlign": _roi_align,
-    "STFT": _fourier, "Scan": _scan, "SequenceMap": lambda call: sum(_subgraphs(call)), "TopK": _sort, "Unique": _sort,
-    "Upsample": _resize,
+    "MaxPool": _pool, "NonMaxSuppression": _sort, "Pow": _power, "RNN": _cell, "Resize": _resize,
+    "RoiAlign": _roi_align, "STFT": _fourier, "Scan": _scan, "SequenceMap": lambda call: sum(_subgraphs(call)),
+    "TopK": _sort, "Unique": _sort, "Upsample": _resize,
 }  # fmt: skip
