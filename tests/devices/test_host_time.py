@@ -88,6 +88,10 @@ def test_what_cannot_be_run_here_is_a_program_error(tmp_path: Path, monkeypatch:
     with pytest.raises(ProgramError, match="Elu"):
         measure_host(program)
     monkeypatch.undo()
+    host_nodes(program)[0].flops = host_time.LARGEST + 1
+    with pytest.raises(ProgramError, match="takes 100,000,000,001 operations a sample"):
+        measure_host(program)
+    host_nodes(program)[0].flops = host_time.LARGEST
     host_nodes(program)[0].model = b"\x08nonsense"
     with pytest.raises(ProgramError, match="host_0 cannot be run here"):
         measure_host(program)

@@ -20,6 +20,8 @@ from bfpga.formats.block_float import mantissa_dtype
 
 #: A node is run this often, or until this much time has gone by.
 RUNS, SECONDS = 25, 0.2
+#: Nodes with more operations, many seconds of any machine, are not run to be measured.
+LARGEST = 10**11
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ def measure_host(program: Program) -> HostTime:
     """Run the host nodes of ``program`` on one sample of positive noise and measure each; the array computes nothing.
 
     What the array would give is noise too: times hardly depend on values, shapes are the program's. ProgramError if a
-    node cannot be run here.
+    node cannot be run here or takes too long to be run for its time alone.
     """
     noise = _Noise(program)
     values = Values(program, noise.inputs())
@@ -57,6 +59,8 @@ def measure_host(program: Program) -> HostTime:
 
 def _measure(node: HostNode, inputs: Mapping[str, HostArray]) -> tuple[dict[str, HostArray], float]:
     """Results of a node and the time of its fastest run, the one that other processes disturbed least."""
+    if node.flops > LARGEST:
+        raise ProgramError(f"host node {node.name} takes {node.flops:,} operations a sample")
     try:
         function: HostFunction = host_function(node)
         seconds: list[float] = []

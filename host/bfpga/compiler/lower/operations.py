@@ -172,8 +172,10 @@ def _if(call: _Call) -> int:
 
 
 def _loop(call: _Call) -> int:
-    turns = call.scope.constants.get(call.node.input[0]) if call.node.input else None
-    return (1 if turns is None else int(numpy_helper.to_array(turns).reshape(()))) * sum(_subgraphs(call))
+    """A turn takes one operation at least, so that endless loops over nothing are no small work."""
+    limit = call.scope.constants.get(call.node.input[0])
+    turns = numpy_helper.to_array(limit) if limit is not None else np.ones(1)
+    return int(turns.max(initial=0)) * max(1, sum(_subgraphs(call)))
 
 
 def _scan(call: _Call) -> int:
@@ -198,7 +200,7 @@ def _deformed_conv(call: _Call) -> int:
     weights = call.input(1)
     if weights is None:
         return 0
-    samples = call.results // weights[0] * prod(weights[1:]) * int(call.attributes.get("group", 1))
+    samples = call.results // max(1, weights[0]) * prod(weights[1:]) * int(call.attributes.get("group", 1))
     return 2 * call.results * prod(weights[1:]) + _bias(call, 3) + 8 * samples
 
 
