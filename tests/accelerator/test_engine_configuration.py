@@ -379,10 +379,7 @@ def test_a_network_crosses_three_engines_on_the_virtual_board(accelerator: Accel
         f"Conv_{2 * number}": {"engine": engine} for number, engine in enumerate(accelerator.systolic.engines[::-1])
     }
     samples = network.samples(3)
-    program = compile_network(
-        path, accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, samples,
-        CompileOptions(layers=engines),
-    )  # fmt: skip
+    program = compile_network(path, accelerator, samples, CompileOptions(layers=engines))
     assert [node.engine for node in program.nodes if isinstance(node, ArrayNode)] == [*accelerator.systolic.engines][
         ::-1
     ]

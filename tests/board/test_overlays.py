@@ -313,7 +313,7 @@ def test_a_changed_bitstream_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_manifest_is_refused_by_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 1}')
+    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 2}')
     monkeypatch.setattr(overlays, "_own_places", lambda: [tmp_path])
     with pytest.raises(
         ConfigurationError, match=r"overlay\.yaml: not a valid manifest of an overlay: name: is missing"
@@ -348,7 +348,7 @@ def test_a_ready_accelerator_without_an_overlay_gets_one(cache: Path, monkeypatc
 def test_an_unbuilt_overlay_of_the_cache_is_written_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accelerator = load_accelerator("tiny")
     manifest = write_overlay(accelerator, cache / accelerator.digest)
-    write_manifest(replace(manifest, registers=()), cache / accelerator.digest / "overlay.yaml")
+    write_manifest(replace(manifest, layout={}), cache / accelerator.digest / "overlay.yaml")
     monkeypatch.setattr(overlays, "_own_places", list)
     assert overlay_for_program(program("tiny", accelerator.digest)).manifest == manifest
 

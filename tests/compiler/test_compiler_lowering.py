@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_networks import WIDE, Network, compiled, float_outputs, largest_error
 
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 
@@ -312,7 +312,7 @@ def test_every_supported_opset_is_read(opset: int, tmp_path: Path) -> None:
     network.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
     path = tmp_path / "small.onnx"
     path.write_bytes(network.model().SerializeToString())
-    assert [operator.type for operator in import_model(path).operators] == ["Conv", "Relu", "MaxPool"]
+    assert [operator.type for operator in read_network(path).graph().operators] == ["Conv", "Relu", "MaxPool"]
 
 
 def test_without_samples_every_layer_measures_its_range(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from small_networks import Network, float_outputs
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.cli import main
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.dispatch.choice import SUPPORTED_OPERATIONS, class_of, decide
@@ -79,7 +80,7 @@ def compiled(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "small.onnx"
         path.write_bytes(network.model().SerializeToString())
-        return compile_network(path, "tests", "digest", config, 100.0, samples, options)
+        return compile_network(path, accelerator_around(config), samples, options)
 
 
 @cache

@@ -10,9 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
-from small_networks import WIDE, Network, recurrent_network
+from small_networks import Network, compiled, recurrent_network
 
-from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.operations import EXP, FREE, SIGMOID, TANH, count_fixed, count_operations
 from bfpga.program.host import host_nodes, host_share
 from bfpga.program.listing import listing
@@ -66,9 +65,7 @@ def test_recurrent_cells_count_the_products_of_every_step(
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 def test_a_recurrent_network_is_the_hosts_work(kind: str, tmp_path: Path) -> None:
     """The listing said `host: 0.00 % of operations`."""
-    path = tmp_path / "net.onnx"
-    path.write_bytes(recurrent_network(kind, 256).model().SerializeToString())
-    program = compile_network(path, "test", "digest", WIDE, 100.0)
+    program = compiled(recurrent_network(kind, 256), tmp_path, calibrate=False)
     assert host_share(program) > 0.999
     assert sum(node.flops for node in host_nodes(program)) > 12_000_000
     text = listing(program)

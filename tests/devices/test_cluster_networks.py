@@ -141,10 +141,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> BoardCase:
     accelerator = load_accelerator(folder / "accelerator.yaml")
     network = separable(8)
     (folder / "network.onnx").write_bytes(network.model().SerializeToString())
-    program = compile_network(
-        folder / "network.onnx", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz,
-        network.samples(4), ON_CLUSTER,
-    )  # fmt: skip
+    program = compile_network(folder / "network.onnx", accelerator, network.samples(4), ON_CLUSTER)
     assert engines(program) == ["sparse_cluster"] * 3
     write_overlay(accelerator, folder / "overlay")
     samples = network.samples(1)

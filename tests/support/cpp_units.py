@@ -21,7 +21,11 @@ from bfpga.vendor.render import library_directory, render_kernel
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
 #: Rendered headers the library includes; they are the same for all configurations.
-_RENDERED = ("include/bfpga/contract/descriptor.hpp", "include/bfpga/output/activation_tables.hpp")
+_RENDERED = (
+    "include/bfpga/contract/descriptor.hpp",
+    "include/bfpga/contract/beats.hpp",
+    "include/bfpga/output/activation_tables.hpp",
+)
 
 
 def integer_flags(integers: Integers) -> list[str]:
@@ -73,7 +77,7 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
     include = library_directory()
     arguments = [*toolchain.WARNINGS, "-O2", "-fPIC", "-shared", *integer_flags(integers)]
-    headers = sorted((include / "bfpga").glob("*.hpp")) + sorted(SOURCES.iterdir())
+    headers = sorted((include / "bfpga").rglob("*.hpp")) + sorted(SOURCES.iterdir())
     target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], headers)}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

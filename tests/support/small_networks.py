@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -101,7 +102,7 @@ def compiled(
     path = folder / "small.onnx"
     path.write_bytes(network.model(*outputs, batch=batch).SerializeToString())
     samples = network.samples(16) if calibrate else None
-    return compile_network(path, "test", "digest", config, 100.0, samples, options)
+    return compile_network(path, accelerator_around(config, "test"), samples, options)
 
 
 def float_outputs(network: Network, samples: dict[str, np.ndarray], outputs: tuple[str, ...] = ()) -> list[np.ndarray]:

@@ -15,6 +15,7 @@ from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionNam
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
@@ -33,7 +34,8 @@ class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
     ``systolic``: the numbers of the kernel, those of the engines beside the array included.
-    ``digest`` is the SHA-256 of the numbers (name and description do not enter); ``path`` is the file read.
+    ``digest`` is the SHA-256 of the numbers and of the layout of descriptors, registers and streams (name and
+    description do not enter); ``path`` is the file read.
     """
 
     name: str
@@ -163,5 +165,10 @@ def check(
 
 def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
     """SHA-256 of the canonical JSON of everything that shapes the kernel."""
-    numbers = {"part": board.part, "clock_mhz": float(clock_mhz), "systolic": config.to_dict()}
+    numbers = {
+        "part": board.part,
+        "clock_mhz": float(clock_mhz),
+        "systolic": config.to_dict(),
+        "layout": layout_digest(),
+    }
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

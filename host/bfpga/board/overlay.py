@@ -289,7 +289,8 @@ class BoardOverlay:
                 "identification of the kernel",
                 f"{self.identification:#010x} ({self.manifest.accelerator.name})",
                 f"{found:#010x}",
-                "the .hwh does not belong to the .bit, or another overlay was loaded under the same name",
+                "the .hwh does not belong to the .bit, the .bit was built for another layout of descriptors, registers "
+                "or streams (build it again), or another overlay was loaded under the same name",
             )
         self._differences(differences)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.devices.csim import cache_directory
@@ -78,14 +79,28 @@ class StagedFiles:
 def load_overlay(path: str | Path) -> OverlayFiles:
     """The overlay in a directory, or of a manifest file; every file it names is compared with its hash.
 
-    Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for a file that is missing or
-    another.
+    Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for an overlay of another layout
+    (with what differs) and for a file that is missing or another.
     """
     path = Path(path)
     directory, manifest_file = (path, path / MANIFEST_NAME) if path.is_dir() else (path.parent, path)
     manifest = read_manifest(manifest_file)
+    _check_layout(manifest, directory)
     paths = {key: _checked(directory, entry) for key, entry in manifest.files.items() if entry is not None}
     return OverlayFiles(manifest, directory, paths["handoff"], paths.get("bitstream"))
+
+
+def _check_layout(manifest: Manifest, directory: Path) -> None:
+    """DeviceError with what differs unless the kernel has this package's layout."""
+    mismatch = layout_mismatch(manifest.layout)
+    if mismatch is None:
+        return
+    name = manifest.accelerator.name
+    again = f"scripts/build_bitstream.py {name}" if manifest.bitstream else f"bfpga overlay {name}"
+    raise DeviceError(
+        f"overlay {manifest.name} in {directory} is of another layout than this toolkit: {mismatch}. Make it again "
+        f"(`{again}`), or install the toolkit that made it"
+    )
 
 
 def _checked(directory: Path, entry: FileEntry) -> Path:
@@ -179,12 +194,13 @@ def _is_path(name: str | Path) -> bool:
 def _name(directory: Path) -> str | None:
     """Name of the overlay in a directory; directories of the cache are named by digests, so there the manifest says.
 
-    None for a damaged overlay of the cache.
+    None for an overlay of the cache that is damaged, or that an earlier version of this toolkit generated.
     """
     if directory.parent != _cache():
         return directory.name
     manifest = _manifest(directory)
-    return manifest.name if manifest else None
+    usable = manifest is not None and (manifest.bitstream is not None or layout_mismatch(manifest.layout) is None)
+    return manifest.name if manifest is not None and usable else None
 
 
 def _manifest(directory: Path) -> Manifest | None:
@@ -254,9 +270,11 @@ def _generate(digest: str) -> Path | None:
 def _no_overlay(program: Program) -> str:
     manifests = filter(None, map(_manifest, overlay_directories()))
     other = next((item for item in manifests if item.accelerator.name == program.accelerator), None)
+    mismatch = layout_mismatch(other.layout) if other else None
+    changed = f"its layout is another ({mismatch})" if mismatch else "the accelerator or the toolkit has changed since"
     reason = (
-        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): the accelerator or the toolkit "
-        "has changed since; compile the network again, or load the overlay the program was compiled for"
+        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): {changed}; compile the network "
+        "again, or load the overlay the program was compiled for"
         if other
         else "write one with `bfpga overlay FILE -o DIR` and load it by its directory"
     )
@@ -336,5 +354,6 @@ def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
         "name": manifest.accelerator.name,
         "digest": manifest.accelerator.digest,
         "configuration": manifest.configuration().to_dict(),
+        "layout": manifest.layout,
     }
     return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

@@ -73,16 +73,25 @@ def open_target(name: str, family: Family) -> BoardTarget:
     from bfpga.board.local import LocalTarget, VirtualTarget
     from bfpga.board.remote import RemoteTarget, remote_address
 
+    check_target_name(name)
     if name == "virtual":
         return VirtualTarget(family)
     if name == "virtual:remote":
         return RemoteTarget.to_virtual_board(family)
     if name == "board":
         return LocalTarget(family)
+    host, port = remote_address(name)
+    return RemoteTarget(name, host, port)
+
+
+def check_target_name(name: str) -> None:
+    """Refuse the name of no target (``TARGETS``), and an address of no remote board; BoardError. Nothing is opened."""
+    from bfpga.board.remote import remote_address
+
     if name.startswith("remote:"):
-        host, port = remote_address(name)
-        return RemoteTarget(name, host, port)
-    raise BoardError(f"target {name!r} is unknown; known are {', '.join(TARGETS)}")
+        remote_address(name)
+    elif name not in TARGETS:
+        raise BoardError(f"target {name!r} is unknown; known are {', '.join(TARGETS)}")
 
 
 def default_target() -> str:

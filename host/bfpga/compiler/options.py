@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
@@ -17,10 +18,6 @@ FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
 EngineChoice = Literal["auto", EngineName]
 #: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
 DispatchRule = Literal["cost", "majority", "band"]
-PolicyName = Literal[
-    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
-    "lookup", "dynamic", "delayed",
-]  # fmt: skip
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 

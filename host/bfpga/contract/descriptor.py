@@ -85,6 +85,14 @@ class LeadRule(IntEnum):
     WINDOW = 4
 
 
+class EntryOrder(IntEnum):
+    """Order in which the zero-skip engine takes the coefficients of its kernels (ZS 4.2)."""
+
+    Z_MAJOR = 0  # kernel by kernel
+    POS_MAJOR = 1  # position by position
+    INTERLEAVED = 2  # a round over the kernels
+
+
 @dataclass
 class Descriptor:
     """One layer descriptor; every field is a signed 32-bit number. The comments are the documentation's table."""
@@ -168,7 +176,7 @@ class Descriptor:
     position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators
     wide_word: int = 0  # KEEP, KEPT: first word in the keep buffer
     # Engines beside the array
-    entry_order: int = 0  # ZERO_SKIP: order of the coefficients: 0 z_major, 1 pos_major, 2 interleaved
+    entry_order: int = 0  # ZERO_SKIP: EntryOrder
     piece_rows: int = 0  # SPARSE: the most rows of a piece
     piece_columns: int = 0  # SPARSE: the most columns of a piece
     count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces

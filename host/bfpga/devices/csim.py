@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
@@ -117,12 +119,34 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """A compiled bridge with the types of what makes, names and frees a kernel."""
+    """A compiled bridge with the types of what makes, names and frees a kernel.
+
+    DeviceError for one that was compiled for another layout (with what differs) or does not name its own.
+    """
     library = ctypes.CDLL(str(path))
+    mismatch = layout_mismatch(_compiled_layout(library))
+    if mismatch is not None:
+        raise DeviceError(
+            f"{path}: the compiled kernel is of another layout than this toolkit: {mismatch}. Delete the file: the "
+            "kernel is compiled again then"
+        )
     library.bfpga_create.restype = ctypes.c_void_p
     library.bfpga_identification.restype = ctypes.c_uint32
     library.bfpga_destroy.argtypes = [ctypes.c_void_p]
     return library
+
+
+def _compiled_layout(library: ctypes.CDLL) -> object:
+    """The layout that a bridge names; None for a bridge that names none."""
+    try:
+        function = library.bfpga_layout
+    except AttributeError:
+        return None
+    function.restype = ctypes.c_char_p
+    try:
+        return json.loads(function())
+    except ValueError:
+        return None
 
 
 def create_kernel(library: ctypes.CDLL) -> int:

@@ -21,13 +21,14 @@ import numpy as np
 from bfpga.contract import program as shapes
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
+from bfpga.contract.layout import layout, layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.errors import ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
-VERSION = 2
+VERSION = 3
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` tells members of a union apart.
 CLASSES = {
@@ -42,7 +43,7 @@ def save_program(program: Program, path: str | Path) -> None:
     """Write a program; the file appears complete or not at all."""
     path = Path(path)
     blobs: dict[bytes, str] = {}
-    header = {"magic": MAGIC, "version": VERSION, "program": _plain(program, blobs)}
+    header = {"magic": MAGIC, "version": VERSION, "layout": layout(), "program": _plain(program, blobs)}
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -69,7 +70,7 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
     """Read a program.
 
     digest: that of the accelerator it shall run on. Raises ProgramError for files that are not programs, truncated or
-    of another version, and for programs of another accelerator.
+    of another version, and for programs of another layout (with what differs) or another accelerator.
     """
     try:
         with opened(Path(path), memory_limit()) as archive:
@@ -87,6 +88,12 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         raise ProgramError(
             f"{path}: program file of version {header.get('version')}, this toolkit reads version {VERSION}; "
             "compile the network again"
+        )
+    mismatch = layout_mismatch(header.get("layout"))
+    if mismatch is not None:
+        raise ProgramError(
+            f"{path}: the program was compiled for kernels of another layout than this toolkit's: {mismatch}. Compile "
+            "the network again, or install the toolkit that compiled it"
         )
     try:
         program = _object(Program, header["program"], blobs)

@@ -19,13 +19,15 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Function
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
+from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+from bfpga.contract.streams import BEATS
 from bfpga.engines.output.functions import TABLES
 from bfpga.errors import ConfigurationError
-from bfpga.formats.block_format import Status
 from bfpga.formats.shift_format import ShiftFormat
+from bfpga.vendor.json_fields import json_text
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
@@ -218,6 +220,14 @@ def _registers() -> list[dict[str, Any]]:
     ]
 
 
+def _beats() -> list[dict[str, Any]]:
+    """Fields of beats by the name of their C++ structure."""
+    return [
+        {"name": f"{_pascal(beat)}Fields", "fields": [{"name": name, **asdict(item)} for name, item in parts.items()]}
+        for beat, parts in BEATS.items()
+    ]
+
+
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
     return {
         "name": name,
@@ -229,10 +239,13 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "groups": _groups(config),
         "multiplier": _MULTIPLIERS[config.multiplier],
         "lane_multipliers": _lane_multipliers(config),
-        "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
-        "bits": [_enumeration(item) for item in (Flag, Status)],
+        "enumerations": [_enumeration(item) for item in ENUMERATIONS],
+        "bits": [_enumeration(item) for item in BITS],
         "fields": FIELDS,
         "words": DESCRIPTOR_WORDS,
+        "beats": _beats(),
+        "layout": json_text(layout()),
+        "layout_identification": f"0x{layout_digest()[:8]}",
         "tables": _tables(),
         "exponent": ACTIVATION_EXPONENT,
     }
@@ -241,6 +254,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
 #: Rendered file -> template.
 _FILES = {
     "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
+    "include/bfpga/contract/beats.hpp": "systolic/beats.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
     "src/top.hpp": "systolic/top.hpp.j2",

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from small_networks import Network
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -32,7 +33,7 @@ def program(folder: Path, x: np.ndarray | None) -> Program:
     path = folder / "network.onnx"
     onnx.save(network.model(), path)
     samples = None if x is None else {"x": x}
-    return compile_network(path, "small", "00000000", CONFIG, 100.0, samples, CompileOptions(engine="sparse_cluster"))
+    return compile_network(path, accelerator_around(CONFIG), samples, CompileOptions(engine="sparse_cluster"))
 
 
 def count_steps(program: Program) -> list[int]:

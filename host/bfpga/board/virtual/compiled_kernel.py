@@ -11,6 +11,7 @@ import numpy as np
 
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import RunRecord, build, create_kernel, load_library
 from bfpga.errors import DeviceError
@@ -142,10 +143,16 @@ class CompiledKernel:
 
 
 def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
-    """The kernel that an emulation bitstream describes; DeviceError for a kind that is unknown."""
+    """The kernel that an emulation bitstream describes; DeviceError for an unknown kind and for another layout."""
     kind = description.get("kind")
     if kind != "systolic_array":
         raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is systolic_array")
+    mismatch = layout_mismatch(description.get("layout"))
+    if mismatch is not None:
+        raise DeviceError(
+            f"the emulation bitstream holds a kernel of another layout than this toolkit's: {mismatch}. Load the "
+            "overlay again with this toolkit, which writes a new one"
+        )
     try:
         config = SystolicConfig.from_dict(description["configuration"])
         return CompiledKernel(config, str(description["name"]), str(description["digest"]))

@@ -13,13 +13,10 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import IntArray
+from bfpga.contract.streams import PART_HEADER, packed_word
 from bfpga.engines.array.streams import pack_elements
 from bfpga.engines.zero_skip.cycles import group_segments
 from bfpga.formats.compressed.kernels import encode_kernels, runs, segment_words
-
-#: Bits of a header: the last part of a group; a group without a weight, which has this part alone.
-LAST, EMPTY = 1 << 24, 1 << 25
-COUNT_SHIFT = 16
 
 Bytes = npt.NDArray[np.uint8]
 Groups = Iterator[IntArray]
@@ -45,15 +42,14 @@ def zero_skip_stream(weights: IntArray, config: SystolicConfig, steps: int) -> b
 
 def _zero_skip_group(weights: IntArray, beat: int, steps: int) -> bytes:
     if not weights.any():
-        return _header(LAST | EMPTY, beat)
+        return _empty_group(beat)
     segments, form = group_segments(weights, steps)
     words, sizes = encode_kernels(segments, form), segment_words(segments, form)
     per_beat = beat // words.itemsize
     ends = np.cumsum((1 + -(-sizes // per_beat)) * per_beat)
     starts = np.concatenate([[0], ends[:-1]])
     result = np.zeros(int(ends[-1]), words.dtype)
-    result[starts] = segments.kz | 1 << COUNT_SHIFT
-    result[starts[-1]] |= LAST
+    result[starts] = _headers(segments.kz, np.ones_like(segments.kz))
     result[runs(starts + per_beat, sizes)] = words
     return result.tobytes()
 
@@ -77,7 +73,7 @@ def _cluster_group(weights: IntArray, config: SystolicConfig) -> bytes:
     active = (words != 0).any(axis=(2, 3, 4))
     used = np.flatnonzero(active.any(axis=1))
     if not used.size:
-        return _header(LAST | EMPTY, beat) + bytes(beat)
+        return _empty_group(beat) + bytes(beat)
     active = active[used]
     kernels = _kernel_bytes(words[used][active], config)
     counts = active.sum(axis=1)
@@ -85,8 +81,7 @@ def _cluster_group(weights: IntArray, config: SystolicConfig) -> bytes:
     ends = np.cumsum(ahead + counts * kernels.shape[1])
     starts = np.concatenate([[0], ends[:-1]])
     result = np.zeros(int(ends[-1]), np.uint8)
-    headers = (used | counts << COUNT_SHIFT).astype("<u4")
-    headers[-1] |= LAST
+    headers = _headers(used, counts)
     result[starts[:, None] + np.arange(4)] = headers.view(np.uint8).reshape(-1, 4)
     masks = np.packbits(active, axis=1, bitorder="little")
     result[(starts + beat)[:, None] + np.arange(masks.shape[1])] = masks
@@ -107,5 +102,17 @@ def _kernel_bytes(kernels: IntArray, config: SystolicConfig) -> Bytes:
     return np.frombuffer(pack_elements(padded, bits), np.uint8).reshape(len(kernels), -1)
 
 
-def _header(bits: int, beat: int) -> bytes:
-    return bits.to_bytes(4, "little") + bytes(beat - 4)
+# Headers of parts
+
+
+def _headers(index: IntArray, count: IntArray) -> npt.NDArray[np.uint32]:
+    """The first words of the parts of a group."""
+    last = np.arange(len(index)) == len(index) - 1
+    words: npt.NDArray[np.uint32] = packed_word(PART_HEADER, index=index, count=count, last=last).astype("<u4")
+    return words
+
+
+def _empty_group(beat: int) -> bytes:
+    """The header of a group without a weight, which is its only part."""
+    word: int = packed_word(PART_HEADER, last=1, empty=1)
+    return word.to_bytes(beat, "little")

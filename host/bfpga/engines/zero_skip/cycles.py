@@ -12,7 +12,7 @@ from typing import get_args
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.descriptor import Descriptor, EntryOrder
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ZeroSkipBuild
 from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.beside.cycles import (
@@ -34,7 +34,7 @@ from bfpga.formats.compressed.kernels import (
 )
 
 #: Orders of the coefficients by the number that ``entry_order`` of a descriptor holds.
-ORDERS: tuple[KernelOrder, ...] = get_args(KernelOrder)
+ORDERS: tuple[KernelOrder, ...] = tuple(sorted(get_args(KernelOrder), key=lambda name: EntryOrder[name.upper()]))
 #: Of orders with the same clocks: the one that shifts the tile buffer least comes first.
 _PREFERRED = tuple(ORDERS.index(order) for order in ("pos_major", "interleaved", "z_major"))
 
