@@ -9,7 +9,8 @@ from bfpga.contract.program import BlockTensor, KernelOperation, Program
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.engines.array.cycles import COMPUTE, fetch_cycles
+from bfpga.engines.array.cycles import fetch_cycles
+from bfpga.engines.registry import COMPUTE
 
 
 class RecordedKernel:

@@ -15,7 +15,6 @@ from ruamel.yaml import YAML
 
 from bfpga.accelerator.boards import load_board, load_boards
 from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
-from bfpga.accelerator.engine_constraints import Finding
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
     AcceleratorFile,
@@ -28,8 +27,10 @@ from bfpga.accelerator.schema import (
     json_schema,
 )
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.resource_units import memory_blocks
-from bfpga.engines.resources import array_dsp, estimate_resources
+from bfpga.engines.array.resources import array_dsp
+from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.resource_units import memory_blocks
+from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 

@@ -25,6 +25,7 @@ from bfpga.board.overlays import (
 )
 from bfpga.cli import main
 from bfpga.contract.program import Program
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError, DeviceError, ProgramError
 from bfpga.vendor.manifest import HANDOFF, Manifest, content_hash, read_manifest, write_manifest
 from bfpga.vendor.overlay_files import OverlayBuild, write_overlay
@@ -396,7 +397,7 @@ def test_a_virtual_board_gets_an_emulation_bitstream_next_to_the_handoff(tmp_pat
     kernel = content.kernels["accelerator"]
     assert kernel["kind"] == "systolic_array"
     assert kernel["digest"] == overlay.manifest.accelerator.digest
-    assert kernel["configuration"] == json.loads(json.dumps(overlay.manifest.configuration().to_dict()))
+    assert kernel["configuration"] == json.loads(json.dumps(config_to_dict(overlay.manifest.configuration())))
     assert staged_files(overlay, tmp_path / "staged", virtual=True) == staged
     assert len(list((tmp_path / "staged").iterdir())) == 2
 

@@ -11,7 +11,9 @@ from pydantic import Field
 
 from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, Multiplier
-from bfpga.contract.engine_numbers import LaneMultiplier
+from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
@@ -93,7 +95,19 @@ class SystolicSection(Section):
     )
 
 
-class ZeroSkipSection(Section):
+class BesideSection(Section):
+    """An engine beside the array."""
+
+    def numbers(self) -> EngineNumbers:
+        """What the section describes."""
+        raise NotImplementedError
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Values that are possible in models and not in a kernel: keys, and what would be right."""
+        return []
+
+
+class ZeroSkipSection(BesideSection):
     """A zero-skip engine: every non-zero weight by itself on a whole tile of outputs."""
 
     kind: Literal["zero_skip"] = Field(description="which engine this section describes")
@@ -110,8 +124,22 @@ class ZeroSkipSection(Section):
     )
     load_pixels: LoadPixels = Field(8, description="pixels that reach the engine in a clock")
 
+    def numbers(self) -> ZeroSkipNumbers:
+        return ZeroSkipNumbers(
+            tile_height=self.tile[0],
+            tile_width=self.tile[1],
+            lanes=self.lanes,
+            rows_parallel=self.rows_parallel,
+            kernels_in_flight=self.kernels_in_flight,
+            kernel_height=self.kernel[0],
+            kernel_width=self.kernel[1],
+            stride=self.stride,
+            multiplier=self.multiplier,
+            load_pixels=self.load_pixels,
+        )
 
-class ClusterSection(Section):
+
+class ClusterSection(BesideSection):
     """A sparse cluster: units that take one non-zero activation each and all weights of a kernel at once."""
 
     kind: Literal["sparse_cluster"] = Field(description="which engine this section describes")
@@ -131,6 +159,24 @@ class ClusterSection(Section):
     )
     multiplier: Literal["dsp", "lut"] = Field("dsp", description="dsp: one product a DSP block; lut: no DSP block")
     load_pixels: LoadPixels = Field(8, description="pixels that reach the units in a clock")
+
+    def numbers(self) -> ClusterNumbers:
+        return ClusterNumbers(
+            grid_rows=self.grid[0],
+            grid_columns=self.grid[1],
+            kernel=self.kernel,
+            kernels_in_flight=self.kernels_in_flight,
+            accumulator_words=self.accumulator_words,
+            memory_words=self.memory_words,
+            multiplier=self.multiplier,
+            load_pixels=self.load_pixels,
+        )
+
+    def refusals(self) -> list[tuple[str, str]]:
+        if self.variant == "E":
+            return []
+        text = f"is {self.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
+        return [("variant", text)]
 
 
 EngineSection = Annotated[SystolicSection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")]

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.devices.csim import cache_directory
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
 from bfpga.vendor.manifest import (
     MANIFEST_NAME,
@@ -350,10 +352,10 @@ def _stage_emulation(overlay: OverlayFiles, directory: Path) -> StagedFiles:
 def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """What stands behind each kernel of an overlay, by instance name: what a virtual board needs to model it."""
     description = {
-        "kind": "systolic_array",
+        "kind": ARRAY,
         "name": manifest.accelerator.name,
         "digest": manifest.accelerator.digest,
-        "configuration": manifest.configuration().to_dict(),
+        "configuration": config_to_dict(manifest.configuration()),
         "layout": manifest.layout,
     }
     return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

@@ -10,11 +10,12 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.cli.output import percent, say, table
 from bfpga.cli.report_host import host_content, milliseconds, print_host, rate
 from bfpga.cli.work import Job, accuracy
-from bfpga.compiler.dispatch.choice import SUPPORTED_OPERATIONS
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
@@ -45,7 +46,7 @@ def engines_beside(config: SystolicConfig) -> str:
 
 def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
     """What each engine of an accelerator computes, by its name (SC R14)."""
-    return {engine: list(SUPPORTED_OPERATIONS[engine]) for engine in config.engines}
+    return {engine: list(engine_named(engine).supported) for engine in config.engines}
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -159,14 +160,14 @@ def weight_formats(program: Program) -> list[dict[str, Any]]:
 
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
     """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
-    layers = [layer for layer in estimate.layers if layer.macs and layer.engine == "systolic_array"]
+    layers = [layer for layer in estimate.layers if layer.macs and layer.engine == ARRAY]
     busy, cycles = sum(layer.tile_clocks for layer in layers), sum(layer.cycles for layer in layers)
     return f"{percent(busy, cycles * peak)} over layers with products"
 
 
 def utilization(engine: str, busy: int, clocks: int) -> str:
     """Share of the array's lanes that a layer keeps busy; of other engines nothing is said, they skip products."""
-    return percent(busy, clocks) if engine == "systolic_array" else "-"
+    return percent(busy, clocks) if engine == ARRAY else "-"
 
 
 def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
@@ -330,7 +331,7 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
 
 def lint_report(findings: Sequence[Finding]) -> dict[str, Any]:
     """Print findings, one a line, and their number."""
-    from bfpga.vendor.lint.finding import format_findings
+    from bfpga.vendor.lint.rules import format_findings
 
     say(format_findings(findings))
     return {"findings": [asdict(finding) for finding in findings]}

@@ -39,7 +39,6 @@ from bfpga.contract.program import (
     ArrayNode,
     HostNode,
     HostStep,
-    IntArray,
     LaunchStep,
     MatMulNode,
     Node,
@@ -48,6 +47,7 @@ from bfpga.contract.program import (
     TensorSpec,
 )
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
 Progress = Callable[[str], None]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.program import Window
 from bfpga.dynamic_graph.windows import columns_of
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Functions that an operation may end with, and the argument of those that take one where none is given.
 ARGUMENTS = {"relu": 0.0, "leaky_relu": 0.125, "sigmoid": 0.0, "tanh": 0.0, "clip": 6.0}
 

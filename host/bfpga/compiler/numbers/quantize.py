@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Function
-from bfpga.contract.program import ArrayNode, IntArray, PolicySpec
+from bfpga.contract.program import ArrayNode, PolicySpec
+from bfpga.formats.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
 BOUND_BITS = 16
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.numbers.values import Float32Array, stored
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.formats.block_format import BlockFormat
 

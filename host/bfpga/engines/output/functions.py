@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import ACTIVATION_EXPONENT
 from bfpga.contract.descriptor import Function
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.block_format import BlockFormat
-from bfpga.formats.rounding import Int64Array, shift_round, shift_saturate
+from bfpga.formats.rounding import shift_round, shift_saturate
 
 #: Steps of a table; it has one entry more.
 TABLE_STEPS = 256

@@ -1,9 +1,10 @@
-"""What the lint finds, and the rules by which it looks."""
+"""The rules of the lint, and its findings as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from bfpga.vendor.finding import Finding
 
 #: Rule -> what it demands of a kernel.
 RULES = {
@@ -28,20 +29,6 @@ RULES = {
     "exception": "no exceptions",
     "input-output": "no input or output but through streams and ports",
 }
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """One violation: where, which rule, what is wrong and what would be right. ``line`` counts from 1."""
-
-    file: str
-    line: int
-    rule: str
-    problem: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.problem}; {self.remedy} [{self.rule}]"
 
 
 def format_findings(findings: Sequence[Finding]) -> str:

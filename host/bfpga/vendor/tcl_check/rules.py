@@ -1,9 +1,10 @@
-"""What the check finds, and the rules by which it looks."""
+"""The rules of the check, and its findings as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from bfpga.vendor.finding import Finding
 
 #: Rule -> what it demands of the scripts.
 RULES = {
@@ -52,20 +53,6 @@ RULES = {
     "config-value": "a value of the configuration file is the one of the accelerator",
     "design": "cells, links, wires and addresses are exactly those of the block design",
 }
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """One violation: where, which rule, what is wrong and what would be right. ``line`` counts from 1."""
-
-    script: str
-    line: int
-    rule: str
-    problem: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.script}:{self.line}: {self.problem}; {self.remedy} [{self.rule}]"
 
 
 def format_findings(findings: Sequence[Finding]) -> str:

@@ -1,4 +1,4 @@
-"""DSP, block memory, LUT and flip-flop estimate of one kernel, known before any synthesis.
+"""DSP, block memory, LUT and flip-flop estimate of the array and of all that its kernel needs beside the engines.
 
 DSP blocks and memories follow from the structure and are exact up to the tool's freedom. LUTs and flip-flops are a
 model, built from the sizes of single units as mapped to 6-input LUTs by an open-source synthesizer:
@@ -27,19 +27,15 @@ from bfpga.engines.array.shift_resources import (
     shift_tile_lut,
     way_out_lut,
 )
-from bfpga.engines.output.resources import collector, keep_buffer
-from bfpga.engines.resource_units import (
+from bfpga.engines.interface.resource_units import (
     LUTRAM_DEPTH,
     LUTRAM_LUT_PER_BIT,
-    ArrayResources,
     Resources,
-    address_bits,
     bank_access,
     memory_blocks,
     scaled,
 )
-from bfpga.engines.sparse_cluster.resources import cluster_parts
-from bfpga.engines.zero_skip.resources import zero_skip_parts
+from bfpga.engines.output.resources import collector, keep_buffer
 
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
@@ -57,55 +53,27 @@ CONTROL_FF = 6000
 FF_PER_DSP = 35
 
 
-def estimate_resources(config: SystolicConfig) -> ArrayResources:
-    """Resources of every part of the kernel that ``config`` describes."""
+def resources(config: SystolicConfig) -> dict[str, Resources]:
+    """Resources of every part of the kernel that ``config`` describes, but for engines beside the array."""
     columns = config.columns
-    return ArrayResources(
-        {
-            **tiles(config),
-            "activation memories": activation_memories(config),
-            "weight memory": weight_memory(config),
-            "parameter memory": parameter_memory(config),
-            "crossbars and addresses": scaled(crossbar(config), columns)
-            + scaled(transfer_port(config), config.transfer_pixels),
-            "output stages": scaled(output_stage(config), columns),
-            "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
-            "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
-            **positions(config),
-            **engines_beside(config),
-        }
-    )
+    return {
+        **tiles(config),
+        "activation memories": activation_memories(config),
+        "weight memory": weight_memory(config),
+        "parameter memory": parameter_memory(config),
+        "crossbars and addresses": scaled(crossbar(config), columns)
+        + scaled(transfer_port(config), config.transfer_pixels),
+        "output stages": scaled(output_stage(config), columns),
+        "statistics": Resources(statistics_dsp(config), 0, 46 + 133 + 250, 600),
+        "control and streams": Resources(0, 2, CONTROL_LUT, CONTROL_FF),
+        **positions(config),
+    }
 
 
 def positions(config: SystolicConfig) -> dict[str, Resources]:
     """Parts that find exponents from a preceding operation (docs/kernel-positions.md)."""
     parts = {"collector": collector(config, config.columns)} if config.position_bins else {}
     return parts | ({"keep buffer": keep_buffer(config)} if config.wide_words else {})
-
-
-def engines_beside(config: SystolicConfig) -> dict[str, Resources]:
-    """Parts of the engines beside the array."""
-    parts: dict[str, Resources] = {}
-    if config.zero_skip is not None:
-        parts |= zero_skip_parts(config, config.zero_skip)
-        parts["zero-skip ports"] = engine_ports(config, config.columns, config.zero_skip.load_pixels)
-    if config.sparse_cluster is not None:
-        parts |= cluster_parts(config, config.sparse_cluster)
-        parts["cluster ports"] = engine_ports(config, config.sparse_cluster.lanes, config.sparse_cluster.load_pixels)
-    return parts
-
-
-def engine_ports(config: SystolicConfig, results: int, pixels: int) -> Resources:
-    """An engine's way from and to the activation memory: ``pixels`` that come and ``results`` that leave in a clock.
-
-    The output stage and its collector are one piece of C++, but the loops of an engine are hardware of their own:
-    nothing is shared.
-    """
-    bank_bits = config.lanes * config.format.mantissa_bits + address_bits(config.activation_words)
-    joined = Resources(lut=config.banks * bank_bits)
-    result = output_stage(config) + bank_access(config) + Resources(lut=ADDRESS_LUT, ff=2 * 32)
-    pixel = bank_access(config) + Resources(lut=TRANSFER_ADDRESS_LUT)
-    return scaled(result, results) + scaled(pixel, pixels) + joined + collector(config, results)
 
 
 def dsp_columns(config: SystolicConfig) -> int:

@@ -1,6 +1,6 @@
 """Amounts of a device's resources, and what memories and selections take of them, whatever they are part of.
 
-A selection among n costs n / 3 LUT a bit; see ``engines.resources`` for the rest of the model.
+A selection among n costs n / 3 LUT a bit; see ``engines.array.resources`` for the rest of the model.
 Only the standard library is imported.
 """
 
