@@ -18,6 +18,22 @@ from bfpga.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
+class ArmCores:
+    """The ARM cores of a board. assumed_gflops: 1e9 float32 operations a second; assumed_call_us: for each operator."""
+
+    count: int
+    kind: str
+    clock_mhz: float
+    assumed_gflops: float
+    assumed_call_us: float
+    assumption: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} at {self.clock_mhz:g} MHz"
+
+
+@dataclass(frozen=True)
 class Board:
     """A board: its device, what that holds, and how the logic reaches the memory.
 
@@ -47,6 +63,7 @@ class Board:
     clock_max: float
     clock_default: float
     pynq_images: tuple[str, ...]
+    arm_cores: ArmCores | None = None
 
 
 #: What the files of a folder are called, where the folder's name is another word.
@@ -121,4 +138,5 @@ def read_board(path: Path) -> Board:
         clock_max=clock.max,
         clock_default=clock.default,
         pynq_images=tuple(board.pynq_images),
+        arm_cores=None if board.arm_cores is None else ArmCores(**board.arm_cores.model_dump()),
     )

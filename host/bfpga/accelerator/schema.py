@@ -226,6 +226,17 @@ class MemorySection(Section):
     assumption: str = Field(min_length=1, max_length=400, description="where the assumed rate comes from")
 
 
+class ArmSection(Section):
+    """The ARM cores that run Linux, and with it the operators left to the host."""
+
+    count: int = Field(ge=1, le=64, description="number of cores")
+    kind: str = Field(min_length=1, max_length=60, description="name of a core, such as Cortex-A9")
+    clock_mhz: float = Field(gt=0, le=10000, description="clock of the cores in MHz")
+    assumed_gflops: float = Field(gt=0, le=1000, description="float32 operations the estimates use, in 1e9 a second")
+    assumed_call_us: float = Field(ge=0, le=1e6, description="microseconds the estimates add for each operator")
+    assumption: str = Field(min_length=1, max_length=400, description="where the assumed figures come from")
+
+
 class ClockSection(Section):
     """Clocks the estimates and the build accept, in MHz."""
 
@@ -248,6 +259,9 @@ class BoardFile(Section):
     resources: ResourceSection = Field(description="what the device holds")
     high_performance_ports: PortSection = Field(description="ports to the DDR memory")
     memory: MemorySection = Field(description="the DDR memory")
+    arm_cores: ArmSection | None = Field(
+        None, description="the ARM cores; without them estimates do not tell the time of the host's operators"
+    )
     clock_mhz: ClockSection = Field(description="clock range")
     pynq_images: list[str] = Field(description="PYNQ image versions known for the board")
 
