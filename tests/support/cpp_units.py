@@ -59,12 +59,14 @@ def write_rendered(directory: Path) -> None:
         target.write_text(text)
 
 
-def _digest(arguments: Sequence[str], headers: Sequence[Path]) -> str:
+def _digest(arguments: Sequence[str], folders: Sequence[Path]) -> str:
+    """Digest of the arguments and of every file below the folders."""
     content = hashlib.sha256()
     for part in (*arguments, toolchain.compiler_version(compiler()), *rendered_headers().values()):
         content.update(part.encode() + b"\0")
-    for path in headers:
-        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    for folder in folders:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            content.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return content.hexdigest()[:32]
 
 
@@ -73,8 +75,7 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
     include = library_directory()
     arguments = [*toolchain.WARNINGS, "-O2", "-fPIC", "-shared", *integer_flags(integers)]
-    headers = sorted((include / "bfpga").glob("*.hpp")) + sorted(SOURCES.iterdir())
-    target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], headers)}.so"
+    target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], [include, SOURCES])}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as directory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from vendor_tools.artefacts import bitstream, component_xml, driver_header, timing_report, utilization_report
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
@@ -16,7 +17,6 @@ from bfpga.vendor.bitstream.ip_check import check_ip
 from bfpga.vendor.bitstream.reports import read_timing, read_utilization
 from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
-from vendor_tools.artefacts import bitstream, component_xml, driver_header, timing_report, utilization_report
 
 
 @pytest.fixture(params=["pynq_z2_dense", "kv260_dense"])

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from vendor_tools.artefacts import bitstream, component_xml, timing_report, utilization_report
+from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.accelerator.boards import load_boards
 from bfpga.errors import DeviceError
@@ -18,8 +20,6 @@ from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.pipeline import BuildReport, run_build, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.handoff import render_handoff
-from vendor_tools.artefacts import bitstream, component_xml, timing_report, utilization_report
-from vendor_tools.workshop import HERE, Workshop
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 

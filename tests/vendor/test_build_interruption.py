@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.errors import ToolError
 from bfpga.vendor.bitstream.lock import LOCK_FILE, build_lock
 from bfpga.vendor.bitstream.pipeline import stage_names
 from bfpga.vendor.bitstream.processes import processes_of
-from vendor_tools.workshop import HERE, Workshop
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 #: Builds, and how often each is killed at a random moment.

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.cli.doctor import vivado
 from bfpga.devices.csim import cache_directory
@@ -24,10 +25,9 @@ from bfpga.vendor.bitstream import tools
 from bfpga.vendor.bitstream.pipeline import STAGES, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
-from vendor_tools.workshop import HERE, Workshop
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
-SCRIPT = HERE.parent.parent / "scripts" / "build_bitstream.py"
+SCRIPT = HERE.parents[2] / "scripts" / "build_bitstream.py"
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.bitstream import source_stages
@@ -15,7 +16,6 @@ from bfpga.vendor.bitstream.pipeline import STAGES, run_build, stage_names
 from bfpga.vendor.bitstream.stage import Build
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.manifest import MANIFEST_NAME, file_hash, read_manifest
-from vendor_tools.workshop import HERE, Workshop
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 #: Stages in which a vendor tool is called.

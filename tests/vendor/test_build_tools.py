@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from vendor_tools.workshop import Workshop
 
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.vendor.bitstream.tools import (
@@ -21,7 +22,6 @@ from bfpga.vendor.bitstream.tools import (
 )
 from bfpga.vendor.bitstream.toolset import discover
 from bfpga.vendor.bitstream.versions import Version, banner_version, parse_version, path_version
-from vendor_tools.workshop import Workshop
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 
