@@ -6,15 +6,13 @@ import re
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from array_programs import Program, empty, random_tensor
+from array_programs import mixed_program
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
-from bfpga.contract.program import BlockTensor
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag
 from bfpga.devices import toolchain
 from bfpga.devices.csim import CSimulation, build
 from bfpga.devices.kernel_start import KernelResult
@@ -23,27 +21,6 @@ from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.block_format import Status
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.vectors import kernel_vectors
-
-
-def mixed_program(config: SystolicConfig) -> tuple[Program, dict[str, BlockTensor]]:
-    """Every operation once: convolution, pooling, residual sum, two stores."""
-    program, rng = Program(config), np.random.default_rng(11)
-    x, hidden, pooled, y = (program.tensor(4, 6, channels) for channels in (3, 6, 6, 6))
-    program.load("x", x)
-    layer = program.weights(rng.integers(-7, 8, (6, 3, 3, 3)), rng.integers(-99, 99, 6), rng.integers(-2, 3, 6))
-    layer["flags"] |= Flag.FIRST | Flag.LAST
-    program.compute(
-        Operation.GEMM, x, hidden, pad=(1, 1), kernel_height=3, kernel_width=3, output_exponent=-2,
-        bias_exponent=-6, function=2, function_argument=3, **layer,
-    )  # fmt: skip
-    flags = Flag.FIRST | Flag.LAST
-    program.compute(
-        Operation.MAX, hidden, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=flags | Flag.COPY_EXPONENT
-    )
-    program.compute(Operation.SUM, hidden, y, second=pooled, flags=flags, output_exponent=-1)
-    program.store("hidden", hidden)
-    program.store("y", y)
-    return program, {"x": random_tensor(rng, x, config), "hidden": empty(hidden), "y": empty(y)}
 
 
 @pytest.mark.parametrize(
