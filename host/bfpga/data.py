@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.archive import UNREADABLE, OversizeError, opened, read_array, regular_file
 
-#: What a truncated or foreign file makes numpy raise.
-_UNREADABLE = (
-    ValueError,
-    OSError,
-    EOFError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-    MemoryError,
-)
-
+#: Arrays of a sample file; `x` and `y` have one item a sample.
+_ARRAYS = ("x", "y", "x_offset", "x_scale")
 
 @dataclass
 class Samples:
@@ -48,18 +38,15 @@ def load_samples(path: str | Path, shape: tuple[int, ...] | None = None, count: 
     first ones only. ``DataError`` for every kind of bad file; object arrays are never unpickled.
     """
     path = Path(path)
-    arrays = _read(path)
-    if "x" not in arrays:
-        found = ", ".join(sorted(arrays)) or "nothing"
-        raise DataError(f"{path}: key 'x' (the samples) is missing; the file holds {found}")
+    arrays = _read(path, count)
     x = _numbers(path, "x", arrays["x"])
     if x.ndim < 2 or len(x) == 0:
         raise DataError(f"{path}: 'x' has shape {x.shape}; (samples, ...) with one sample at least is needed")
     y = _labels(path, arrays, len(x))
-    x = _scaled(path, arrays, x[:count])
+    x = _scaled(path, arrays, x)
     if shape is not None:
         x = fit_shape(x, shape, str(path))
-    return Samples(x, None if y is None else y[:count])
+    return Samples(x, y)
 
 
 def fit_shape(x: npt.NDArray[np.float32], shape: tuple[int, ...], where: str = "x") -> npt.NDArray[np.float32]:
@@ -74,25 +61,40 @@ def fit_shape(x: npt.NDArray[np.float32], shape: tuple[int, ...], where: str = "
     raise DataError(f"{where}: a sample has shape {x.shape[1:]}; the network takes {tuple(shape)}")
 
 
-def _read(path: Path) -> dict[str, npt.NDArray[Any]]:
-    if not path.is_file():
-        raise DataError(f"{path}: there is no such file")
+def _read(path: Path, count: int | None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file by name; of samples and labels the first ``count``. Nothing more is unpacked."""
+    reason = regular_file(path)
+    if reason:
+        raise DataError(f"{path}: {reason}")
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed")
-        with archive:
-            wanted = [name for name in archive.files if name in ("x", "y", "x_offset", "x_scale")]
-            return {name: _member(path, archive, name) for name in wanted}
-    except _UNREADABLE as error:
+        with opened(path) as archive:
+            names = {item.removesuffix(".npy"): item for item in archive.namelist()}
+            if "x" not in names:
+                found = ", ".join(sorted(names)) or "nothing"
+                raise DataError(f"{path}: key 'x' (the samples) is missing; the file holds {found}")
+            wanted = [name for name in _ARRAYS if name in names]
+            return {name: _member(path, archive, names[name], count if name in "xy" else None) for name in wanted}
+    except UNREADABLE as error:
+        if _is_single_array(path):
+            raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed") from None
         raise DataError(f"{path}: not a readable NPZ file ({_reason(error)})") from None
 
 
-def _member(path: Path, archive: Any, name: str) -> npt.NDArray[Any]:
+def _is_single_array(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(6) == b"\x93NUMPY"
+
+
+def _member(path: Path, archive: zipfile.ZipFile, name: str, count: int | None) -> npt.NDArray[Any]:
+    key = name.removesuffix(".npy")
     try:
-        return np.asarray(archive[name])
-    except _UNREADABLE as error:
-        raise DataError(f"{path}: array {name!r} cannot be read ({_reason(error)})") from None
+        with archive.open(name) as stream:
+            return read_array(stream, count)
+    except OversizeError as error:
+        advice = "; -n takes the first samples only" if key == "x" else ""
+        raise DataError(f"{path}: array {key!r} is too large: {error}{advice}") from None
+    except UNREADABLE as error:
+        raise DataError(f"{path}: array {key!r} cannot be read ({_reason(error)})") from None
 
 
 def _reason(error: BaseException) -> str:

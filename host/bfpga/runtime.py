@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import BlockTensor, Program
+from bfpga.contract.program import BlockTensor, MatMulNode, Program
 from bfpga.data import fit_shape
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.matmul import decode_product
 from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
 from bfpga.errors import DataError, DeviceError, ToolError
 from bfpga.program.layout import apart, decode_tensor, together
@@ -266,9 +267,13 @@ def layer_sqnr(program: Program, model: str | Path, inputs: Mapping[str, npt.NDA
     grouped = {name: together(value, count) if count > 1 else value for name, value in inputs.items()}
     traced = Emulator(program).run(grouped, trace=True).tensors
     floats = FloatNetwork(model, traced).run(inputs)
+    products = {node.output: node for node in program.nodes if isinstance(node, MatMulNode)}
     result = {}
     for name, tensor in traced.items():
-        values = decode_tensor(tensor, program.tensors[name])
+        if name in products:
+            values = decode_product(products[name], tensor, program)
+        else:
+            values = decode_tensor(tensor, program.tensors[name])
         values = apart(values, samples) if count > 1 else values
         if name in floats and floats[name].size == values.size and len(floats[name]) == len(values):
             result[name] = sqnr_db(floats[name], values)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.flows import Flow
+from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
 from bfpga.errors import ConfigurationError
 
 #: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
@@ -23,6 +24,8 @@ PolicyName = Literal[
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 
+#: Values of the largest window that the kernel's statistics unit counts.
+LARGEST_WINDOW = 1 << STATISTICS_WINDOW_BITS
 #: Policies that fix every exponent before the run.
 STATIC_POLICIES = ("auto", "static", "known_range", "lookup")
 
@@ -75,15 +78,15 @@ class LayerOptions:
             raise ConfigurationError(f"policy {self.policy!r} is unknown; known are {', '.join(get_args(PolicyName))}")
         if not (0 < self.k <= 16 and float(self.k * 4).is_integer()):
             raise ConfigurationError(f"k = {self.k} is not a quarter between 0.25 and 16")
-        if self.window < 1 or self.window & (self.window - 1) or self.window > 1 << 16:
-            raise ConfigurationError(f"window = {self.window} is not a power of two up to 65536")
-        if not 1 <= self.history <= 8:
-            raise ConfigurationError(f"history = {self.history} is not between 1 and 8 results")
+        if self.window < 1 or self.window & (self.window - 1) or self.window > LARGEST_WINDOW:
+            raise ConfigurationError(f"window = {self.window} is not a power of two up to {LARGEST_WINDOW}")
+        if not 1 <= self.history <= RING_LEADS:
+            raise ConfigurationError(f"history = {self.history} is not between 1 and {RING_LEADS} results")
         for key, low, high in (("sample", 1, 64), ("rate", 0, 16), ("margin", 0, 15)):
             if not low <= getattr(self, key) <= high:
                 raise ConfigurationError(f"{key} = {getattr(self, key)} is not between {low} and {high}")
-        if self.limit < 0:
-            raise ConfigurationError(f"limit = {self.limit} is negative; it is a number of overflows")
+        if not 0 <= self.limit <= WORD_MAX:
+            raise ConfigurationError(f"limit = {self.limit} is not a number of overflows between 0 and {WORD_MAX}")
         if self.range is not None and not self.range > 0:
             raise ConfigurationError(f"range = {self.range} is not a positive magnitude")
         if not 0 <= self.band_dense <= 100:

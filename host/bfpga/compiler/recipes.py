@@ -10,8 +10,17 @@ from pydantic import Field
 from bfpga.accelerator.boards import names, resolve
 from bfpga.accelerator.sections import Section, validate
 from bfpga.accelerator.yaml_reader import Document, read_document
-from bfpga.compiler.options import CompileOptions, DispatchRule, EngineChoice, FormatChoice, PolicyName, RuleName
+from bfpga.compiler.options import (
+    LARGEST_WINDOW,
+    CompileOptions,
+    DispatchRule,
+    EngineChoice,
+    FormatChoice,
+    PolicyName,
+    RuleName,
+)
 from bfpga.contract.flows import Flow
+from bfpga.contract.limits import RING_LEADS
 from bfpga.errors import ConfigurationError
 
 LayerName = Annotated[str, Field(min_length=1, max_length=400)]
@@ -22,8 +31,8 @@ class LayerSection(Section):
 
     policy: PolicyName = Field("auto", description="how the exponents of activations are chosen")
     k: float = Field(3.0, gt=0, le=16, description="stats: factor of the standard deviation, in quarters")
-    window: int = Field(1024, ge=1, le=65536, description="stats: values in a window, a power of two")
-    history: int = Field(4, ge=1, le=8, description="rolling_max: results that are remembered")
+    window: int = Field(1024, ge=1, le=LARGEST_WINDOW, description="stats: values in a window, a power of two")
+    history: int = Field(4, ge=1, le=RING_LEADS, description="rolling_max: results that are remembered")
     limit: int = Field(0, ge=0, le=1000000000, description="feedback: overflows of a layer that are tolerated")
     range: Annotated[float, Field(gt=0, le=1e30)] | None = Field(None, description="known_range: the largest magnitude")
     exponent: int | None = Field(None, description="lookup: the exponent")

@@ -32,13 +32,40 @@ class FloatNetwork:
             self.session = onnx_session(model.SerializeToString())
         except Exception as error:
             raise ModelError(f"{path}: ONNX Runtime cannot run this network: {error}") from error
+        #: Samples of a run where the file states them; None: any number.
+        self.batch = _stated_batch(model)
         self.outputs = outputs
         self.fetched = [*outputs, *extra]
 
     def run(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, FloatArray]:
         """Outputs and fetched values of a batch, by name."""
-        results = self.session.run(self.fetched, {name: np.asarray(x, np.float32) for name, x in inputs.items()})
+        values = {name: np.asarray(x, np.float32) for name, x in inputs.items()}
+        samples = len(next(iter(values.values())))
+        if self.batch is None or self.batch == samples:
+            return self._run(values)
+        parts = []
+        for start in range(0, samples, self.batch):
+            group = {name: _filled(x[start : start + self.batch], self.batch) for name, x in values.items()}
+            parts.append(self._run(group))
+        return {name: np.concatenate([part[name] for part in parts])[:samples] for name in self.fetched}
+
+    def _run(self, values: Mapping[str, npt.NDArray[np.float32]]) -> dict[str, FloatArray]:
+        results = self.session.run(self.fetched, dict(values))
         return {name: np.asarray(result) for name, result in zip(self.fetched, results, strict=True)}
+
+
+def _stated_batch(model: Any) -> int | None:
+    """The first axis of the inputs of an ONNX model where it is a number (exporters write 1), else None."""
+    constants = {item.name for item in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    sizes = {value.type.tensor_type.shape.dim[0].dim_value for value in inputs if value.type.tensor_type.shape.dim}
+    return sizes.pop() or None if len(sizes) == 1 else None
+
+
+def _filled(values: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]:
+    """``values`` with the last sample repeated up to ``count``."""
+    missing = count - len(values)
+    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
 
 
 def sqnr_db(reference: FloatArray, value: FloatArray) -> float:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import Program
 from bfpga.errors import DataError
+from bfpga.formats.archive import UNREADABLE, read_arrays
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -50,9 +51,8 @@ def random_inputs(program: Program, samples: int, seed: int) -> dict[str, npt.ND
 def read_vectors(path: Path, program: Program) -> Vectors:
     """Vectors of a program; DataError for a file that cannot be read or belongs to another program."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        arrays = read_arrays(path)
+    except UNREADABLE as error:
         raise DataError(f"{path}: not readable as test vectors ({str(error) or type(error).__name__})") from None
     inputs = _named(path, arrays, "input", program.inputs)
     outputs = _named(path, arrays, "output", program.outputs)

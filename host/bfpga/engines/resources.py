@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.limits import POLICY_FACTOR_BITS, STATISTICS_WINDOW_BITS
 from bfpga.engines.array.shift_resources import (
     decoder_lut,
     dsp_row_lut,
@@ -43,7 +44,6 @@ from bfpga.engines.zero_skip.resources import zero_skip_parts
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
 #: Largest window of the statistics unit, log2, and bits of a policy's factor (BFP R26).
-STATISTICS_WINDOW_BITS, POLICY_FACTOR_BITS = 13, 8
 #: Unsigned operands of one DSP block (25 x 18 signed on DSP48E1; the wider operand of DSP48E2 saves nothing here).
 DSP_OPERANDS = (24, 17)
 #: Address generators, group and tap counters of one column.

@@ -10,7 +10,6 @@ import json
 import os
 import tempfile
 import zipfile
-import zlib
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -24,6 +23,8 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
 from bfpga.contract.program import Program
 from bfpga.errors import ProgramError
+from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
+from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
 VERSION = 2
@@ -71,12 +72,14 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
     of another version, and for programs of another accelerator.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            blobs = {name: archive.read(name) for name in archive.namelist()}
+        with opened(Path(path), memory_limit()) as archive:
+            blobs = {name: read_member(archive, name) for name in archive.namelist()}
         header = json.loads(blobs.pop(HEADER).decode())
+    except OversizeError as error:
+        raise ProgramError(f"{path}: the program file is too large: {error}") from None
     except OSError as error:
         raise ProgramError(f"{path}: cannot read the program file: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, NotImplementedError):
+    except UNREADABLE:
         raise ProgramError(f"{path}: not a program file, or a damaged one; compile the network again") from None
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise ProgramError(f"{path}: not a program file; make one with `bfpga compile`")
@@ -87,9 +90,13 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         )
     try:
         program = _object(Program, header["program"], blobs)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (*UNREADABLE, LookupError, AttributeError):
         raise ProgramError(f"{path}: the program file is damaged; make it again with `bfpga compile`") from None
     assert isinstance(program, Program)
+    try:
+        check_limits(program)
+    except ProgramError as error:
+        raise ProgramError(f"{path}: {error}") from None
     if digest is not None and program.digest != digest:
         raise ProgramError(
             f"{path}: compiled for accelerator {program.accelerator} ({program.digest[:12]}), not for this one "
@@ -157,7 +164,7 @@ def _value(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
             return _object(CLASSES[value["type"]], value, blobs)
         return _value(next(item for item in arguments if item is not type(None)), value, blobs)
     if origin is np.ndarray:
-        return np.load(io.BytesIO(blobs[value]), allow_pickle=False)
+        return read_array(io.BytesIO(blobs[value]))
     if origin is list:
         return [_value(arguments[0], item, blobs) for item in value]
     if origin is tuple:
@@ -176,6 +183,8 @@ def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
     if hint is Descriptor:
         if len(value) != len(FIELDS):
             raise ValueError("a descriptor of another layout")
+        if not all(isinstance(word, int) for word in value):
+            raise TypeError("a descriptor holds whole numbers")
         return Descriptor.from_words([*value, *([0] * (DESCRIPTOR_WORDS - len(value)))])
     if hint is SystolicConfig:
         return SystolicConfig.from_dict(value)

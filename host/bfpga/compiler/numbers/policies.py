@@ -85,15 +85,22 @@ class PolicyChoice:
 
     def _joined_exponent(self, layer: Layer, options: LayerOptions) -> int:
         if options.policy == "lookup" and options.exponent is not None:
-            return options.exponent
+            return self._checked(layer, options.exponent)
         self._histogram(layer, "a concatenation")
         return self._best(layer.output)
+
+    def _checked(self, layer: Layer, exponent: int) -> int:
+        """An exponent of the recipe; ConfigurationError for one that the format does not have."""
+        low, high = self.form.exponent_min, self.form.exponent_max
+        if not low <= exponent <= high:
+            raise ConfigurationError(f"layer {layer.name}: exponent = {exponent} is not between {low} and {high}")
+        return exponent
 
     def _static(self, layer: Layer, options: LayerOptions) -> int:
         if options.policy == "lookup":
             if options.exponent is None:
                 raise ConfigurationError(f"layer {layer.name}: policy lookup needs its exponent in the recipe")
-            return options.exponent
+            return self._checked(layer, options.exponent)
         if options.policy == "known_range":
             bounded = layer.function in (Function.SIGMOID, Function.TANH)
             largest = options.range or (1.0 if bounded else self._histogram(layer, "known_range").largest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,19 @@ import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from bfpga.compiler.read.attributes import check_attributes
+from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
+from bfpga.compiler.read.model_file import first_line, printable, read_model
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
-from bfpga.errors import ModelError
+from bfpga.errors import BfpgaError, ModelError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 OPSETS = (11, 21)
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+#: Elements of the largest value of one sample: a gibibyte of float32.
+LARGEST_VALUE = 1 << 28
 #: Two batch sizes that tell the batch axis from every other axis.
 BATCH_PROBES = (2, 3)
 QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
@@ -79,37 +85,33 @@ def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
     Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
     external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
     """
-    model = _read(Path(path))
+    try:
+        return _import(Path(path), side_by_side)
+    except BfpgaError:
+        raise
+    except Exception as error:
+        # Libraries of ONNX raise whatever a damaged model makes them stumble over.
+        raise ModelError(f"{path}: not a network that can be read: {first_line(error)}") from error
+
+
+def _import(path: Path, side_by_side: int) -> Graph:
+    model = read_model(path)
+    check_attributes(model, path)
     _check_header(model, path)
     _check_values(model, path)
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    model = rewrite_reshapes(_named_batch(model), BATCH_PROBES, fixed)
+    named = _named_batch(model)
+    _check_sizes(inferred_shapes(with_batch(named, 1)), path)
+    try:
+        model = explicit_ceiling(
+            _named_batch(model), lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0]))
+        )
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    model = rewrite_reshapes(model, BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))
-
-
-def _read(path: Path) -> ModelProto:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path}: cannot read the network file: {error.strerror or error}") from None
-    try:
-        model = onnx.load_model_from_string(data)
-    except Exception:
-        raise ModelError(f"{path}: not an ONNX file, or a truncated one ({len(data)} bytes)") from None
-    if not model.graph.node:
-        raise ModelError(f"{path}: the graph is empty: it has no operator (a truncated file, or not an ONNX network)")
-    try:
-        onnx.load_external_data_for_model(model, str(path.parent.resolve()))
-    except Exception as error:
-        raise ModelError(f"{path}: external weight data is missing or damaged: {_first_line(error)}") from None
-    return model
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:
@@ -128,7 +130,7 @@ def _check_header(model: ModelProto, path: str | Path) -> None:
     try:
         onnx.checker.check_model(model)
     except Exception as error:
-        raise ModelError(f"{path}: not a valid ONNX network: {_first_line(error)}") from None
+        raise ModelError(f"{path}: not a valid ONNX network: {first_line(error)}") from None
 
 
 def _check_values(model: ModelProto, path: str | Path) -> None:
@@ -149,6 +151,13 @@ def _check_values(model: ModelProto, path: str | Path) -> None:
             raise ModelError(f"{path}: weights {tensor.name} are of type {name}; export the network in float32")
         if tensor.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(tensor)).all():
             raise ModelError(f"{path}: weights {tensor.name} hold NaN or infinite values; export finite weights")
+
+
+def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:
+    """Values that no memory holds are refused before anything computes them (a constant of 10**12 elements)."""
+    for name, shape in shapes.items():
+        if prod(shape) > LARGEST_VALUE:
+            raise ModelError(f"{path}: value {name} has {prod(shape):,} elements, {LARGEST_VALUE:,} are possible")
 
 
 def _constant_tensors(model: ModelProto) -> list[TensorProto]:
@@ -262,7 +271,7 @@ def _check_window(graph: Graph, operator: Operator, path: str) -> None:
 
 def _operator(node: NodeProto, index: int, used: dict[str, int]) -> Operator:
     """The operator with a name that is unique in the graph and readable in listings."""
-    base = node.name or f"{node.op_type}_{index}"
+    base = printable(node.name) or f"{node.op_type}_{index}"
     used[base] = used.get(base, 0) + 1
     name = base if used[base] == 1 else f"{base}_{used[base]}"
     attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
@@ -297,7 +306,7 @@ def _inferred(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]],
     try:
         graph = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
     except Exception as error:
-        raise ModelError(f"{path}: shapes do not fit together: {_first_line(error)}") from None
+        raise ModelError(f"{path}: shapes do not fit together: {first_line(error)}") from None
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, int] = {}
     for value in [*graph.input, *graph.value_info, *graph.output]:

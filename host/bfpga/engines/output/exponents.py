@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bfpga.contract.descriptor import Policy
+from bfpga.contract.limits import RING_LEADS
 from bfpga.formats.block_float import exponent_from_lead
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.rounding import Int64Array, IntArray, integer_sqrt, shift_saturate
 
 #: Policies whose slot keeps something from one run of the layer to the next.
 LEARNING = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
-#: Leads a rolling maximum can keep.
-RING_LEADS = 8
 
 
 def magnitudes(v: Int64Array, e3: IntArray, e4: int, fmt: BlockFormat) -> Int64Array:
