@@ -32,7 +32,7 @@ ARRAYS = {
 
 @pytest.fixture(scope="module", params=ARRAYS)
 def kernel(request: pytest.FixtureRequest) -> CSimulation:
-    return CSimulation(ARRAYS[request.param], flags=("-O1",))
+    return CSimulation(ARRAYS[request.param])
 
 
 def check(network: Network, program: Program, kernel: CSimulation) -> None:

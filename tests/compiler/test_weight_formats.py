@@ -259,7 +259,7 @@ MODES = {"Conv_0": {"formats": "power_of_two"}, "Conv_2": {"formats": "two_hot"}
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, CSimulation]:
-    return {name: CSimulation(config, flags=("-O1",)) for name, config in (("shift", SHIFT), ("mixed", MIXED))}
+    return {name: CSimulation(config) for name, config in (("shift", SHIFT), ("mixed", MIXED))}
 
 
 def assert_same_bits(program: Program, kernel: CSimulation, samples: dict[str, np.ndarray]) -> None:

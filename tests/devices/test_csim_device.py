@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,17 @@ from bfpga.formats.block_format import Status
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.vectors import kernel_vectors
 
+PLAIN = small(columns=2)
+
 
 @pytest.mark.parametrize(
-    "config",
-    [small(columns=2), small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")],
-    ids=["plain", "packed"],
+    "config", [PLAIN, small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")], ids=["plain", "packed"]
 )
 def test_arbitrary_precision_and_native_integers_give_the_same_bits(config: SystolicConfig) -> None:
     """R3, R81: the ap_int build computes packed products where the native one multiplies plainly."""
     for integers in ("native", "ap_int"):
         program, tensors = mixed_program(config)
-        KernelPair(config, integers, ("-O1",)).run(program, tensors)
+        KernelPair(config, integers).run(program, tensors)
 
 
 @pytest.fixture(scope="module")
@@ -84,15 +85,22 @@ def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
 def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
     """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
     for integers in ("native", "ap_int"):
-        program, tensors = mixed_program(SMALL)
-        packet = streams.input_packet(program.operations, SMALL, tensors)
+        program, tensors = mixed_program(PLAIN)
+        packet = streams.input_packet(program.operations, PLAIN, tensors)
         weights = streams.weight_stream(program.operations)
-        result = KernelPair(SMALL, integers, ("-O1",)).kernel.run_operations(program.operations, tensors)
-        sent = stream_checksum(packet, SMALL.stream_bits), stream_checksum(weights, SMALL.weight_stream_bits)
-        assert result.checksums == (*sent, stream_checksum(result.output, SMALL.stream_bits))
+        result = KernelPair(PLAIN, integers).kernel.run_operations(program.operations, tensors)
+        sent = stream_checksum(packet, PLAIN.stream_bits), stream_checksum(weights, PLAIN.weight_stream_bits)
+        assert result.checksums == (*sent, stream_checksum(result.output, PLAIN.stream_bits))
         changed = bytearray(weights)
         changed[len(weights) // 2] ^= 1
-        assert stream_checksum(changed, SMALL.weight_stream_bits) != sent[1]
+        assert stream_checksum(changed, PLAIN.weight_stream_bits) != sent[1]
+
+
+def test_the_flags_that_users_get_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests compile with less optimization (tests/conftest.py)."""
+    monkeypatch.delenv("BFPGA_CXXFLAGS")
+    program, tensors = mixed_program(SMALL)
+    KernelPair(SMALL, flags=()).run(program, tensors)
 
 
 def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,6 +109,27 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: pytest.fail("compiled again"))
     assert build(SMALL, "native", "kernel", "00000000", ("-O0",)) == first
     assert [path.name for path in (tmp_path / "csim").iterdir()] == [first.name]
+
+
+def test_flags_of_the_environment_stand_behind_ours_and_before_those_of_a_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commands: list[Sequence[str]] = []
+
+    def compile_nothing(arguments: Sequence[str]) -> None:
+        commands.append(arguments)
+        Path(arguments[-1]).touch()
+
+    monkeypatch.setattr(toolchain, "run_compiler", compile_nothing)
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-g '-DTEXT=a b'")
+    paths = [build(SMALL, "native", "kernel", "00000000", ("-O0",))]
+    start = commands[0].index("-g")
+    assert commands[0].index("-O3") < start
+    assert commands[0][start : start + 3] == ["-g", "-DTEXT=a b", "-O0"]
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-g")
+    paths.append(build(SMALL, "native", "kernel", "00000000", ("-O0",)))
+    assert paths[0] != paths[1]
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

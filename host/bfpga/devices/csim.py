@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,8 +70,9 @@ class RunRecord(ctypes.Structure):
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
-    The cache key covers rendered sources, library headers, flags and compiler, so a stale file is never used; files
-    appear by renaming, so several processes may build at once. ToolError if a tool is missing or fails.
+    $BFPGA_CXXFLAGS stands behind the flags of this module, ``flags`` behind both. The cache key covers rendered
+    sources, library headers, flags and compiler, so a stale file is never used; files appear by renaming, so several
+    processes may build at once. ToolError if a tool is missing or fails.
     """
     try:
         from bfpga.vendor.render import library_directory, render_kernel
@@ -80,7 +82,8 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     rendered = render_kernel(name, digest, config)
     sources = {path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))}
     headers = library_directory()
-    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *flags]
+    chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
+    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
     library = cache_directory() / "csim" / f"{_content_digest(sources, headers, arguments)}.so"
