@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from array_layers import gemm, image
+from engine_files import FILE
 from small_networks import Network
 from vendor_scripts import PATHS
 
@@ -32,42 +33,6 @@ from bfpga.vendor.overlay_files import write_overlay
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.vendor.tcl_check import check_scripts
 
-#: Three engines, as small as they get; every key of the two beside the array is given.
-FILE = """\
-name: three_engines
-board: pynq_z2
-clock_mhz: 100
-engines:
-  - kind: systolic_array
-    format: {profile: bfp8}
-    columns: 9
-    rows: 4
-    lanes: 2
-    multiplier: dsp_packed
-    accumulator_bits: 28
-    activation_words: 512
-    weight_words: 128
-    parameter_rows: 64
-    functions: [none, relu]
-  - kind: zero_skip
-    tile: [4, 10]
-    lanes: 9
-    rows_parallel: 2
-    kernels_in_flight: 4
-    kernel: [3, 2]
-    stride: 1
-    multiplier: lut
-    load_pixels: 4
-  - kind: sparse_cluster
-    variant: E
-    grid: [2, 2]
-    kernel: 3
-    kernels_in_flight: 6
-    accumulator_words: 32
-    memory_words: 48
-    multiplier: lut
-    load_pixels: 8
-"""
 ZERO_SKIP = ZeroSkipNumbers(4, 10, 9, 2, 4, 3, 2, 1, "lut", 4)
 CLUSTER = ClusterNumbers(2, 2, 3, 6, 32, 48, "lut", 8)
 SEVERAL = [name for name in accelerator_names() if len(load_accelerator(name).systolic.engines) > 1]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_files import FILE
 from small_networks import Network, compiled
-from test_engine_configuration import FILE
 
 import bfpga
 from bfpga.accelerator.loader import load_accelerator

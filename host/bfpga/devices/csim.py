@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,9 +48,10 @@ def cache_directory() -> Path:
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
-    The cache key covers rendered sources, the headers they include, flags and compiler, so a stale file is never used,
-    and a header of what this kernel lacks changes nothing. Files appear by renaming, so several processes may build at
-    once. ToolError if a tool is missing or fails.
+    $BFPGA_CXXFLAGS stands behind the flags of this module, ``flags`` behind both. The cache key covers rendered
+    sources, the headers they include, flags and compiler, so a stale file is never used, and a header of what this
+    kernel lacks changes nothing. Files appear by renaming, so several processes may build at once. ToolError if a tool
+    is missing or fails.
     """
     try:
         from bfpga.vendor.render import kernel_sources, render_kernel
@@ -58,7 +60,8 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
 
     rendered = render_kernel(name, digest, config)
     sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))})
-    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *flags]
+    chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
+    arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
     library = cache_directory() / "csim" / f"{_content_digest(sources, arguments)}.so"
