@@ -82,7 +82,9 @@ def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str
 
 
 def resolved(schema: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
-    reference = rule.get("$ref", "")
+    """The rule that a reference names, or the one section of a value that may be left empty."""
+    sections = [option["$ref"] for option in rule.get("anyOf", ()) if "$ref" in option]
+    reference = rule.get("$ref", sections[0] if len(sections) == 1 else "")
     return dict(schema["$defs"][reference.rsplit("/", 1)[-1]]) if reference else rule
 
 
