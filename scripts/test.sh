@@ -12,4 +12,5 @@ prepare_environment dev
 ruff check .
 mypy
 "$python" scripts/format_cpp.py --check
-"$python" -m pytest -n 2 "$@"
+# Each process has tests of its own rooms until one of them is done, so few kernels are compiled by both.
+"$python" -m pytest -n 2 --dist worksteal "$@"

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
+
+# Most kernels run for milliseconds, and the compiler takes three times as long for what makes them faster.
+# test_csim_device.py has a kernel with the flags that users get.
+os.environ.setdefault("BFPGA_CXXFLAGS", "-O1")
 
 # A test's time depends on the machine and on what else runs there: speed is measured in `benchmarks/`.
 settings.register_profile("untimed", deadline=None)

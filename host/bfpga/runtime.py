@@ -87,7 +87,7 @@ def check_device(name: str) -> None:
     DeviceError for an unknown device, and for an address of no remote board.
     """
     if name.startswith(("virtual", "board", "remote:")):
-        from bfpga.board.target import check_target_name
+        from bfpga.board.target_choice import check_target_name
 
         check_target_name(name)
     elif name not in ("emulator", *SIMULATIONS):

@@ -1,4 +1,4 @@
-"""A hundred random sequences of faults; `benchmarks/board_faults.py` plays a thousand and more."""
+"""A hundred random sequences of faults; `benchmarks/board/faults.py` plays a thousand and more."""
 
 from __future__ import annotations
 

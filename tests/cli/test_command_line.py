@@ -32,7 +32,7 @@ COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "board
 COMMANDS += ["lint-hls", "overlay", "check-tcl"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
-HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "ruamel", "jinja2", "rich", "matplotlib"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}
 MODEL = str(ROOT / "examples/models/mlp_digits.onnx")
 DATA = str(ROOT / "examples/models/digits_test.npz")
 #: Keys that the reports of `run` and `evaluate` hold at least (architecture 3.8).
@@ -158,14 +158,13 @@ def test_a_network_is_read_and_simplified_once(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []
-    for function in (importer.read_model, importer.simplify, onnx.load):
-        module = onnx if function is onnx.load else importer
-        counted = partial(lambda real, *given: done.append(real.__name__) or real(*given), function)
-        monkeypatch.setattr(module, function.__name__, counted)
+    for module, name in ((importer, "read_model"), (importer, "simplify"), (onnx, "load")):
+        counted = partial(lambda name, real, *given: done.append(name) or real(*given), name, getattr(module, name))
+        monkeypatch.setattr(module, name, counted)
     command, *more = arguments
     calibration = ["-c", str(ROOT / "examples/models/digits_calibration.npz")]
     if command == "estimate":
-        rest = ["tiny", MODEL, *calibration]
+        rest = ["tiny", MODEL]
     else:
         rest = [MODEL, "-a", "tiny"]
         rest += ["-o", str(tmp_path / "program"), *calibration] if command == "compile" else ["-d", DATA, "-n", "20"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import Network, compiled, float_outputs
-from test_weight_formats import MIXED, SHIFT, nodes_of
+from shift_arrays import MIXED, SHIFT
+from small_networks import Network, compiled, float_outputs, nodes_of
 
 from bfpga.compiler.compiler import lower_fitting
 from bfpga.compiler.numbers.averages import fold_averages

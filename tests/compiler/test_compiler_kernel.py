@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import Network, compiled
-from test_compiler_schedule import joined_network, residual_network
+from small_networks import Network, attention_network, compiled, joined_network, residual_network
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -33,15 +32,7 @@ ARRAYS = {
 
 @pytest.fixture(scope="module", params=ARRAYS)
 def kernel(request: pytest.FixtureRequest) -> CSimulation:
-    return CSimulation(ARRAYS[request.param], flags=("-O1",))
-
-
-def attention_network() -> Network:
-    network = Network(6, 8)
-    query, key = (network.add("MatMul", "x", network.weights(8, 6)) for _ in range(2))
-    turned = network.add("Transpose", key, perm=[0, 2, 1])
-    network.add("MatMul", network.add("Softmax", network.add("MatMul", query, turned), axis=-1), query)
-    return network
+    return CSimulation(ARRAYS[request.param])
 
 
 def check(network: Network, program: Program, kernel: CSimulation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -326,5 +327,5 @@ def test_without_samples_every_layer_measures_its_range(tmp_path: Path) -> None:
 def test_a_single_column_array_computes_the_same(tmp_path: Path) -> None:
     """R56"""
     network = residual()
-    one = WIDE.from_dict({**WIDE.to_dict(), "columns": 1})
+    one = replace(WIDE, columns=1)
     assert largest_error(network, compiled(network, tmp_path, one)) < CLOSE

@@ -25,7 +25,8 @@ from bfpga.contract.functions import bound_argument
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.block_format import BlockFormat
-from bfpga.program.listing import host_share, listing
+from bfpga.program.host import host_share
+from bfpga.program.listing import listing
 
 FORM = BlockFormat()
 

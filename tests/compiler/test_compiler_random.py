@@ -7,9 +7,8 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_walk import MemoryWalk
+from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, largest_error
-from test_compiler_schedule import check_coverage
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_walk import MemoryWalk
-from small_networks import Network, compiled, largest_error
+from memory_walk import MemoryWalk, check_coverage
+from small_networks import Network, compiled, joined_network, largest_error, residual_network
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.matmul import matmul_step
@@ -24,41 +23,9 @@ from bfpga.formats.block_format import BlockFormat
 SMALL = SystolicConfig(format=BlockFormat(mantissa_bits=8), columns=5, rows=4, lanes=2, activation_words=256)
 
 
-def residual_network() -> Network:
-    """Strides, padding, a residual addition, pooling and a product: 9 x 11 pixels."""
-    network = Network(3, 9, 11)
-    first = network.add("Relu", network.conv(6, 3, 3, pads=[1, 1, 1, 1]))
-    second = network.conv(6, 6, 3, pads=[1, 1, 1, 1])
-    network.add("Relu", network.add("Add", first, second))
-    network.conv(10, 6, 3, strides=[2, 2], pads=[0, 0, 1, 1])
-    network.add("MaxPool", kernel_shape=[2, 2], strides=[1, 1])
-    network.conv(10, 10, 3, group=10, pads=[1, 1, 1, 1])
-    network.add("Flatten", network.add("GlobalAveragePool"), axis=1)
-    network.add("Gemm", network.last, network.weights(7, 10), network.weights(7), transB=1)
-    return network
-
-
-def joined_network() -> Network:
-    network = Network(3, 9, 8)
-    first = network.add("Relu", network.conv(4, 3, 1))
-    network.add("Concat", network.conv(6, 4, 3, pads=[1, 1, 1, 1]), network.conv(8, 4, 1, source=first), axis=1)
-    network.conv(5, 14, 2)
-    return network
-
-
 def operations(program: Program, kind: Operation) -> list[KernelOperation]:
     launches = [step for step in program.steps if isinstance(step, LaunchStep)]
     return [o for step in launches for o in step.operations if o.descriptor.operation == kind]
-
-
-def check_coverage(program: Program) -> None:
-    """Every output of every node is computed once, and its tiles are those of the descriptors in order."""
-    for node in program.nodes:
-        if isinstance(node, ArrayNode):
-            count = np.zeros((node.window.output_height, node.channels), np.int64)
-            for tile in node.tiles:
-                count[tile.y0 : tile.y1, tile.m0 : tile.m1] += 1
-            assert (count == 1).all()
 
 
 @pytest.mark.parametrize("words", [4096, 90, 60, 40, 30])

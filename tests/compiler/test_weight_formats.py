@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_networks import Network, compiled, float_outputs
+from shift_arrays import MIXED, SHIFT
+from small_networks import Network, compiled, float_outputs, nodes_of
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.cli import main
@@ -23,7 +24,7 @@ from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, FormatFigures, LaunchStep, Program
+from bfpga.contract.program import FormatFigures, LaunchStep, Program
 from bfpga.data import load_samples
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
@@ -36,11 +37,6 @@ from bfpga.formats.shift_format import ShiftFormat
 from bfpga.program.file import load_program, save_program
 from bfpga.program.listing import listing
 
-SHIFT = SystolicConfig(
-    columns=5, rows=8, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat()), activation_words=4096,
-    weight_words=4096, parameter_rows=512,
-)  # fmt: skip
-MIXED = replace(SHIFT, multiplier="dsp", columns=6, shift_columns=2)
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 FORMATS: tuple[WeightFormat, ...] = ("two_hot", "power_of_two")
 
@@ -148,10 +144,6 @@ def two_layers(channels: int = 16) -> Network:
     network.add("Relu", network.conv(32, 8, 3, pads=[1, 1, 1, 1]))
     network.conv(channels, 32, 1)
     return network
-
-
-def nodes_of(program: Program) -> list[ArrayNode]:
-    return [node for node in program.nodes if isinstance(node, ArrayNode) and node.weights is not None]
 
 
 def layer_of(network: Network, config: SystolicConfig, folder: Path) -> Any:
@@ -268,7 +260,7 @@ MODES = {"Conv_0": {"formats": "power_of_two"}, "Conv_2": {"formats": "two_hot"}
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, CSimulation]:
-    return {name: CSimulation(config, flags=("-O1",)) for name, config in (("shift", SHIFT), ("mixed", MIXED))}
+    return {name: CSimulation(config) for name, config in (("shift", SHIFT), ("mixed", MIXED))}
 
 
 def assert_same_bits(program: Program, kernel: CSimulation, samples: dict[str, np.ndarray]) -> None:

@@ -25,7 +25,6 @@ from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
@@ -33,7 +32,10 @@ from bfpga.devices import csim, toolchain
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
 from bfpga.engines.array.shift_words import with_zero
-from bfpga.engines.beside.streams import cluster_stream, zero_skip_stream
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.streams import cluster_stream
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.errors import DeviceError, ProgramError, ToolError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -193,8 +195,7 @@ def packed_streams() -> bytes:
     narrow = SystolicConfig(columns=2, rows=4, lanes=2, format=BlockFormat(mantissa_bits=4))
     shift = SystolicConfig(columns=2, rows=4, lanes=2, multiplier="shift", shift=with_zero(ShiftFormat(x_width=8)))
     engines = SystolicConfig(
-        columns=5, rows=4, lanes=2, zero_skip=ZeroSkipBuild(kernels_in_flight=3),
-        sparse_cluster=ClusterBuild(kernels_in_flight=3),
+        columns=5, rows=4, lanes=2, beside=(ZeroSkipNumbers(kernels_in_flight=3), ClusterNumbers(kernels_in_flight=3)),
     )  # fmt: skip
     data = [Descriptor(**{name: n - 20 for n, name in enumerate(FIELDS)}).to_words().tobytes()]
     for config in (SystolicConfig(columns=2, rows=4, lanes=2), narrow):

@@ -43,8 +43,13 @@ struct Short : Small<1, 1, 3, LaneLut> {
 
 template <class... Builds>
 struct List {};
+#ifdef BFPGA_NATIVE_INTEGERS
 using All = List<Small<3, 2, 2>, Small<4, 2, 2, LaneLut>, Small<6, 3, 3, LaneDspPacked>, Small<4, 4, 4>,
                  Small<16, 2, 2>, Small<16, 3, 3, LaneDspPacked>, Wide, Short>;
+#else
+// ap_int adds the widths and the multipliers; its compilation takes many times as long.
+using All = List<Small<6, 3, 3, LaneDspPacked>, Small<4, 4, 4>, Wide, Short>;
+#endif
 
 template <class Action, class Build>
 void visit(int& number, const Action& action, const Build*) {

@@ -48,11 +48,17 @@ struct Large : ZeroSkipDefaults {
 
 template <class... Builds>
 struct List {};
+#ifdef BFPGA_NATIVE_INTEGERS
 using All = List<Small<2, 1, 8, 4, LaneDspPacked, DirectColumns>, Small<3, 1, 8, 4, LaneDspPacked, StagedColumns>,
                  Small<4, 1, 8, 4, LaneDspPacked, DirectColumns>, Small<5, 1, 8, 4, LaneDsp, StagedColumns>,
                  Small<6, 1, 8, 4, LaneLut, DirectColumns>, Small<8, 2, 8, 8, LaneDspPacked, StagedColumns>,
                  Small<3, 4, 16, 1, LaneLut, StagedColumns>, Small<1, 1, 1, 6, LaneDspPacked, DirectColumns>, Wide,
                  Narrow, Default, Large>;
+#else
+// ap_int adds the widths, the multipliers and the shifters; its compilation takes many times as long.
+using All = List<Small<4, 1, 8, 4, LaneDspPacked, DirectColumns>, Small<8, 2, 8, 8, LaneDspPacked, StagedColumns>,
+                 Small<3, 4, 16, 1, LaneLut, StagedColumns>, Wide, Narrow>;
+#endif
 
 template <class Action, class Build>
 void visit(int& number, const Action& action, const Build*) {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_programs import mixed_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import SMALL
-from test_csim_device import mixed_program
 
 from bfpga.board.virtual.compiled_kernel import CompiledKernel, kernel_from_description
 from bfpga.board.virtual.stream import Stream

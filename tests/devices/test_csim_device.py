@@ -3,59 +3,39 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-from array_programs import Program, empty, random_tensor
+from array_programs import mixed_program
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Operation
-from bfpga.contract.program import BlockTensor
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag
 from bfpga.devices import toolchain
 from bfpga.devices.csim import CSimulation, build
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.array import streams
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.block_format import Status
+from bfpga.vendor import render
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.vectors import kernel_vectors
 
-
-def mixed_program(config: SystolicConfig) -> tuple[Program, dict[str, BlockTensor]]:
-    """Every operation once: convolution, pooling, residual sum, two stores."""
-    program, rng = Program(config), np.random.default_rng(11)
-    x, hidden, pooled, y = (program.tensor(4, 6, channels) for channels in (3, 6, 6, 6))
-    program.load("x", x)
-    layer = program.weights(rng.integers(-7, 8, (6, 3, 3, 3)), rng.integers(-99, 99, 6), rng.integers(-2, 3, 6))
-    layer["flags"] |= Flag.FIRST | Flag.LAST
-    program.compute(
-        Operation.GEMM, x, hidden, pad=(1, 1), kernel_height=3, kernel_width=3, output_exponent=-2,
-        bias_exponent=-6, function=2, function_argument=3, **layer,
-    )  # fmt: skip
-    flags = Flag.FIRST | Flag.LAST
-    program.compute(
-        Operation.MAX, hidden, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=flags | Flag.COPY_EXPONENT
-    )
-    program.compute(Operation.SUM, hidden, y, second=pooled, flags=flags, output_exponent=-1)
-    program.store("hidden", hidden)
-    program.store("y", y)
-    return program, {"x": random_tensor(rng, x, config), "hidden": empty(hidden), "y": empty(y)}
+PLAIN = small(columns=2)
 
 
 @pytest.mark.parametrize(
-    "config",
-    [small(columns=2), small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")],
-    ids=["plain", "packed"],
+    "config", [PLAIN, small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")], ids=["plain", "packed"]
 )
 def test_arbitrary_precision_and_native_integers_give_the_same_bits(config: SystolicConfig) -> None:
     """R3, R81: the ap_int build computes packed products where the native one multiplies plainly."""
     for integers in ("native", "ap_int"):
         program, tensors = mixed_program(config)
-        KernelPair(config, integers, ("-O1",)).run(program, tensors)
+        KernelPair(config, integers).run(program, tensors)
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +87,22 @@ def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
 def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
     """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
     for integers in ("native", "ap_int"):
-        program, tensors = mixed_program(SMALL)
-        packet = streams.input_packet(program.operations, SMALL, tensors)
+        program, tensors = mixed_program(PLAIN)
+        packet = streams.input_packet(program.operations, PLAIN, tensors)
         weights = streams.weight_stream(program.operations)
-        result = KernelPair(SMALL, integers, ("-O1",)).kernel.run_operations(program.operations, tensors)
-        sent = stream_checksum(packet, SMALL.stream_bits), stream_checksum(weights, SMALL.weight_stream_bits)
-        assert result.checksums == (*sent, stream_checksum(result.output, SMALL.stream_bits))
+        result = KernelPair(PLAIN, integers).kernel.run_operations(program.operations, tensors)
+        sent = stream_checksum(packet, PLAIN.stream_bits), stream_checksum(weights, PLAIN.weight_stream_bits)
+        assert result.checksums == (*sent, stream_checksum(result.output, PLAIN.stream_bits))
         changed = bytearray(weights)
         changed[len(weights) // 2] ^= 1
-        assert stream_checksum(changed, SMALL.weight_stream_bits) != sent[1]
+        assert stream_checksum(changed, PLAIN.weight_stream_bits) != sent[1]
+
+
+def test_the_flags_that_users_get_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other tests compile with less optimization (tests/conftest.py)."""
+    monkeypatch.delenv("BFPGA_CXXFLAGS")
+    program, tensors = mixed_program(SMALL)
+    KernelPair(SMALL, flags=()).run(program, tensors)
 
 
 def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,6 +111,44 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: pytest.fail("compiled again"))
     assert build(SMALL, "native", "kernel", "00000000", ("-O0",)) == first
     assert [path.name for path in (tmp_path / "csim").iterdir()] == [first.name]
+
+
+def test_a_header_changes_the_kernels_that_include_it_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An accelerator without sparse engines is not compiled again when one of their headers changes."""
+    library = shutil.copytree(render.library_directory(), tmp_path / "include")
+    monkeypatch.setattr(render, "library_directory", lambda: library)
+    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: Path(arguments[-1]).touch())
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    first = build(SMALL, "native", "kernel", "00000000")
+    for header, again in (
+        ("zero_skip/engine.hpp", False),
+        ("array/shift_tiles.hpp", False),
+        ("kernel/sequencer.hpp", True),
+    ):
+        with (library / "bfpga" / header).open("a") as file:
+            file.write("// changed\n")
+        assert (build(SMALL, "native", "kernel", "00000000") != first) == again, header
+
+
+def test_flags_of_the_environment_stand_behind_ours_and_before_those_of_a_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commands: list[Sequence[str]] = []
+
+    def compile_nothing(arguments: Sequence[str]) -> None:
+        commands.append(arguments)
+        Path(arguments[-1]).touch()
+
+    monkeypatch.setattr(toolchain, "run_compiler", compile_nothing)
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-g '-DTEXT=a b'")
+    paths = [build(SMALL, "native", "kernel", "00000000", ("-O0",))]
+    start = commands[0].index("-g")
+    assert commands[0].index("-O3") < start
+    assert commands[0][start : start + 3] == ["-g", "-DTEXT=a b", "-O0"]
+    monkeypatch.setenv("BFPGA_CXXFLAGS", "-g")
+    paths.append(build(SMALL, "native", "kernel", "00000000", ("-O0",)))
+    assert paths[0] != paths[1]
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,9 +32,8 @@ from position_programs import (
     samples,
     scheduled,
 )
-from small_networks import Network
+from small_networks import attention_network, small_network
 from small_networks import compiled as compiled_network
-from test_compiler_kernel import attention_network
 
 from bfpga.compiler.numbers.shift_weights import representable_integers
 from bfpga.compiler.options import CompileOptions
@@ -409,15 +408,6 @@ def test_the_kernel_model_refuses_to_keep_beyond_its_buffer() -> None:
 
 
 # From recipe to file
-
-
-def small_network() -> Network:
-    network = Network(4, 18, 5)
-    network.conv(9, 4, 3, pads=[1, 1, 1, 1])
-    network.add("Relu")
-    network.add("MaxPool", kernel_shape=[2, 1], strides=[2, 1])
-    network.conv(6, 9, 3, pads=[1, 1, 1, 1])
-    return network
 
 
 @pytest.mark.parametrize("flow", ["auto", *FLOWS])

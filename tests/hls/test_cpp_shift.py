@@ -65,9 +65,9 @@ def cpp_formats(integers: Integers = "native") -> list[CppFormat]:
     return formats
 
 
-def find(**wanted: Any) -> CppFormat:
+def find(integers: Integers, **wanted: Any) -> CppFormat:
     """The first format of the list with these parameters of the unit or of its format."""
-    for each in cpp_formats():
+    for each in cpp_formats(integers):
         if all(getattr(each.config, name, getattr(each.format, name, None)) == value for name, value in wanted.items()):
             return each
     raise AssertionError(f"tests/cpp/shift.cpp has no format with {wanted}")
@@ -108,14 +108,21 @@ def cpp_sequence(
     return result
 
 
-EXHAUSTIVE = [(ew, d, zero) for ew in (1, 2, 3, 4) for d in (0, 1, 4) for zero in get_args(ZeroCode)]
+SWEPT = [(ew, d) for ew in (1, 2, 3, 4) for d in (0, 1, 4)]
+#: The formats at the beginning of the list, in its order.
+EXHAUSTIVE: dict[Integers, list[tuple[int, int, str]]] = {
+    "native": [(ew, d, zero) for ew, d in SWEPT for zero in get_args(ZeroCode)],
+    "ap_int": [*((ew, d, "none") for ew, d in SWEPT), *((3, 0, zero) for zero in get_args(ZeroCode)[1:])],
+}
 
 
-@pytest.mark.parametrize(("exp_width", "d", "zero_code"), EXHAUSTIVE)
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(
+    ("integers", "exp_width", "d", "zero_code"),
+    [(integers, *each) for integers in BUILDS for each in EXHAUSTIVE[integers]],
+)
 def test_every_word_times_every_activation(integers: Integers, exp_width: int, d: int, zero_code: str) -> None:
     """SM R7-R9, SM R11-R13, SM R21: all words, all activations of 8 bits, both modes"""
-    each = find(exp_width=exp_width, d=d, zero_code=zero_code)
+    each = find(integers, exp_width=exp_width, d=d, zero_code=zero_code)
     assert each.word_bits == each.format.word_bits
     x, words = np.arange(-128, 128), np.arange(1 << each.word_bits)
     for mode in WeightMode:
@@ -135,8 +142,8 @@ SPECIAL = [
 def special(name: str, integers: Integers = "native") -> CppFormat:
     """A format by its name in tests/cpp/shift.cpp."""
     formats = cpp_formats(integers)
-    assert len(formats) == len(EXHAUSTIVE) + len(SPECIAL)
-    return formats[len(EXHAUSTIVE) + SPECIAL.index(name)]
+    assert len(formats) == len(EXHAUSTIVE[integers]) + len(SPECIAL)
+    return formats[len(EXHAUSTIVE[integers]) + SPECIAL.index(name)]
 
 
 def activations(rng: random.Random, fmt: ShiftFormat, count: int) -> list[int]:
@@ -164,7 +171,7 @@ def test_products_of_other_builds(integers: Integers, name: str) -> None:
 @pytest.mark.parametrize("name", [*SPECIAL, "exhaustive"])
 def test_widths_are_those_of_the_format(name: str) -> None:
     """SM R2, SM R4, SM R7, SM R8, SM R11: registers of both sides have the same widths, and no product leaves them"""
-    for each in [special(name)] if name in SPECIAL else cpp_formats()[: len(EXHAUSTIVE)]:
+    for each in [special(name)] if name in SPECIAL else cpp_formats()[: len(EXHAUSTIVE["native"])]:
         assert each.word_bits == each.config.word_bits
         assert (each.term_bits, each.sum_bits) == (each.format.term_bits, each.format.sum_bits)
         words = np.arange(1 << each.format.word_bits)
@@ -178,7 +185,7 @@ def test_widths_are_those_of_the_format(name: str) -> None:
 @pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: case["id"])
 def test_product_vectors(case: dict[str, Any], integers: Integers) -> None:
     """SM R1, SM R7-R9, SM R11-R14, SM R21"""
-    each = find(format=vector_format(case["format"]))
+    each = find(integers, format=vector_format(case["format"]))
     two_hot, pow2 = case["two_hot"], case["pow2"]
     found = cpp_products(integers, each, WeightMode.TWO_HOT, [case["x"]], [case["word"]]).reshape(-1)
     assert found.tolist() == [two_hot["A"], two_hot["B"], two_hot["C"], two_hot["product"], 0]
@@ -190,7 +197,7 @@ def test_product_vectors(case: dict[str, Any], integers: Integers) -> None:
 @pytest.mark.parametrize("table", DECODE, ids=lambda table: str(vector_format(table["format"])))
 def test_decoding_vectors(table: dict[str, Any], integers: Integers) -> None:
     """SM R2, SM R5, SM R36: every word, as the product with one"""
-    each, words = find(format=vector_format(table["format"])), [code["code"] for code in table["codes"]]
+    each, words = find(integers, format=vector_format(table["format"])), [code["code"] for code in table["codes"]]
     two_hot = cpp_products(integers, each, WeightMode.TWO_HOT, [1], words)
     assert two_hot[3].reshape(-1).tolist() == [code["two_hot"] for code in table["codes"]]
     pow2 = cpp_products(integers, each, WeightMode.POW2, [1], words)
@@ -201,7 +208,7 @@ def test_decoding_vectors(table: dict[str, Any], integers: Integers) -> None:
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=lambda sequence: sequence["id"])
 def test_sequence_vectors(sequence: dict[str, Any], integers: Integers) -> None:
     """SM R3, SM R17, SM R18, SM R20, SM R22, SM R23, SM R26, SM R27: the state after each beat, in its third clock"""
-    each, beats = find(format=vector_format(sequence["format"]), accumulator_bits=32), sequence["beats"]
+    each, beats = find(integers, format=vector_format(sequence["format"]), accumulator_bits=32), sequence["beats"]
     found = cpp_sequence(
         integers, each.number, sequence["init"], [(b["cfg"], each.format.d, 0, b["x"], b["word"]) for b in beats]
     )
@@ -214,9 +221,10 @@ def test_worst_case_needs_23_bits(integers: Integers) -> None:
     """SM R24: 64 times the largest product fit 23 bits and wrap in 22, as the numpy unit says"""
     [worst] = [sequence for sequence in SEQUENCES if sequence["id"] == "worst_case"]
     beats = [(beat["cfg"], 0, 0, beat["x"], beat["word"]) for beat in worst["beats"]]
-    assert special("Narrow").config.accumulator_bits == 23 == special("Narrow").format.accumulator_bits(64)
-    assert cpp_sequence(integers, special("Narrow").number, 0, beats)[-1, 0] == worst["final"][0] == 1 << 21
-    assert cpp_sequence(integers, special("TooNarrow").number, 0, beats)[-1, 0] == -(1 << 21)
+    narrow, too_narrow = (special(name, integers) for name in ("Narrow", "TooNarrow"))
+    assert narrow.config.accumulator_bits == 23 == narrow.format.accumulator_bits(64)
+    assert cpp_sequence(integers, narrow.number, 0, beats)[-1, 0] == worst["final"][0] == 1 << 21
+    assert cpp_sequence(integers, too_narrow.number, 0, beats)[-1, 0] == -(1 << 21)
 
 
 def random_beats(rng: random.Random, each: CppFormat, count: int) -> list[tuple[int, int, int, int, int]]:
@@ -254,11 +262,14 @@ def scoped_word(each: CppFormat, mode: int, word: int) -> int:
     return int(with_mode_bit(word, each.format, WeightMode(mode))) if each.config.mode_scope == "word" else word
 
 
-@pytest.mark.parametrize("name", [*SPECIAL, *range(0, len(EXHAUSTIVE), 5)])
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize(
+    ("integers", "name"),
+    [(integers, name) for integers in BUILDS for name in (*SPECIAL, *range(0, len(EXHAUSTIVE[integers]), 5))],
+)
 def test_random_sequences_clock_by_clock(integers: Integers, name: str | int) -> None:
     """SM R3, SM R4, SM R10, SM R16, SM R20, SM R22-R24, SM R27-R30: mode switches and clears, every clock"""
-    each, rng = special(name) if isinstance(name, str) else cpp_formats()[name], random.Random(str(name))
+    each = special(name, integers) if isinstance(name, str) else cpp_formats(integers)[name]
+    rng = random.Random(str(name))
     initial = rng.choice((0, rng.randint(-100, 100)))
     beats = random_beats(rng, each, 150)
     words = [(mode, d, clear, x, scoped_word(each, mode, word)) for mode, d, clear, x, word in beats]
@@ -268,7 +279,7 @@ def test_random_sequences_clock_by_clock(integers: Integers, name: str | int) ->
 @pytest.mark.parametrize("integers", BUILDS)
 def test_a_beat_is_in_the_accumulators_after_its_third_clock(integers: Integers) -> None:
     """SM R29"""
-    states = cpp_sequence(integers, find(d=0, exp_width=3, zero_code="none").number, 7, [(0, 0, 0, 5, 0x31)])
+    states = cpp_sequence(integers, find(integers, d=0, exp_width=3, zero_code="none").number, 7, [(0, 0, 0, 5, 0x31)])
     assert LATENCY == 3
     assert states[:, 0].tolist() == [7, 7, 57, 57]
 
@@ -276,8 +287,8 @@ def test_a_beat_is_in_the_accumulators_after_its_third_clock(integers: Integers)
 @pytest.mark.parametrize("integers", BUILDS)
 def test_routing_alternatives_give_equal_results(integers: Integers) -> None:
     """SM R19: a zero for accumulator 1, or accumulator 1 disabled"""
-    twin = special("SecondDisabled")
-    selected = next(each for each in cpp_formats() if each.config == twin.config)
+    twin = special("SecondDisabled", integers)
+    selected = next(each for each in cpp_formats(integers) if each.config == twin.config)
     assert twin.repeats
     assert selected.number != twin.number
     beats = random_beats(random.Random(5), twin, 400)
@@ -288,8 +299,8 @@ def test_routing_alternatives_give_equal_results(integers: Integers) -> None:
 @pytest.mark.parametrize("integers", BUILDS)
 def test_mode_of_the_register_and_mode_of_the_word_give_equal_results(integers: Integers) -> None:
     """SM R4"""
-    in_word = special("ModeInWord")
-    register = find(format=in_word.format, mode_scope="register", accumulator_bits=32)
+    in_word = special("ModeInWord", integers)
+    register = find(integers, format=in_word.format, mode_scope="register", accumulator_bits=32)
     beats = random_beats(random.Random(6), register, 400)
     # The register of the other build holds the wrong mode: it must not be looked at.
     tagged = [(1 - mode, d, clear, x, scoped_word(in_word, mode, word)) for mode, d, clear, x, word in beats]

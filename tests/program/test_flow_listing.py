@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from position_programs import POSITIONS, dynamic, one_convolution
-from small_networks import compiled
-from test_compiler_schedule import residual_network
-from test_kernel_flows import small_network
+from small_networks import compiled, residual_network, small_network
 
 from bfpga.cli import main
 from bfpga.compiler.options import CompileOptions

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from array_programs import Program, empty, random_tensor
+from array_programs import Program, empty, mixed_program, random_tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_pairs import QUICK, SMALL
-from test_csim_device import mixed_program
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation

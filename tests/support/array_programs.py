@@ -201,3 +201,24 @@ def random_tensor(rng: np.random.Generator, place: Place, config: SystolicConfig
     low, high = config.format.mantissa_min, config.format.mantissa_max
     values = rng.integers(low, high + 1, (1, place.height, place.width, place.channels)).astype(np.int32)
     return BlockTensor(values, np.array([exponent], np.int32))
+
+
+def mixed_program(config: SystolicConfig) -> tuple[Program, dict[str, BlockTensor]]:
+    """Every operation once: convolution, pooling, residual sum, two stores."""
+    program, rng = Program(config), np.random.default_rng(11)
+    x, hidden, pooled, y = (program.tensor(4, 6, channels) for channels in (3, 6, 6, 6))
+    program.load("x", x)
+    layer = program.weights(rng.integers(-7, 8, (6, 3, 3, 3)), rng.integers(-99, 99, 6), rng.integers(-2, 3, 6))
+    layer["flags"] |= Flag.FIRST | Flag.LAST
+    program.compute(
+        Operation.GEMM, x, hidden, pad=(1, 1), kernel_height=3, kernel_width=3, output_exponent=-2,
+        bias_exponent=-6, function=2, function_argument=3, **layer,
+    )  # fmt: skip
+    flags = Flag.FIRST | Flag.LAST
+    program.compute(
+        Operation.MAX, hidden, pooled, pad=(1, 1), kernel_height=3, kernel_width=3, flags=flags | Flag.COPY_EXPONENT
+    )
+    program.compute(Operation.SUM, hidden, y, second=pooled, flags=flags, output_exponent=-1)
+    program.store("hidden", hidden)
+    program.store("y", y)
+    return program, {"x": random_tensor(rng, x, config), "hidden": empty(hidden), "y": empty(y)}

@@ -6,6 +6,7 @@ columns in one bank at one time, or an address outside the memory fail.
 
 from __future__ import annotations
 
+import numpy as np
 from reference_weights import weight_kind
 
 from bfpga.contract.configuration import SystolicConfig
@@ -169,3 +170,13 @@ class MemoryWalk:
                 place = self.check((address[0] + j, address[1]))
                 self.memory[place] = (node.output, tile.y0 + y, x, first + j)
             self.computed.setdefault(node.name, []).append((tile.y0 + y, x, tile.m0))
+
+
+def check_coverage(program: Program) -> None:
+    """Every output of every node is computed once, and its tiles are those of the descriptors in order."""
+    for node in program.nodes:
+        if isinstance(node, ArrayNode):
+            count = np.zeros((node.window.output_height, node.channels), np.int64)
+            for tile in node.tiles:
+                count[tile.y0 : tile.y1, tile.m0 : tile.m1] += 1
+            assert (count == 1).all()

@@ -14,7 +14,7 @@ from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import Program
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.formats.block_format import BlockFormat
 
@@ -74,6 +74,64 @@ class Network:
         return {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
 
 
+def recurrent_network(kind: str, hidden: int, bias: bool = True, directions: int = 1) -> Network:
+    """28 rows of 28 pixels, one after the other, and a layer of ten classes behind the last."""
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    network = Network(28, 28)
+    x = network.add("Transpose", perm=[1, 0, 2])
+    tensors = [network.weights(directions, gates * hidden, 28), network.weights(directions, gates * hidden, hidden)]
+    tensors += [network.weights(directions, 2 * gates * hidden)] * bias
+    way = "bidirectional" if directions == 2 else "forward"
+    names = ["", f"last_{kind}"]
+    network.nodes.append(helper.make_node(kind, [x, *tensors], names, name=kind, hidden_size=hidden, direction=way))
+    network.add("Transpose", names[1], perm=[1, 0, 2])
+    network.add("Flatten")
+    network.add("Gemm", network.last, network.weights(10, directions * hidden), transB=1)
+    return network
+
+
+def residual_network() -> Network:
+    """Strides, padding, a residual addition, pooling and a product: 9 x 11 pixels."""
+    network = Network(3, 9, 11)
+    first = network.add("Relu", network.conv(6, 3, 3, pads=[1, 1, 1, 1]))
+    second = network.conv(6, 6, 3, pads=[1, 1, 1, 1])
+    network.add("Relu", network.add("Add", first, second))
+    network.conv(10, 6, 3, strides=[2, 2], pads=[0, 0, 1, 1])
+    network.add("MaxPool", kernel_shape=[2, 2], strides=[1, 1])
+    network.conv(10, 10, 3, group=10, pads=[1, 1, 1, 1])
+    network.add("Flatten", network.add("GlobalAveragePool"), axis=1)
+    network.add("Gemm", network.last, network.weights(7, 10), network.weights(7), transB=1)
+    return network
+
+
+def joined_network() -> Network:
+    """A concatenation of two branches, read by another convolution: 9 x 8 pixels."""
+    network = Network(3, 9, 8)
+    first = network.add("Relu", network.conv(4, 3, 1))
+    network.add("Concat", network.conv(6, 4, 3, pads=[1, 1, 1, 1]), network.conv(8, 4, 1, source=first), axis=1)
+    network.conv(5, 14, 2)
+    return network
+
+
+def attention_network() -> Network:
+    """Attention over six vectors: products of activations, one of them with Softmax between."""
+    network = Network(6, 8)
+    query, key = (network.add("MatMul", "x", network.weights(8, 6)) for _ in range(2))
+    turned = network.add("Transpose", key, perm=[0, 2, 1])
+    network.add("MatMul", network.add("Softmax", network.add("MatMul", query, turned), axis=-1), query)
+    return network
+
+
+def small_network() -> Network:
+    """Two padded convolutions with ReLU and pooling between them: 18 x 5 pixels."""
+    network = Network(4, 18, 5)
+    network.conv(9, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.add("MaxPool", kernel_shape=[2, 1], strides=[2, 1])
+    network.conv(6, 9, 3, pads=[1, 1, 1, 1])
+    return network
+
+
 def compiled(
     network: Network,
     folder: Path,
@@ -87,6 +145,11 @@ def compiled(
     path.write_bytes(network.model(*outputs, batch=batch).SerializeToString())
     samples = network.samples(16) if calibrate else None
     return compile_network(path, accelerator_around(config, "test"), samples, options)
+
+
+def nodes_of(program: Program) -> list[ArrayNode]:
+    """The nodes that hold weights."""
+    return [node for node in program.nodes if isinstance(node, ArrayNode) and node.weights is not None]
 
 
 def float_outputs(network: Network, samples: dict[str, np.ndarray], outputs: tuple[str, ...] = ()) -> list[np.ndarray]:

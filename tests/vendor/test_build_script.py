@@ -27,7 +27,7 @@ from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
-SCRIPT = HERE.parent.parent / "scripts" / "build_bitstream.py"
+SCRIPT = HERE.parents[2] / "scripts" / "build_bitstream.py"
 
 
 @pytest.fixture(scope="module")

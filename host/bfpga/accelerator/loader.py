@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.engine_sections import EngineSections, cluster_build, engine_sections, zero_skip_build
+from bfpga.accelerator.engine_sections import EngineSections, engine_sections
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -103,11 +106,11 @@ def shift_format(document: Document, engines: EngineSections, mantissa_bits: int
     section = engines.array
     if section.multiplier != "shift" and not section.shift_columns:
         if "shift" in section.model_fields_set:
-            document.refuse(engines.path("systolic_array", "shift"), "describes shift units; the array has none")
+            document.refuse(engines.path(ARRAY, "shift"), "describes shift units; the array has none")
         return None
     if mantissa_bits > SHIFT_MANTISSA_BITS:
         document.refuse(
-            engines.path("systolic_array", "format"),
+            engines.path(ARRAY, "format"),
             f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}",
         )
         document.raise_problems("an accelerator")
@@ -119,7 +122,7 @@ def shift_format(document: Document, engines: EngineSections, mantissa_bits: int
 def systolic_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
     """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
     section = engines.array
-    number_format = block_format(document, section.format, engines.path("systolic_array", "format"))
+    number_format = block_format(document, section.format, engines.path(ARRAY, "format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
@@ -141,8 +144,7 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         skew=section.skew,
         shift_columns=section.shift_columns,
         shift=shift_format(document, engines, number_format.mantissa_bits),
-        zero_skip=zero_skip_build(engines.zero_skip) if engines.zero_skip else None,
-        sparse_cluster=cluster_build(engines.sparse_cluster) if engines.sparse_cluster else None,
+        beside=engines.numbers(),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
     )
@@ -152,10 +154,11 @@ def check(
     document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
 ) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
-    clock = described.clock_mhz
-    if not board.clock_min <= clock <= board.clock_max:
-        wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
-        document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
+    clock, low, high = described.clock_mhz, board.clock_min, board.clock_max
+    if not low <= clock <= high:
+        document.refuse(("clock_mhz",), f"is {clock:g}; must be {low:g}..{high:g} on {board.title}")
+    elif problem := clock_problem(board.processing_system, clock, low, high):
+        document.refuse(("clock_mhz",), problem)
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(engines.path(finding.engine, finding.key), finding.text)
     document.raise_problems("an accelerator")
@@ -166,7 +169,7 @@ def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
     numbers = {
         "part": board.part,
         "clock_mhz": float(clock_mhz),
-        "systolic": config.to_dict(),
+        "systolic": config_to_dict(config),
         "layout": layout_digest(config.functions),
     }
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

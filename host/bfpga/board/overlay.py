@@ -21,7 +21,8 @@ from bfpga.board.errors import BoardError, Differences
 from bfpga.board.hardware import BoardHardware, kernel_registers, open_hardware
 from bfpga.board.kernel import BoardKernel
 from bfpga.board.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
-from bfpga.board.target import BoardTarget, default_target, describe_failure, open_target
+from bfpga.board.target import BoardTarget, describe_failure
+from bfpga.board.target_choice import default_target, open_target
 from bfpga.board.virtual.pynq_internals import release_clocks
 from bfpga.devices.csim import cache_directory
 from bfpga.vendor.manifest import Manifest

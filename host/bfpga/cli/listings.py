@@ -44,6 +44,7 @@ def accelerators(json: Json = None) -> None:
     """
     from bfpga.accelerator.loader import accelerator_names, load_accelerator
     from bfpga.cli import reports
+    from bfpga.engines.configurations import config_to_dict
 
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
@@ -58,7 +59,7 @@ def accelerators(json: Json = None) -> None:
     output.say("* columns x rows x lanes; MAC/clock are those of the systolic array: engines beside it skip zeros.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
-         "systolic": a.systolic.to_dict(), "engines": reports.engine_operations(a.systolic)}
+         "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})

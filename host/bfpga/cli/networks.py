@@ -100,8 +100,9 @@ def compile_command(
     output.say(listing(program).rstrip())
     if explain:
         print_engines(program)
+    content = reports.program_content(described, program)
     output.say(f"program in {target}")
-    output.write_json(json, reports.program_content(described, program))
+    output.write_json(json, content)
 
 
 @grouped

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 import typer
 
 from bfpga.compiler.policy_names import POLICIES
+from bfpga.contract.engine_numbers import ARRAY
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -103,9 +104,9 @@ class EngineOptions:
         str | None,
         typer.Option(
             "--engine",
-            help="Where layers are computed, on accelerators with several engines: auto (the default), systolic_array, "
-            "zero_skip (skips weights that are zero) or sparse_cluster (skips activations that are zero). What the "
-            "engine cannot compute stays on the array.",
+            help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or an "
+            "engine beside it, by its `kind` in the accelerator's file, which skips weights or activations that are "
+            "zero. What the engine cannot compute stays on the array.",
         ),
     ] = None
     dispatch: Annotated[
@@ -113,8 +114,8 @@ class EngineOptions:
         typer.Option(
             "--dispatch",
             help="How --engine auto chooses for each layer: cost (the fewest clocks, the default), majority (half of "
-            "the input zero or more: sparse_cluster) or band (from 80 % zeros sparse_cluster, up to 40 % not, else by "
-            "clocks).",
+            "the input zero or more: an engine that skips zeros of inputs) or band (from 80 % zeros such an engine, up "
+            "to 40 % none, else by cycles).",
         ),
     ] = None
 

@@ -16,6 +16,7 @@ from bfpga.compiler.dispatch.engine_clocks import measure_strips
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
+from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import Histogram, samples_of
@@ -38,7 +39,6 @@ from bfpga.contract.program import (
     ArrayNode,
     HostNode,
     HostStep,
-    IntArray,
     LaunchStep,
     MatMulNode,
     Node,
@@ -47,6 +47,7 @@ from bfpga.contract.program import (
     TensorSpec,
 )
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
 Progress = Callable[[str], None]
@@ -187,12 +188,13 @@ class _Builder:
                 spec.input_exponent = choice.input_exponent(name)
             self.tensors[name] = spec
         self._operands_of_products(layers, choice)
+        work = count_operations(self.graph.model) if self.lowered.host else {}
         for number, stage in enumerate(order):
             first = len(self.nodes)
             hosts = sum(isinstance(node, HostNode) for node in self.nodes)
             if stage.kind == HOST:
                 needed = outside_values(self.graph, self.lowered, order, number)
-                self.nodes.append(host_node(f"host_{hosts}", self.graph, self.lowered, stage, needed))
+                self.nodes.append(host_node(f"host_{hosts}", self.graph, self.lowered, stage, needed, work))
             else:
                 self.nodes += [self._node(layer, choice) for layer in stage.layers]
             self.ranges.append((stage, first, len(self.nodes)))

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bfpga.formats.arrays import FloatArray, Int64Array
 from bfpga.formats.block_format import BlockFormat
-from bfpga.formats.rounding import Int64Array, shift_round, shift_saturate
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from bfpga.formats.rounding import shift_round, shift_saturate
 
 #: Exponent of what tables hold (BFP 4.4).
 ACTIVATION_EXPONENT = -14

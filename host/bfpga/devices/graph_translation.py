@@ -22,16 +22,13 @@ from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, Program, TensorSpec
 from bfpga.engines.array.products import EXACT_FLOAT32
 from bfpga.engines.output.stage import evaluate, requantize
+from bfpga.formats.arrays import BoolArray, Float32Array, Float64Array, Int64Array
 from bfpga.formats.block_format import Status
 from bfpga.program.layout import channel_factors, memory_axes, onnx_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 #: Functions that operators compute exactly on integers in float32.
 TRANSLATED = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP)

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from bfpga.devices.host import onnx_runtime_installed, onnx_session
 from bfpga.errors import ModelError, ToolError
+from bfpga.formats.arrays import FloatArray
 
 if TYPE_CHECKING:
     from bfpga.compiler.read.network import Network
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 class FloatNetwork:

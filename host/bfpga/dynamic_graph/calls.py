@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.contract.functions import Function
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
+from bfpga.formats.arrays import IntArray
 
 #: Name of the result's tensor; operands are called after their place.
 RESULT = "result"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.functions import Function
 from bfpga.contract.program import Window
 from bfpga.dynamic_graph.windows import columns_of
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Functions that an operation may end with.
 NAMES = tuple(function.key for function in Function if function != Function.NONE)
 

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Kind, Layer
+from bfpga.compiler.lower.state import NotOnArrayError
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import UnfitArgumentError
 from bfpga.contract.program import Window
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.calls import RESULT, Activation, ArrayCall, image, operand_names
 from bfpga.dynamic_graph.host_functions import named_function
 from bfpga.dynamic_graph.windows import columns_of, stacked
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Shaper = Callable[[IntArray], IntArray]
 #: Elements that operations element by element take as channels of a pixel, at most.
 PIXEL = 64
-
-
-class NotOnArrayError(Exception):
-    """The array cannot compute an operation; the text says why."""
 
 
 @dataclass

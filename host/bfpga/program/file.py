@@ -23,6 +23,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
 from bfpga.contract.layout import layout, layout_mismatch
 from bfpga.contract.program import Program
+from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
 from bfpga.program.limits import check_limits
@@ -121,7 +122,7 @@ def _plain(value: Any, blobs: dict[bytes, str]) -> Any:
     if isinstance(value, Descriptor):
         return [int(word) for word in value.to_words()[: len(FIELDS)]]
     if isinstance(value, SystolicConfig):
-        return value.to_dict()
+        return config_to_dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         result = {item.name: _plain(getattr(value, item.name), blobs) for item in fields(value)}
         return {"type": type(value).__name__, **result} if type(value).__name__ in CLASSES else result
@@ -195,7 +196,7 @@ def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
             raise TypeError("a descriptor holds whole numbers")
         return Descriptor.from_words([*value, *([0] * (DESCRIPTOR_WORDS - len(value)))])
     if hint is SystolicConfig:
-        return SystolicConfig.from_dict(value)
+        return config_from_dict(value)
     if hint is bytes:
         return b"" if value is None else blobs[value]
     if isinstance(hint, type) and is_dataclass(hint):

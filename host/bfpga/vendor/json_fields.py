@@ -1,4 +1,4 @@
-"""JSON text <-> frozen dataclasses, checked by their type hints. Standard library only: a board reads with it.
+"""JSON text <-> frozen dataclasses, checked by their type hints. A board reads with it.
 
 Numbers that people compare with addresses (`base`, `size`, `offset`) are written as `0x…`.
 """
@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.configurations import FILED, configuration_of, filed
 
 Kind = TypeVar("Kind")
 
@@ -111,6 +114,8 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     if origin in (dict, Mapping):
         _require(isinstance(value, dict), "an object", value, where)
         return {key: read_value(arguments[1], item, _join(where, key)) for key, item in value.items()}
+    if hint is SystolicConfig:
+        return configuration_of(read_object(FILED, value, where))
     if is_dataclass(hint):
         assert isinstance(hint, type)
         return read_object(hint, value, where)
@@ -149,6 +154,8 @@ def _shown(value: Any) -> str:
 
 def plain(value: Any, renamed: Mapping[str, str] | None = None) -> Any:
     """``value`` in JSON's types: dataclasses become objects (``renamed``: field -> key), tuples become lists."""
+    if isinstance(value, SystolicConfig):
+        value = filed(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {
             (renamed or {}).get(item.name, item.name): _plain_field(item.name, getattr(value, item.name))

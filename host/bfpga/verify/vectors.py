@@ -40,8 +40,8 @@ class Recorder:
 class _RecordedKernel(CSimulation):
     """A simulated kernel that keeps what it was given and what it gave. Its first start clears the policies."""
 
-    def __init__(self, config: SystolicConfig, recorder: Recorder) -> None:
-        super().__init__(config)
+    def __init__(self, program: Program, recorder: Recorder) -> None:
+        super().__init__(program.config, name=program.accelerator, digest=program.digest)
         self._recorder = recorder
         self._fresh = True
 
@@ -63,7 +63,7 @@ def kernel_vectors(config: SystolicConfig) -> dict[str, bytes]:
     recorder = Recorder()
 
     def recording(target: str) -> Callable[[Program], Device]:
-        return lambda program: KernelDevice(program, _RecordedKernel(config, recorder), target)
+        return lambda program: KernelDevice(program, _RecordedKernel(program, recorder), target)
 
     report = verify([config], ["csim"], NETWORKS, device_for=recording)
     if report.mismatch:

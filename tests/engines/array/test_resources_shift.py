@@ -16,11 +16,12 @@ from bfpga.accelerator.constraints import board_findings, largest_shift_columns
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array import shift_resources as model
-from bfpga.engines.resources import array_dsp, dsp_columns, estimate_resources
+from bfpga.engines.array.resources import array_dsp, dsp_columns
+from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.formats.shift_format import ShiftFormat
 
-#: Written by `python benchmarks/lut_estimate.py --all --table tests/data/lut_counts.json` (Yosys 0.70).
+#: Written by `python -m benchmarks.array.lut_estimate --all --table tests/data/lut_counts.json` (Yosys 0.70).
 COUNTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "lut_counts.json").read_text())
 #: Largest distance of the model from a count, as a share of the count.
 TOLERANCE = 0.15

@@ -19,10 +19,10 @@ from reference import (
 )
 from strategies import FORMATS
 
-from bfpga.accelerator.constraints import PACKED_TERMS
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.functions import Table
+from bfpga.engines.array.constraints import PACKED_TERMS
 from bfpga.engines.output.functions import interpolate
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
 from bfpga.formats.block_float import decode, encode_rows, encode_samples

@@ -15,13 +15,13 @@ from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import ClusterBuild
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, activation_words=4096,
-    sparse_cluster=ClusterBuild(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),
+    beside=(ClusterNumbers(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),),
 )  # fmt: skip
 SIDE = 24
 

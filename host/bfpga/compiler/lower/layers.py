@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.read.importer import FloatArray, Operator
+from bfpga.compiler.read.importer import Operator
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
+from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
 Kind = Literal["gemm", "max", "sum", "matmul"]

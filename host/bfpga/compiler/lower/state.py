@@ -13,7 +13,7 @@ from bfpga.contract.program import Window
 
 
 class NotOnArrayError(Exception):
-    """This operator has to run on the host; the text says why."""
+    """The array cannot compute an operation, which then runs on the host; the text says why."""
 
 
 class LoweringState:

@@ -87,9 +87,12 @@ class _ChannelCounts:
     def add(self, values: Float32Array) -> None:
         magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values), -1)
         self.largest = np.maximum(self.largest, magnitude.max(axis=0)[self.layout].max(axis=(0, 1)))
-        bins = (magnitude.view(np.uint32) >> BIN_SHIFT).astype(np.int32)
-        self._raise(int(bins.max()))
-        cells = (np.maximum(bins - (self.top - KEPT_BINS), 0) + self.rows).reshape(-1)
+        cells = magnitude.view(np.int32) >> BIN_SHIFT
+        self._raise(int(cells.max()))
+        cells -= self.top - KEPT_BINS
+        np.maximum(cells, 0, out=cells)
+        cells += self.rows
+        cells = cells.reshape(-1)
         if cells.size < self.counts.size:
             np.add.at(self.counts.reshape(-1), cells, 1)
         else:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
-from bfpga.contract.program import ArrayNode, IntArray, PolicySpec
-
-FloatArray = npt.NDArray[np.floating[Any]]
+from bfpga.contract.program import ArrayNode, PolicySpec
+from bfpga.formats.arrays import FloatArray, IntArray
 
 
 @dataclass

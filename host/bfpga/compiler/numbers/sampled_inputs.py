@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.numbers.values import Float32Array, stored
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.formats.block_format import BlockFormat
 
@@ -58,13 +58,13 @@ class SampledInputs:
     def mantissas(
         self, scales: Mapping[str, npt.NDArray[np.float64]], exponents: Mapping[str, int], form: BlockFormat
     ) -> dict[str, IntArray]:
-        """Mantissas (samples, height, width, channels) by tensor.
+        """Mantissas (samples, height, width, channels) by tensor; the values are given up for them.
 
         scales: binary logarithms of what channels are stored times; exponents: static ones, other tensors take that of
         each sample's maximum.
         """
         result = {}
         for name in self.names:
-            values = stored(np.concatenate(self._values[name]), self._tensors[name], scales.get(name))
+            values = stored(np.concatenate(self._values.pop(name)), self._tensors[name], scales.get(name))
             result[name] = encode_samples(values, form, exponents.get(name))[0]
         return result

@@ -25,8 +25,6 @@ from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import BfpgaError, ModelError
 
-FloatArray = npt.NDArray[np.floating[Any]]
-
 OPSETS = (11, 21)
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
 #: Elements of the largest value of one sample: a gibibyte of float32.

@@ -21,7 +21,7 @@ KEEPING = ("keep", "keep_sampled")
 
 def keeps(node: ArrayNode) -> bool:
     """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
-    return node.kind == "gemm" and node.engine == "systolic_array"
+    return node.kind == "gemm" and node.on_array
 
 
 def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
@@ -58,7 +58,7 @@ def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> lis
     streamed: its weights come with every operation, in an order that leaves no block out.
     """
     policy = node.policy
-    if policy.flow not in SAMPLED or node.engine != "systolic_array":
+    if policy.flow not in SAMPLED or not node.on_array:
         return [everything(node.channels)]
     by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed
     rows = block_rows(node, config) if by_blocks else 0

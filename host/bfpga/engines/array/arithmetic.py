@@ -15,16 +15,15 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample, everything
+from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.accumulators import Accumulate, Block, accumulator_function
-from bfpga.engines.array.layer import ArrayLayer, IntArray
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.output.collector import collect, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
 from bfpga.engines.output.functions import collected_exponent, result_exponent
 from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.formats.block_format import Status
-from bfpga.formats.rounding import BoolArray
 
 #: Samples are computed in chunks whose intermediate values take about this many bytes: they should stay in a cache.
 CHUNK_BYTES = 8 << 20
@@ -63,7 +62,7 @@ class LayerEngine:
 
     def __init__(
         self,
-        layer: ArrayLayer,
+        layer: ArrayNode,
         config: SystolicConfig,
         registers: PolicyRegisters,
         accumulate: Accumulate | None = None,

@@ -1,7 +1,7 @@
 """Look-up tables of the units that multiply and accumulate, as functions of their widths.
 
 The functions follow the structure: a shifter costs a share of a table for each bit it puts out, an adder one for each
-of its bits. The shares are fitted to counts of an open-source synthesizer (`benchmarks/lut_estimate.py`, which says how
+of its bits. The shares are fitted to counts of an open-source synthesizer (`benchmarks/array/lut_estimate.py` says how
 far each count is from its function: 15 % at most; tests/data/lut_counts.json has the counts). Tables with one output
 are counted; a tool that packs two functions into one table finds fewer. Only the standard library is imported.
 """

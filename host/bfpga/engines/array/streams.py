@@ -15,33 +15,16 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, KernelOperation, Transfer
+from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import ACTIVATION_ORDER, PARAMETER_ROW, TENSOR_HEADER, WEIGHT_ORDER, reordered
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.errors import DataError, ProgramError
+from bfpga.formats.arrays import IntArray
+from bfpga.formats.containers import pack_elements, unpack_elements
 
 #: Axes of a row of pixels in memory.
 _PIXELS = ("group", "pixel", "word", "lane")
-
-
-def pack_elements(values: IntArray, bits: int) -> bytes:
-    """Signed integers as little-endian containers of ``bits`` (4, 8, 16, 32); 4-bit values share a byte, low first."""
-    if bits == 4:
-        nibbles = np.asarray(values).astype(np.uint8).reshape(-1) & 15
-        if nibbles.size % 2:
-            nibbles = np.append(nibbles, np.uint8(0))
-        return (nibbles[0::2] | nibbles[1::2] << 4).tobytes()
-    return np.ascontiguousarray(values).astype(f"<i{bits // 8}").tobytes()
-
-
-def unpack_elements(data: bytes | memoryview | npt.NDArray[np.uint8], bits: int) -> IntArray:
-    """Inverse of ``pack_elements``: a one-dimensional int32 array."""
-    if bits == 4:
-        octets = np.frombuffer(data, np.uint8)
-        nibbles = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1).astype(np.int32)
-        return np.asarray((nibbles ^ 8) - 8)
-    return np.frombuffer(data, f"<i{bits // 8}").astype(np.int32)
 
 
 def pad_to(data: bytes, multiple: int) -> bytes:
@@ -59,7 +42,7 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
     """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
-    return block_rows(node, config) if node.engine == "systolic_array" else config.lanes
+    return block_rows(node, config) if node.on_array else config.lanes
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:

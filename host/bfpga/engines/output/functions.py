@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, TABLE_STEPS, Function, Setting, Table
-from bfpga.formats.rounding import Int64Array, shift_round, shift_saturate
+from bfpga.formats.arrays import Int64Array
+from bfpga.formats.rounding import shift_round, shift_saturate
 
 
 @cache

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function, Setting
 from bfpga.engines.output.functions import apply_function
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.block_float import exponent_from_lead, integer_lead, requantize_values
 from bfpga.formats.block_format import BlockFormat, LogMode, Status
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, shift_saturate
+from bfpga.formats.rounding import shift_saturate
 
 __all__ = ["StageResult", "block_lead", "evaluate", "exponent_from_lead", "requantize"]
 

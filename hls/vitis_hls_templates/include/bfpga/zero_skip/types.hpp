@@ -9,10 +9,8 @@
 
 namespace bfpga {
 
-// What multiplies (zero_skip_lanes.hpp) and how a row is shifted (zero_skip_tile.hpp).
-struct LaneDsp;
+// What multiplies (array/lane_multiplier.hpp) and how a row is shifted (zero_skip/tile.hpp).
 struct LaneDspPacked;
-struct LaneLut;
 struct StagedColumns;
 struct DirectColumns;
 

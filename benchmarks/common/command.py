@@ -1,0 +1,37 @@
+"""The command line that all benchmarks share: options, the folder of real networks, the shipped ones."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Shipped networks and samples.
+EXAMPLES = ROOT / "examples" / "models"
+#: Some benchmarks run the harnesses of the tests.
+TEST_SUPPORT = ROOT / "tests" / "support"
+
+
+def command(documentation: str | None, output: str = "") -> argparse.ArgumentParser:
+    """A parser whose help is the text of the benchmark; ``output``: option that names a file, such as ``--json``."""
+    parser = argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if output:
+        parser.add_argument(output, type=Path, metavar="FILE", help="write the results to FILE too")
+    return parser
+
+
+def models_folder() -> Path | None:
+    """$BFPGA_MODELS, the folder that has models/ and data/, or None."""
+    folder = os.environ.get("BFPGA_MODELS")
+    return folder if folder else None
+
+
+def required_models_folder() -> Path:
+    """$BFPGA_MODELS; ends the benchmark with status 2 if it is not set."""
+    folder = models_folder()
+    if folder is None:
+        print("set BFPGA_MODELS to the folder that has models/ and data/", file=sys.stderr)
+        raise SystemExit(2)
+    return folder

@@ -1,0 +1,149 @@
+"""What it costs that one group of kernels finds the exponents for another: real networks, counted clocks.
+
+    BFPGA_MODELS=FOLDER python -m benchmarks.positions.pairs [--network NAME ...] [--device csim] [--picture FILE.png]
+
+Embodiments 6 (1 of 4 equal kernels precedes 3) and 7 (a kernel of a quarter of the multipliers precedes 2 large ones),
+and a pair in which 2 of 4 kernels precede with half of the items and 2 compute the others only.
+Fully connected networks, a batch split over the kernels. Every layer's time is its slowest kernel's; the event
+model puts both sides together, the last column for ten batches in a row. Ends with 1 if the bits are not those of one
+kernel that runs flow 2 with the same sample, or if a pair takes longer than the main side alone and its longest layer,
+unless its sample is more than the preceding side can compute in the same time.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common.command import ROOT, command, required_models_folder
+from benchmarks.common.networks import NETWORKS, Array, Network, scaled, windows
+from benchmarks.common.report import write_picture
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions, RuleName
+from bfpga.contract.flows import Sample
+from bfpga.contract.program import ArrayNode
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.position_pair import PairRun
+from bfpga.engines.positions.pipeline_events import simulate
+from bfpga.engines.positions.pipeline_picture import draw_timeline, timeline_table
+from bfpga.engines.positions.sampling import SampleFraction, Sampling
+from bfpga.runtime_pair import PairSide, open_pair
+
+ACCELERATOR = ROOT / "configs" / "accelerators" / "pynq_z2_dense.yaml"
+NAMES = ("mlp_digits", "mlp_mnist", "ad01_autoencoder")
+BATCH = 96
+ITERATIONS = 10
+#: Layers that the preceding side may be ahead: a word of 16 bits each.
+DEPTH = 16
+FRACTIONS = (SampleFraction(1, 8), SampleFraction(1, 16), SampleFraction(1, 32))
+HALF = SampleFraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Kernels of both sides. once: the main side leaves the sampled items to the other one."""
+
+    name: str
+    preceding: PairSide
+    main: PairSide
+    fractions: tuple[SampleFraction, ...] = FRACTIONS
+    rule: RuleName = "rate"
+    once: bool = False
+
+
+def arrangements(device: str) -> list[Arrangement]:
+    large = load_accelerator(ACCELERATOR)
+    small = quarter(large)
+    return [
+        Arrangement("6", PairSide(large, 1, device), PairSide(large, 3, device)),
+        Arrangement("2 + 2", PairSide(large, 2, device), PairSide(large, 2, device), (HALF,), "lead", True),
+        Arrangement("7", PairSide(small, 1, device), PairSide(large, 2, device)),
+    ]
+
+
+def quarter(large: Accelerator) -> Accelerator:
+    """Half the rows of half the columns."""
+    array = replace(large.systolic, columns=large.systolic.columns // 2, rows=large.systolic.rows // 2)
+    return replace(large, name=f"{large.name}_quarter", systolic=array)
+
+
+def samples(network: Network, folder: Path) -> Array:
+    with np.load(folder / "data" / f"{network.data}.npz", allow_pickle=False) as file:
+        x = scaled(file)
+    x = windows(x[:8])[::7] if network.name == "ad01_autoencoder" else x.reshape(len(x), -1)
+    return np.asarray(x[:BATCH])
+
+
+def alone(model: Path, x: Array, fraction: SampleFraction, rule: RuleName) -> Array:
+    """Flow 2 with the same items on one emulated kernel."""
+    large = load_accelerator(ACCELERATOR)
+    options = CompileOptions(policy="dynamic", flow="two_pass", rule=rule)
+    program = compile_network(model, large, None, options, items=len(x))
+    for node in program.nodes:
+        assert isinstance(node, ArrayNode)
+        node.policy.sample = Sample(((0, node.channels),), fraction.period)
+    (output,) = Emulator(program).run({next(iter(program.inputs)): x[None]}).outputs.values()
+    return np.asarray(output[0])
+
+
+def run(model: Path, arranged: Arrangement, x: Array, fraction: SampleFraction) -> PairRun:
+    pair = open_pair(
+        model, arranged.preceding, arranged.main, len(x), Sampling.along("B", fraction),
+        rule=arranged.rule, depth=DEPTH, once=arranged.once,
+    )  # fmt: skip
+    try:
+        return pair.run(x)
+    finally:
+        pair.close()
+
+
+def row(name: str, kernels: str, fraction: SampleFraction, found: PairRun, equal: bool) -> tuple[str, bool]:
+    """A line of the table, and whether the goal is met."""
+    times, makespan = found.times(), found.timeline().makespan
+    preceding, main, longest = sum(times.preceding), sum(times.main), max(times.main)
+    ten = simulate(times, [-e for e in found.batches[0].exponents], found.depth, ITERATIONS).makespan / ITERATIONS
+    line = (
+        f"| {name} | {kernels} | {fraction} | {preceding:.1f} | {main:.1f} | {makespan:.1f} "
+        f"(+{makespan / main - 1:.1%}) | {longest:.1f} | {times.sequential:.1f} | {'yes' if equal else 'NO'} "
+        f"| {ten:.1f} |"
+    )
+    return line, equal and (makespan <= main + longest or preceding > main)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = command(__doc__)
+    parser.add_argument("--network", action="append", choices=NAMES)
+    parser.add_argument("--device", default="emulator")
+    parser.add_argument("--picture", type=Path, help="timeline of the last pair")
+    arguments = parser.parse_args(given)
+    folder = required_models_folder()
+    lines, good = [], True
+    for network in (item for item in NETWORKS if item.name in (arguments.network or NAMES)):
+        model, x = folder / "models" / f"{network.name}.onnx", samples(network, folder)
+        for arranged in arrangements(arguments.device):
+            for fraction in arranged.fractions:
+                found = run(model, arranged, x, fraction)
+                (output,) = found.outputs.values()
+                equal = np.array_equal(output, alone(model, x, fraction, arranged.rule))
+                line, met = row(network.name, arranged.name, fraction, found, equal)
+                lines.append(line)
+                good &= met
+        print(f"\n{network.name}, kernels as in {arranged.name}, {fraction}, microseconds:\n")
+        print(timeline_table(found.layers, found.times(), found.timeline()), flush=True)
+        if arguments.picture:
+            write_picture(arguments.picture, draw_timeline(found.timeline()))
+    print(
+        "\n| network | kernels | sample | preceding alone | main alone | pair | longest main layer | one after the "
+        "other | bits of one kernel | a batch of ten |\n|---|---|---|---|---|---|---|---|---|---|"
+    )
+    print("\n".join(lines))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
