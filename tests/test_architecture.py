@@ -1,22 +1,54 @@
-"""The house: imports go down only, and what a board runs needs numpy and the standard library alone."""
+"""The house: imports go down only and in no circle, and everything in it is reached or waits for its kernel."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from cpp_units import compiler
 
-ROOT = Path(__file__).parent.parent / "host" / "bfpga"
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.engines.registry import BESIDE
+from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, write_project
+
+REPOSITORY = Path(__file__).parents[1]
+ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     "errors", "formats", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor", "devices",
     "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
+ACCELERATORS = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))
+
+#: Units that stand ready for a kernel which does not have them yet, and what that is. Modules are given without their
+#: suffix, folders stand for all that is in them. A kernel that takes a unit takes it off this list.
+WAITING = {
+    "engines/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
+    "formats/compressed/maps": "compressed maps in LOAD and STORE",
+    "formats/compressed/payloads": "compressed maps in LOAD and STORE",
+    "formats/compressed/pieces": "compressed maps in LOAD and STORE",
+    "formats/compressed/tree": "compressed maps in LOAD and STORE",
+    "formats/compressed/kernel_decoder": "compressed weights that are read back",
+    "engines/zero_skip/counters": "counters of the zero-skip engine that a host can read",
+    "engines/zero_skip/image_stream": "tiles of several images with the kernels held",
+    "engines/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
+    "engines/output/exponent_variants": "sliding windows; stored mantissas rescaled when an exponent moves",
+    "engines/positions/schedule": "samples that shrink as a training goes on",
+    "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
+    "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
+    "include/bfpga/output/positions": "scalar and vector units with a collector each",
+}
+
+#: Names of engines, and the modules outside the engines' own rooms that may have them: the keys of a file, the array.
+ENGINE_NAMES = re.compile(r"\b(systolic_array|zero_skip|sparse_cluster)\b")
+WITH_ENGINE_NAMES = {"accelerator.schema", "contract.engine_numbers", "engines.beside.constraints"}
 
 
 def floor(module: str) -> int:
@@ -44,6 +76,175 @@ def test_imports_go_down_only(path: Path) -> None:
             assert floor(target) <= floor(name), f"{name} imports {target}, which lies above it"
 
 
+# Circles
+
+Graph = Mapping[str, set[str]]
+
+
+def full_name(path: Path) -> str:
+    """`host/bfpga/board/kernel.py` -> `bfpga.board.kernel`; a package has the name of its folder."""
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+#: Every module of the wheel: name -> file.
+FILES = {full_name(path): path for path in MODULES}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Modules of the package that are imported anywhere in a file, in functions and for types too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for item in node.names:
+                submodule = f"{node.module}.{item.name}"
+                yield submodule if submodule in FILES else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (item.name for item in node.names)
+
+
+@functools.cache
+def import_graph() -> Graph:
+    """Module -> the modules it imports."""
+    return {name: set(imports(ast.parse(path.read_text()))) & FILES.keys() for name, path in FILES.items()}
+
+
+def room(module: str) -> str:
+    """Where a module stands: a folder of a floor, with all below, or the module itself if it stands on the floor."""
+    return ".".join(module.split(".")[:3])
+
+
+def room_graph(modules: Graph) -> Graph:
+    """Room -> the other rooms its modules import."""
+    rooms: dict[str, set[str]] = {}
+    for name, targets in modules.items():
+        rooms.setdefault(room(name), set()).update(room(target) for target in targets if room(target) != room(name))
+    return rooms
+
+
+def circle(graph: Graph) -> list[str]:
+    """Arrows of all circles of a graph, and of what lies between two circles; none if it has no circle."""
+    left = set(graph)
+    while True:
+        targets = {target for name in left for target in graph[name]}
+        inner = {name for name in left if name in targets and graph[name] & left}
+        if inner == left:
+            return [f"{name} -> {target}" for name in sorted(left) for target in sorted(graph[name] & left)]
+        left = inner
+
+
+def test_circles_are_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == ["b -> c", "c -> b"]
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert circle(import_graph()) == []
+
+
+def test_no_room_imports_itself_through_others() -> None:
+    assert circle(room_graph(import_graph())) == []
+
+
+# What is reached
+
+
+def references(path: Path) -> set[str]:
+    """Modules that a file imports or names: `python -m` and `import_module` take names, a board gets a sibling file."""
+    tree = ast.parse(path.read_text())
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    siblings = {path.with_name(text) for text in texts if re.fullmatch(r"\w+\.py", text)}
+    named = {full_name(sibling) for sibling in siblings if sibling in MODULES}
+    return {*imports(tree), *texts, *named} & FILES.keys()
+
+
+def shown_imports() -> Iterator[str]:
+    """Modules that the documents show being imported: with what ``bfpga`` exports, the public Python interface."""
+    for document in [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]:
+        for code in re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE):
+            yield from re.findall(r"^(?:from|import) (bfpga[\w.]*)", code, re.MULTILINE)
+
+
+@functools.cache
+def reached() -> frozenset[str]:
+    """Modules of the wheel that the command line, the scripts or the public interface use, one through another."""
+    waiting = {"bfpga", "bfpga.__main__", "bfpga.cli", *shown_imports()}
+    for script in (REPOSITORY / "scripts").glob("*.py"):
+        waiting |= references(script)
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        packages = {name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)}
+        waiting |= (references(FILES[name]) | packages) - found
+    return frozenset(found)
+
+
+def waits(place: str) -> bool:
+    """Whether a module or header, given without its suffix, is on the list, itself or with a folder."""
+    return any(place == unit or place.startswith(f"{unit}/") for unit in WAITING)
+
+
+def place_of(path: Path, base: Path) -> str:
+    return path.relative_to(base).with_suffix("").as_posix()
+
+
+def test_every_module_is_reached_or_waits_for_a_kernel() -> None:
+    modules = [path for name, path in FILES.items() if name not in reached() and path.name != "__init__.py"]
+    assert [place_of(path, ROOT) for path in modules if not waits(place_of(path, ROOT))] == []
+
+
+def library_headers() -> Iterable[Path]:
+    return sorted(library_directory().rglob("*.hpp"))
+
+
+@functools.cache
+def headers_of(accelerator: str) -> frozenset[str]:
+    """Headers of the library in an accelerator's kernel, without their suffix."""
+    described = load_accelerator(accelerator)
+    sources = kernel_sources(render_kernel(described.name, described.digest, described.systolic))
+    return frozenset(path.removesuffix(".hpp") for path in sources if path.startswith("include/"))
+
+
+def test_every_header_is_in_a_kernel_or_waits_for_one() -> None:
+    used = frozenset().union(*map(headers_of, ACCELERATORS))
+    places = [place_of(path, library_directory().parent) for path in library_headers()]
+    assert [place for place in places if place not in used and not waits(place)] == []
+
+
+def test_the_list_of_waiting_units_holds_nothing_else() -> None:
+    """What a kernel has taken, or what is gone, leaves the list."""
+    modules = [place_of(path, ROOT) for name, path in FILES.items() if name not in reached()]
+    used = frozenset().union(*map(headers_of, ACCELERATORS))
+    headers = [place_of(path, library_directory().parent) for path in library_headers()]
+    unused = [*modules, *(place for place in headers if place not in used)]
+    for unit in WAITING:
+        assert any(place == unit or place.startswith(f"{unit}/") for place in unused), f"{unit} does not wait"
+    assert [place for place in headers if place in used and waits(place)] == []
+    assert [name for name, path in FILES.items() if name in reached() and waits(place_of(path, ROOT))] == []
+
+
+@pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero"])
+def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
+    """The compiler itself says which headers top function, bridge and testbench include."""
+    described = load_accelerator(accelerator)
+    project = write_project(described.name, described.digest, described.systolic, tmp_path / "project")
+    sources = [project / "src" / "top.cpp", project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
+    flags = ["-std=c++14", "-MM", "-DBFPGA_NATIVE_INTEGERS", "-I", str(project / "include"), "-I", str(project / "src")]
+    command = [compiler(), *flags, *map(str, sources)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    included = {Path(word) for word in listed.replace("\\\n", " ").split() if word.endswith(".hpp")}
+    assert set(project.rglob("*.hpp")) == included
+
+
+def test_a_kernel_without_sparse_engines_has_no_header_of_them() -> None:
+    assert {place.split("/")[2] for place in headers_of("tiny")} & {"zero_skip", "sparse_cluster"} == set()
+    assert {place.split("/")[2] for place in headers_of("pynq_z2_sparse")} & {"zero_skip"} == set()
+    assert not any("shift" in place for place in headers_of("tiny"))
+
+
+# What a board runs
+
+
 def test_board_side_loads_numpy_and_standard_library_only() -> None:
     """Architecture 3.3: formats, engines, programs and devices run on a PYNQ image."""
     script = (
@@ -52,7 +253,48 @@ def test_board_side_loads_numpy_and_standard_library_only() -> None:
         "import bfpga.engines.array.arithmetic, bfpga.contract.program, bfpga.program.file\n"
         "import bfpga.engines.array.streams, bfpga.devices.emulator, bfpga.devices.csim, bfpga.runtime, bfpga.data\n"
         "top = {name.split('.')[0] for name in sys.modules}\n"
-        "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'ruamel', 'typer', 'rich', 'onnxslim'}))\n"
+        "print(sorted(top & {'onnx', 'onnxruntime', 'pydantic', 'jinja2', 'yaml', 'typer', 'rich', 'onnxslim'}))\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Texts of a module but for its docstrings."""
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            yield node.value
+
+
+def engine_room(path: Path) -> bool:
+    """Whether a module is in the room of one engine: one that holds its record."""
+    return any((folder / "engine.py").is_file() and (folder / "numbers.py").is_file() for folder in path.parents)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if not engine_room(path)], ids=str)
+def test_engines_are_known_by_their_records(path: Path) -> None:
+    """Who compares names of engines has to be found and changed for every new one."""
+    named = {text for text in texts(ast.parse(path.read_text())) if ENGINE_NAMES.search(text)}
+    assert not named or module_name(path) in WITH_ENGINE_NAMES, named
+
+
+def test_rooms_of_engines_have_the_same_files() -> None:
+    """Same file name for the same idea; what only one engine has is its own."""
+    idea = {"engine", "numbers", "fit", "constraints", "tiles", "descriptors", "streams", "cycles", "resources"}
+    for engine in BESIDE:
+        files = {path.stem for path in (ROOT / "engines" / engine.name).glob("*.py")}
+        assert idea <= files, engine.name
+
+
+def test_only_the_registry_knows_the_rooms_of_engines() -> None:
+    """Outside: what a section of a file describes, and commands about one engine's own host software."""
+    rooms = tuple(f"engines.{engine.name}." for engine in BESIDE)
+    importing = {
+        module_name(path)
+        for path in MODULES
+        if not engine_room(path)
+        for target in imported_modules(ast.parse(path.read_text()))
+        if target.startswith(rooms)
+    }
+    assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition"}

@@ -13,7 +13,8 @@ from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult
-from bfpga.engines.array.cycles import COMPUTE, fetch_cycles
+from bfpga.engines.array.cycles import fetch_cycles
+from bfpga.engines.registry import COMPUTE
 from bfpga.runtime import open_device
 
 

@@ -10,12 +10,13 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import Program
-from bfpga.engines.array.products import IntArray
+from bfpga.formats.arrays import IntArray
 
 
 def layer_program(config: SystolicConfig, engine: EngineName, weights: IntArray, x: npt.NDArray[np.float32]) -> Program:
@@ -36,7 +37,7 @@ def layer_program(config: SystolicConfig, engine: EngineName, weights: IntArray,
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layer.onnx"
         onnx.save(model, path)
-        program = compile_network(path, "layer", "00000000", config, 100.0, {"x": x}, options)
+        program = compile_network(path, accelerator_around(config), {"x": x}, options)
     if np.count_nonzero(program.nodes[0].weights) != np.count_nonzero(weights):  # type: ignore[union-attr]
         raise SystemExit("weights were rounded to zero: their share of zeros is not what it should be")
     return program

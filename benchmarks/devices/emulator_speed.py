@@ -39,7 +39,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.data import load_samples
 from bfpga.devices import graph_route
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.array.block_products import BlockRows, block_product
 from bfpga.engines.array.products import certified_product
 from bfpga.formats.block_float import encode_rows, encode_samples
 from bfpga.formats.block_format import BlockFormat
@@ -184,19 +183,10 @@ def shift_speed(model: Path, x: np.ndarray, repeats: int) -> list[dict[str, Any]
 def product_candidates(bits: int, a: np.ndarray, w: np.ndarray) -> dict[str, Work]:
     """Encoding of the activations and the exact product; weights are encoded once."""
     fmt = BlockFormat(mantissa_bits=bits)
-    inner = a.shape[1]
     weights, _ = encode_rows(w, fmt)
     product = certified_product(weights.T, fmt.mantissa_max)
 
-    def blocks(values: np.ndarray) -> BlockRows:
-        mantissa, exponent = encode_samples(values.reshape(-1, 32), fmt)
-        return BlockRows(mantissa.reshape(len(values), -1), exponent.reshape(len(values), inner // 32))
-
-    block_weights = blocks(w)
-    return {
-        f"row exponents, {bits} bit": lambda: product(encode_samples(a, fmt)[0]),
-        f"blocks of 32, {bits} bit": lambda: block_product(blocks(a), block_weights),
-    }
+    return {f"row exponents, {bits} bit": lambda: product(encode_samples(a, fmt)[0])}
 
 
 def product_speed(size: int, threads: int, repeats: int) -> list[dict[str, Any]]:

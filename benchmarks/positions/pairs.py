@@ -83,9 +83,7 @@ def alone(model: Path, x: Array, fraction: SampleFraction, rule: RuleName) -> Ar
     """Flow 2 with the same items on one emulated kernel."""
     large = load_accelerator(ACCELERATOR)
     options = CompileOptions(policy="dynamic", flow="two_pass", rule=rule)
-    program = compile_network(
-        model, large.name, large.digest, large.systolic, large.clock_mhz, None, options, items=len(x)
-    )
+    program = compile_network(model, large, None, options, items=len(x))
     for node in program.nodes:
         assert isinstance(node, ArrayNode)
         node.policy.sample = Sample(((0, node.channels),), fraction.period)

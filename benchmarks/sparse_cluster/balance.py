@@ -8,12 +8,12 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import ClusterBuild
-from bfpga.engines.array.products import Int64Array, IntArray
-from bfpga.engines.beside.descriptors import count_step
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.sparse_cluster.descriptors import count_step
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.sparse_cluster.partition.exchange import Capacity, PartitionSettings, balance, fitting_grid, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, overlap_add_geometry
+from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Pieces of equal size; limits from the channel words that the kernel counts; what the compiler chose of these two;
 #: limits by the host's exchange of rows and columns; as if every word's elements were shared out exactly.
@@ -27,8 +27,7 @@ def clocks_by_way(
 
     weights, x: as ``ClusterOperation`` takes them. ``exchange`` and ``ideal`` leave out what finding them costs.
     """
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     steps = {"equal": 0, "counted": count_step(build, descriptor.channel_words), "chosen": descriptor.count_step}
     operations = {
         way: ClusterOperation(config, replace(descriptor, count_step=step), weights) for way, step in steps.items()
@@ -42,7 +41,7 @@ def clocks_by_way(
     return result
 
 
-def exchanged_loads(build: ClusterBuild, sample: IntArray, kernel: tuple[int, ...], words: IntArray) -> Int64Array:
+def exchanged_loads(build: ClusterNumbers, sample: IntArray, kernel: tuple[int, ...], words: IntArray) -> Int64Array:
     """Non-zero elements of the units in each channel word (units, words) with the partition of the host's exchange.
 
     sample: (rows, columns, channels). words: first channel of each channel word.

@@ -26,13 +26,13 @@ from benchmarks.sparse_cluster.balance import WAYS, clocks_by_way, exchanged_loa
 from benchmarks.sparse_cluster.speedups import CLUSTER_TABLE
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import ClusterBuild
 from bfpga.contract.program import KernelOperation, LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.values import Values
-from bfpga.engines.array.products import Int64Array, IntArray
-from bfpga.engines.beside.descriptors import count_step
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.sparse_cluster.descriptors import count_step
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import Int64Array, IntArray
 
 SIDE, CHANNELS, KERNELS = 56, 16, 16
 
@@ -75,8 +75,7 @@ def counted_by_kernel(program: Program, x: IntArray, count_step: int) -> Int64Ar
 
 def single_maps(config: SystolicConfig) -> list[str]:
     """Rounds of one map: dense over the busiest unit's, with every partition."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     dense = -(-9 * SIDE * SIDE // build.multipliers)
     lines = []
     for zeros, _, equal, balanced in CLUSTER_TABLE:
@@ -100,8 +99,7 @@ def single_maps(config: SystolicConfig) -> list[str]:
 
 def layers(config: SystolicConfig, samples: int) -> list[str]:
     """All clocks of a layer: speed-up over as many multipliers that never pause."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     dense = 9 * SIDE * SIDE * CHANNELS * KERNELS / build.multipliers
     lines = []
     for zeros, *_ in CLUSTER_TABLE:
@@ -133,7 +131,7 @@ def main(given: Sequence[str] | None = None) -> int:
     configs = [
         SystolicConfig(
             columns=9, rows=8, lanes=arguments.lanes, activation_words=8192,
-            sparse_cluster=ClusterBuild(accumulator_words=words, memory_words=2 * words),
+            beside=(ClusterNumbers(accumulator_words=words, memory_words=2 * words),),
         )
         for words in arguments.accumulator_words
     ]  # fmt: skip

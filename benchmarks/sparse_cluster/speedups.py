@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.common.command import command
 from benchmarks.common.maps import BoolArray, map_of
 from benchmarks.common.report import write_json
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings
 from bfpga.engines.sparse_cluster.partition.geometry import Padding
 from bfpga.engines.sparse_cluster.units.cluster import SparseCluster, SparseClusterConfig, SparseLayer
+from bfpga.formats.arrays import IntArray
 
 ZEROS = (0.5, 0.8, 0.9, 0.95)
 #: Variant, tile side, lanes, cap on weights, and the specification's speed-ups at the shares of zeros (6.3).

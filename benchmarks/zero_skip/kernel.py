@@ -23,11 +23,11 @@ from benchmarks.common.layers import layer_program
 from benchmarks.common.report import finish
 from benchmarks.zero_skip.pruned_layers import pruned
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ZeroSkipBuild
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.zero_skip.arithmetic import ZeroSkipConfig, ZeroSkipShape
 from bfpga.engines.zero_skip.counters import count_layer
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.formats.arrays import IntArray
 
 sys.path.insert(0, str(TEST_SUPPORT))
 from zero_skip_cases import Case
@@ -37,7 +37,7 @@ from zero_skip_cpp import find, run_layer
 GOALS = {50: 1.95, 80: 4.8, 90: 9.5, 95: 18.0}
 SHAPE = ZeroSkipShape(16, 16, 3, 3, 56, 56, (1, 1, 1, 1))
 CORE = ZeroSkipConfig(row_banks=2)
-BUILD = ZeroSkipBuild(stride=1)
+BUILD = ZeroSkipNumbers(stride=1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def main(given: Sequence[str] | None = None) -> int:
     x = generator.uniform(-1, 1, (1, SHAPE.images, SHAPE.height, SHAPE.width)).astype(np.float32)
     images = generator.integers(-128, 128, (SHAPE.images, SHAPE.height, SHAPE.width))
     configs = [
-        SystolicConfig(columns=columns, rows=4, activation_words=8192, zero_skip=BUILD) for columns in arguments.columns
+        SystolicConfig(columns=columns, rows=4, activation_words=8192, beside=(BUILD,)) for columns in arguments.columns
     ]
     full = np.where(pruned(SHAPE, 0) < 64, 127, pruned(SHAPE, 0))
     dense_core = counted_core(images, full, skip_zero=False)

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.common.command import command
 from benchmarks.common.report import finish
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.zero_skip.arithmetic import ZeroSkipConfig, ZeroSkipShape
 from bfpga.engines.zero_skip.counters import count_layer
+from bfpga.formats.arrays import IntArray
 
 ZEROS = (0, 50, 80, 90, 95)
 IN_FLIGHT = (16, 4, 1)

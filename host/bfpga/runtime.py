@@ -23,23 +23,25 @@ from bfpga.program.layout import apart, decode_tensor, together
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
     from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.read.network import Network
 
 Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
 
 #: Names of devices, as `open_device` takes them.
-DEVICES = ("emulator", "csim", "csim:native", "csim:ap_int", "virtual", "board", "remote:HOST[:PORT]")
+SIMULATIONS = ("csim", "csim:native", "csim:ap_int")
+DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
 
 
 def compile(
-    model: str | Path,
+    model: str | Path | Network,
     accelerator: str | Path | Accelerator,
     calibration: Inputs | None = None,
     options: CompileOptions | None = None,
 ) -> Program:
-    """Compile an ONNX file for an accelerator (its name, its YAML file, or loaded).
+    """Compile a network (an ONNX file, or one that was read) for an accelerator (its name, its YAML file, or loaded).
 
     ToolError on a machine without the compiler's packages, such as a board.
     """
@@ -53,15 +55,7 @@ def compile(
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
-    return compile_network(
-        model,
-        accelerator.name,
-        accelerator.digest,
-        accelerator.systolic,
-        accelerator.clock_mhz,
-        calibration,
-        options,
-    )
+    return compile_network(model, accelerator, calibration, options)
 
 
 def open_device(name: str, program: Program) -> Device:
@@ -72,20 +66,32 @@ def open_device(name: str, program: Program) -> Device:
     accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler that the C
     simulation needs is missing.
     """
+    check_device(name)
     if name == "emulator":
         return Emulator(program)
-    if name in ("csim", "csim:native", "csim:ap_int"):
+    if name in SIMULATIONS:
         from bfpga.devices.csim import CSimulation
         from bfpga.devices.streaming_device import StreamingDevice
 
         integers = "ap_int" if name.endswith("ap_int") else "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
-    if name.startswith(("virtual", "board", "remote:")):
-        from bfpga.board.load import open_program
+    from bfpga.board.load import open_program
 
-        return open_program(program, name)
-    raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
+    return open_program(program, name)
+
+
+def check_device(name: str) -> None:
+    """Refuse a name that ``open_device`` does not know, before work is spent on a program; nothing is opened.
+
+    DeviceError for an unknown device, and for an address of no remote board.
+    """
+    if name.startswith(("virtual", "board", "remote:")):
+        from bfpga.board.target_choice import check_target_name
+
+        check_target_name(name)
+    elif name not in ("emulator", *SIMULATIONS):
+        raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
 
 def input_arrays(program: Program, x: Inputs) -> dict[str, npt.NDArray[Any]]:
@@ -227,7 +233,7 @@ class Evaluation:
 
 def evaluate(
     program: Program,
-    model: str | Path,
+    model: str | Path | Network,
     x: Inputs,
     y: npt.NDArray[Any] | None = None,
     *,
@@ -260,7 +266,9 @@ def evaluate(
     )
 
 
-def layer_sqnr(program: Program, model: str | Path, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:
+def layer_sqnr(
+    program: Program, model: str | Path | Network, inputs: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, float]:
     """Signal to quantization noise of every tensor of the array that the float network has under the same name."""
     count = program.side_by_side
     samples = len(next(iter(inputs.values())))

@@ -18,6 +18,7 @@ from bfpga.runtime import open_device
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
     from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.read.network import Network
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def open_pair(
     another network, ConfigurationError for numbers that do not fit, DeviceError for a device that cannot be opened.
     """
     from bfpga.compiler.options import CompileOptions
+    from bfpga.compiler.read.network import read_network
     from bfpga.compiler.schedule.told_exponents import told
 
     sampling = sampling or Sampling.along("B")
@@ -59,8 +61,9 @@ def open_pair(
         _share("preceding", sampled, preceding.kernels),
     ]
     finding = CompileOptions(policy="dynamic", flow="auto", sample=1, rule=rule, rate=rate, margin=margin)  # type: ignore[arg-type]
-    following = told(_compiled(model, main, shares[0], CompileOptions(policy="max")))
-    found = _compiled(model, preceding, shares[1], finding)
+    network = read_network(model)
+    following = told(_compiled(network, main, shares[0], CompileOptions(policy="max")))
+    found = _compiled(network, preceding, shares[1], finding)
     machines: list[LayerMachine] = []
     try:
         for program, side in ((found, preceding), (following, main)):
@@ -91,14 +94,11 @@ def _share(side: str, items: int, kernels: int) -> int:
     return items // kernels
 
 
-def _compiled(model: str | Path, side: PairSide, items: int, options: CompileOptions) -> Program:
+def _compiled(network: Network, side: PairSide, items: int, options: CompileOptions) -> Program:
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.compiler.compiler import compile_network
 
     accelerator = side.accelerator
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
-    return compile_network(
-        model, accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, None, options,
-        items=items,
-    )  # fmt: skip
+    return compile_network(network, accelerator, None, options, items=items)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 
 from bfpga.accelerator.boards import load_board, load_boards
 from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
-from bfpga.accelerator.engine_constraints import Finding
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
     AcceleratorFile,
@@ -28,8 +27,10 @@ from bfpga.accelerator.schema import (
     json_schema,
 )
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.resource_units import memory_blocks
-from bfpga.engines.resources import array_dsp, estimate_resources
+from bfpga.engines.array.resources import array_dsp
+from bfpga.engines.interface.engine import Finding
+from bfpga.engines.interface.resource_units import memory_blocks
+from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 
@@ -150,6 +151,8 @@ def test_memories_that_exceed_the_board_are_refused(tmp_path: Path) -> None:
         ("position_bins: 16", "position_bins: 65", "must be a whole number 0..64"),
         ("[none, relu,", "[none, none,", "names a function twice"),
         ("clock_mhz: 142", "clock_mhz: 300", "must be 25..200 on TUL PYNQ-Z2"),
+        ("clock_mhz: 142", "clock_mhz: 171.3", "line 5, clock_mhz: is 171.3, which cannot be divided"),
+        ("clock_mhz: 142", "clock_mhz: 171.3", "the nearest possible: 166.667 and 200"),
         ("{profile: bfp8}", "{exponent_bits: 8}", "must give a profile"),
         ("board: pynq_z2", "board: pynq_z3", "did you mean `pynq_z2`?"),
     ],
@@ -206,11 +209,19 @@ def test_a_board_is_one_file(tmp_path: Path) -> None:
     assert "more than the 60 of" in message
 
 
+def test_a_board_whose_default_clock_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    text = (ROOT / "configs/boards/kv260.yaml").read_text()
+    path = tmp_path / "board.yaml"
+    path.write_text(text.replace("default: 187.5", "default: 200"))
+    with pytest.raises(ConfigurationError, match=r"clock_mhz\.default: is 200, .*: 187\.5 and 214\.286"):
+        load_board(path)
+
+
 def test_json_schema_accepts_what_the_loader_accepts() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     for path in READY.glob("*.yaml"):
-        jsonschema.validate(YAML(typ="safe", pure=True).load(path.read_text()), schema)
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"name": "x", "board": "pynq_z2", "clock_mhz": 100, "engines": []}, schema)
 

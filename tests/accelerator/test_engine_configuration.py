@@ -20,10 +20,11 @@ import bfpga
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.beside.fit import refusal
+from bfpga.engines.configurations import config_from_dict, config_to_dict
+from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import block_design
 from bfpga.vendor.build_scripts import render_scripts
@@ -32,8 +33,8 @@ from bfpga.vendor.overlay_files import write_overlay
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.vendor.tcl_check import check_scripts
 
-ZERO_SKIP = ZeroSkipBuild(4, 10, 9, 2, 4, 3, 2, 1, "lut", 4)
-CLUSTER = ClusterBuild(2, 2, 3, 6, 32, 48, "lut", 8)
+ZERO_SKIP = ZeroSkipNumbers(4, 10, 9, 2, 4, 3, 2, 1, "lut", 4)
+CLUSTER = ClusterNumbers(2, 2, 3, 6, 32, 48, "lut", 8)
 SEVERAL = [name for name in accelerator_names() if len(load_accelerator(name).systolic.engines) > 1]
 
 
@@ -100,8 +101,8 @@ def test_every_number_of_the_engines_reaches_the_configuration(accelerator: Acce
     """SC R154, R155, ZS R52: engines are configured by numbers of the accelerator's file."""
     config = accelerator.systolic
     assert config.engines == ("systolic_array", "zero_skip", "sparse_cluster")
-    assert (config.zero_skip, config.sparse_cluster) == (ZERO_SKIP, CLUSTER)
-    assert SystolicConfig.from_dict(config.to_dict()) == config
+    assert (config.numbers_of(ZeroSkipNumbers), config.numbers_of(ClusterNumbers)) == (ZERO_SKIP, CLUSTER)
+    assert config_from_dict(config_to_dict(config)) == config
 
 
 def test_sections_stand_in_any_order(tmp_path: Path, accelerator: Accelerator) -> None:
@@ -113,8 +114,8 @@ def test_sections_without_numbers_have_the_documented_defaults(tmp_path: Path) -
     head, array, *_ = sections()
     text = head + array + "  - kind: sparse_cluster\n  - kind: zero_skip\n"
     config = load_accelerator(write(tmp_path, text.replace("board: pynq_z2", "board: zcu104"))).systolic
-    assert config.sparse_cluster == ClusterBuild(2, 4, 3, 8, 128, 256, "dsp", 8)
-    assert config.zero_skip == ZeroSkipBuild(32, 32, 32, 1, 16, 3, 3, 2, "dsp_packed", 8)
+    assert config.numbers_of(ClusterNumbers) == ClusterNumbers(2, 4, 3, 8, 128, 256, "dsp", 8)
+    assert config.numbers_of(ZeroSkipNumbers) == ZeroSkipNumbers(32, 32, 32, 1, 16, 3, 3, 2, "dsp_packed", 8)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +228,7 @@ def test_four_ready_accelerators_have_several_engines() -> None:
 
 def test_the_sparse_accelerator_has_8_units_of_9_multipliers() -> None:
     """SC 2.2: m units of p multipliers, one for each weight of a 3x3 kernel."""
-    build = load_accelerator("pynq_z2_sparse").systolic.sparse_cluster
-    assert build is not None
+    build = load_accelerator("pynq_z2_sparse").systolic.numbers_of(ClusterNumbers)
     assert (build.units, build.lanes, build.kernel) == (8, 9, 3)
 
 
@@ -236,7 +236,7 @@ def test_the_sparse_accelerator_has_8_units_of_9_multipliers() -> None:
 def test_descriptions_of_the_ready_accelerators_name_their_multipliers(name: str) -> None:
     accelerator = load_accelerator(name)
     config = accelerator.systolic
-    counts = [build.multipliers for build in (config.zero_skip, config.sparse_cluster) if build is not None]
+    counts = [build.multipliers for build in config.beside]
     for count in [config.columns * config.rows * config.lanes, *counts]:
         assert re.search(rf"\b{count}\b", accelerator.description)
 
@@ -256,7 +256,7 @@ def test_both_engines_take_3x3_and_1x1_convolutions_of_real_maps(name: str) -> N
             pad = kernel // 2
             window = Window(kernel, kernel, 1, 1, pad, pad, 1, 1, size, size)
             node = gemm(np.ones((8, kernel, kernel, 16)), window)
-            assert refusal(node, image("x", size, size, 16), config, engine) == ""
+            assert engine_named(engine).refusal(node, image("x", size, size, 16), config) == ""
 
 
 # What is rendered
@@ -276,12 +276,13 @@ def test_numbers_of_the_engines_are_constants_of_the_kernel(accelerator: Acceler
         for key, value in asdict(build).items():
             if key != "multiplier":
                 assert found[f"{prefix}_{key}"] == str(value), key
-    assert (found["has_zero_skip"], found["has_sparse_cluster"]) == ("true", "true")
+    assert found["ZeroSkip"].startswith("bfpga::ZeroSkipOperation<")
+    assert found["SparseCluster"].startswith("bfpga::SparseClusterOperation<")
 
 
 def test_an_array_alone_has_no_constant_of_another_engine() -> None:
     found = constants(load_accelerator("pynq_z2_dense"))
-    assert (found["has_zero_skip"], found["has_sparse_cluster"]) == ("false", "false")
+    assert (found["ZeroSkip"], found["SparseCluster"]) == ("bfpga::AbsentEngine", "bfpga::AbsentEngine")
     assert [name for name in found if name.startswith(("zero_skip", "cluster"))] == []
 
 
@@ -299,8 +300,8 @@ def test_a_project_holds_every_header_that_its_sources_include(accelerator: Acce
             assert found is not None, f"{source} includes {name}"
             if found not in seen:
                 todo.append(found)
-    rooms = {path.parent.name for path in seen}
-    assert {"memory", "output", "zero_skip", "sparse_cluster"} <= rooms
+    names = {f"{path.parent.name}/{path.name}" for path in seen}
+    assert {"zero_skip/operation.hpp", "sparse_cluster/operation.hpp", "memory/segment_reader.hpp"} <= names
 
 
 # Overlays
@@ -308,7 +309,7 @@ def test_a_project_holds_every_header_that_its_sources_include(accelerator: Acce
 
 def test_engines_need_no_hardware_outside_the_kernel(accelerator: Accelerator) -> None:
     """docs/engines.md, section 1: no stream, channel, address or register of their own."""
-    alone = replace(accelerator, systolic=replace(accelerator.systolic, zero_skip=None, sparse_cluster=None))
+    alone = replace(accelerator, systolic=replace(accelerator.systolic, beside=()))
     several, one = block_design(accelerator), block_design(alone)
     for part in ("links", "nets", "segments"):
         assert getattr(several, part) == getattr(one, part), part
@@ -343,10 +344,7 @@ def test_a_network_crosses_three_engines_on_the_virtual_board(accelerator: Accel
         f"Conv_{2 * number}": {"engine": engine} for number, engine in enumerate(accelerator.systolic.engines[::-1])
     }
     samples = network.samples(3)
-    program = compile_network(
-        path, accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz, samples,
-        CompileOptions(layers=engines),
-    )  # fmt: skip
+    program = compile_network(path, accelerator, samples, CompileOptions(layers=engines))
     assert [node.engine for node in program.nodes if isinstance(node, ArrayNode)] == [*accelerator.systolic.engines][
         ::-1
     ]

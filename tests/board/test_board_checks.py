@@ -9,6 +9,7 @@ import pytest
 from board_fixtures import overlay_directory
 
 from bfpga.board.checks import check_handoff
+from bfpga.contract.registers import REGISTERS
 from bfpga.vendor.manifest import MANIFEST_NAME, Manifest, read_manifest
 
 
@@ -23,7 +24,7 @@ def description(manifest: Manifest) -> dict[str, Any]:
         name: {"type": cell.vlnv, "phys_addr": cell.base, "addr_range": cell.size, "parameters": {}, "registers": {}}
         for name, cell in manifest.cells.items()
     }
-    registers = {register.name: {"address_offset": register.offset} for register in manifest.registers}
+    registers = {register.name: {"address_offset": register.offset} for register in REGISTERS}
     cells["accelerator"]["registers"] = registers
     memory = str(manifest.dma.alignment * 8)
     for name, bits in (("tensor_dma", manifest.dma.stream_bits), ("weight_dma", manifest.dma.weight_stream_bits)):

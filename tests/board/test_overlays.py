@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from bfpga.board.overlays import (
 )
 from bfpga.cli import main
 from bfpga.contract.program import Program
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError, DeviceError, ProgramError
 from bfpga.vendor.manifest import HANDOFF, Manifest, content_hash, read_manifest, write_manifest
 from bfpga.vendor.overlay_files import OverlayBuild, write_overlay
@@ -97,8 +99,92 @@ def test_committed_overlays_are_up_to_date(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", accelerator_names())
 def test_committed_overlays_hold_the_files_of_their_manifests_and_no_others(name: str) -> None:
-    entries = load_overlay(COMMITTED / name).manifest.files.values()
-    assert {path.name for path in (COMMITTED / name).iterdir()} == {"overlay.yaml"} | {e.name for e in entries if e}
+    """The handoff of one that was never built may lie there or not: git ignores it."""
+    manifest = load_overlay(COMMITTED / name).manifest
+    expected = {"overlay.yaml"} | {entry.name for entry in manifest.files.values() if entry}
+    found = {path.name for path in (COMMITTED / name).iterdir()}
+    if manifest.bitstream is None:
+        found = {file for file in found if not file.endswith(".hwh")} | {manifest.handoff.name}
+    assert found == expected
+
+
+# The handoff that is rendered where it is missing
+
+
+@pytest.fixture
+def without_handoff(tmp_path: Path) -> Path:
+    """A ready overlay as a clone or a wheel holds it."""
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny")
+    (tmp_path / "tiny" / manifest.handoff.name).unlink()
+    return tmp_path / "tiny"
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_a_missing_handoff_of_a_ready_accelerator_is_rendered(name: str, tmp_path: Path, cache: Path) -> None:
+    manifest = write_overlay(load_accelerator(name), tmp_path / name)
+    (tmp_path / name / manifest.handoff.name).rename(tmp_path / "beside")
+    overlay = load_overlay(tmp_path / name)
+    assert overlay.handoff == cache.parent / "handoffs" / manifest.handoff.name
+    assert overlay.handoff.read_bytes() == (tmp_path / "beside").read_bytes()
+
+
+def test_a_rendered_handoff_is_used_again_and_mended(without_handoff: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_overlay(without_handoff).handoff
+    content = first.read_bytes()
+    first.write_bytes(content[:100])
+    assert load_overlay(without_handoff).handoff.read_bytes() == content
+    assert list(first.parent.iterdir()) == [first]
+    monkeypatch.setitem(sys.modules, "bfpga.vendor.handoff", None)
+    assert load_overlay(without_handoff).handoff == first
+
+
+def test_a_handoff_beside_the_manifest_is_taken(cache: Path, tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny")
+    assert load_overlay(tmp_path / "tiny").handoff == tmp_path / "tiny" / manifest.handoff.name
+    assert not (cache.parent / "handoffs").exists()
+
+
+def test_a_rendered_handoff_lies_where_the_user_keeps_caches(
+    without_handoff: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BFPGA_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "common"))
+    assert load_overlay(without_handoff).handoff.parent == tmp_path / "common" / "bfpga" / "handoffs"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert load_overlay(without_handoff).handoff.parent == tmp_path / "home" / ".cache" / "bfpga" / "handoffs"
+
+
+def test_a_handoff_of_another_version_of_the_toolkit_is_refused(without_handoff: Path) -> None:
+    manifest = read_manifest(without_handoff / "overlay.yaml")
+    files = {**manifest.files, HANDOFF: replace(manifest.handoff, sha256="0" * 64)}
+    write_manifest(replace(manifest, files=files), without_handoff / "overlay.yaml")
+    with pytest.raises(DeviceError, match=r"written by another version of this toolkit.*`bfpga overlay tiny -o DIR`"):
+        load_overlay(without_handoff)
+
+
+def test_a_machine_that_cannot_render_says_what_it_lacks(
+    without_handoff: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "bfpga.accelerator.loader", None)
+    with pytest.raises(DeviceError, match=r"cannot render it: .*accelerator\.loader.*`bfpga overlay tiny -o DIR`"):
+        load_overlay(without_handoff)
+
+
+def test_a_cache_that_takes_no_handoff_is_named(
+    without_handoff: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DeviceError, match=r"handoffs: cannot write an overlay there.*set BFPGA_CACHE"):
+        load_overlay(without_handoff)
+
+
+def test_only_a_build_makes_the_handoff_of_a_built_overlay(tmp_path: Path) -> None:
+    manifest = write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build"))
+    (tmp_path / "tiny" / manifest.handoff.name).unlink()
+    with pytest.raises(DeviceError, match=rf"{manifest.handoff.name}: named by overlay\.yaml and cannot be read"):
+        load_overlay(tmp_path / "tiny")
 
 
 # Writing
@@ -285,7 +371,7 @@ def damage(directory: Path, change: Callable[[Path], Any]) -> Manifest:
 
 
 def test_a_changed_file_is_refused_with_both_hashes(tmp_path: Path) -> None:
-    shutil.copytree(COMMITTED / "tiny", tmp_path / "tiny")
+    write_overlay(load_accelerator("tiny"), tmp_path / "tiny")
     manifest = damage(tmp_path / "tiny", lambda path: path.write_bytes(path.read_bytes() + b" "))
     found = content_hash((tmp_path / "tiny" / manifest.handoff.name).read_bytes())
     with pytest.raises(DeviceError) as caught:
@@ -294,13 +380,13 @@ def test_a_changed_file_is_refused_with_both_hashes(tmp_path: Path) -> None:
     assert f"SHA-256 {manifest.handoff.sha256} expected, {found} found" in str(caught.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    shutil.copytree(COMMITTED / "tiny", tmp_path / "tiny")
-    manifest = damage(tmp_path / "tiny", Path.unlink)
+def test_a_missing_file_is_named(tmp_path: Path, other: Accelerator) -> None:
+    write_overlay(other, tmp_path / "other")
+    manifest = damage(tmp_path / "other", Path.unlink)
     with pytest.raises(
         DeviceError, match=rf"{manifest.handoff.name}: named by overlay\.yaml and cannot be read: No such"
     ):
-        find_overlay(tmp_path / "tiny")
+        find_overlay(tmp_path / "other")
 
 
 def test_a_changed_bitstream_is_refused(tmp_path: Path) -> None:
@@ -313,7 +399,7 @@ def test_a_changed_bitstream_is_refused(tmp_path: Path) -> None:
 
 def test_a_damaged_manifest_is_refused_by_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 1}')
+    (tmp_path / "tiny" / "overlay.yaml").write_text('{"format": 2}')
     monkeypatch.setattr(overlays, "_own_places", lambda: [tmp_path])
     with pytest.raises(
         ConfigurationError, match=r"overlay\.yaml: not a valid manifest of an overlay: name: is missing"
@@ -348,7 +434,7 @@ def test_a_ready_accelerator_without_an_overlay_gets_one(cache: Path, monkeypatc
 def test_an_unbuilt_overlay_of_the_cache_is_written_anew(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     accelerator = load_accelerator("tiny")
     manifest = write_overlay(accelerator, cache / accelerator.digest)
-    write_manifest(replace(manifest, registers=()), cache / accelerator.digest / "overlay.yaml")
+    write_manifest(replace(manifest, layout={}), cache / accelerator.digest / "overlay.yaml")
     monkeypatch.setattr(overlays, "_own_places", list)
     assert overlay_for_program(program("tiny", accelerator.digest)).manifest == manifest
 
@@ -396,7 +482,7 @@ def test_a_virtual_board_gets_an_emulation_bitstream_next_to_the_handoff(tmp_pat
     kernel = content.kernels["accelerator"]
     assert kernel["kind"] == "systolic_array"
     assert kernel["digest"] == overlay.manifest.accelerator.digest
-    assert kernel["configuration"] == json.loads(json.dumps(overlay.manifest.configuration().to_dict()))
+    assert kernel["configuration"] == json.loads(json.dumps(config_to_dict(overlay.manifest.configuration())))
     assert staged_files(overlay, tmp_path / "staged", virtual=True) == staged
     assert len(list((tmp_path / "staged").iterdir())) == 2
 
@@ -449,16 +535,54 @@ def test_pynq_finds_overlays_and_notebooks_of_the_installed_package() -> None:
     assert (directories["bfpga.overlays"], directories["bfpga.examples"]) == ("overlays", "examples")
 
 
-def test_manifest_and_files_of_overlays_are_package_data() -> None:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages as a wheel installs them, from a copy of the repository that holds what git does."""
+    pytest.importorskip("setuptools")
+    folder = tmp_path_factory.mktemp("installed")
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.hwh")
+    for part in ("host", "hls", "configs", "overlays", "examples"):
+        shutil.copytree(ROOT / part, folder / "clone" / part, ignore=ignored)
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, folder / "clone")
+    script = "import setuptools; setuptools.setup()"
+    arguments = [sys.executable, "-c", script, "-q", "build", "--build-lib", str(folder / "site")]
+    subprocess.run(arguments, cwd=folder / "clone", check=True, capture_output=True)
+    shutil.rmtree(folder / "clone")
+    return folder / "site"
+
+
+def test_overlays_of_an_installed_package_are_found_outside_the_clone(
+    installed: Path, cache: Path, tmp_path: Path
+) -> None:
+    """R86, where pip has put the package: every manifest is there, and the handoff that the virtual board reads."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import bfpga\n"
+        "from pathlib import Path\n"
+        "from bfpga.accelerator.loader import accelerator_names\n"
+        "from bfpga.board.overlays import find_overlay, staged_files\n"
+        "overlays = [find_overlay(name) for name in accelerator_names()]\n"
+        "staged = staged_files(overlays[0], Path('staged'), virtual=True)\n"
+        "print(bfpga.__file__, staged.bitstream.is_file())\n"
+        "for overlay in overlays: print(overlay.directory, overlay.handoff)\n"
+    )
+    command = [sys.executable, "-c", script, str(installed)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    first, *others = result.stdout.splitlines()
+    assert first == f"{installed / 'bfpga' / '__init__.py'} True"
+    assert [line.split()[0] for line in others] == [
+        str(installed / "bfpga" / "overlays" / name) for name in accelerator_names()
+    ]
+    assert {Path(line.split()[1]).parent for line in others} == {cache.parent / "handoffs"}
+
+
+def test_manifests_and_files_of_builds_are_package_data(tmp_path: Path) -> None:
     patterns = project()["tool"]["setuptools"]["package-data"]["bfpga.overlays"]
-    packaged = {path for pattern in patterns for path in COMMITTED.glob(pattern)}
-    for name in accelerator_names():
-        entries = read_manifest(COMMITTED / name / "overlay.yaml").files
-        names = [
-            "overlay.yaml",
-            *(entry.name for key, entry in entries.items() if entry and key in (HANDOFF, "bitstream")),
-        ]
-        assert {COMMITTED / name / file for file in names} <= packaged
+    built = write_overlay(load_accelerator("tiny"), tmp_path / "tiny", build_of(tmp_path / "build"))
+    assert built.bitstream is not None
+    packaged = {path.name for pattern in patterns for path in tmp_path.glob(pattern)}
+    assert {"overlay.yaml", built.handoff.name, built.bitstream.name} <= packaged
 
 
 def test_manifests_are_written_by_one_function_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -9,22 +10,29 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+import onnx
 import pytest
 
 from bfpga.cli import main, output, work
-from bfpga.cli.application import app
+from bfpga.cli.application import app, research
 from bfpga.cli.doctor import examine
+from bfpga.compiler.policy_names import POLICIES, PolicyName
+from bfpga.compiler.read import importer
 from bfpga.devices.comparison import Comparison, Mismatch
 from bfpga.errors import ModelError
 from bfpga.program.file import load_program
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
-COMMANDS += ["lint-hls", "overlay", "check-tcl", "report-partition", "position-times", "position-choice"]
+COMMANDS += ["lint-hls", "overlay", "check-tcl"]
+RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
+#: Packages that take longer to load than `--help` may take.
+HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}
 MODEL = str(ROOT / "examples/models/mlp_digits.onnx")
 DATA = str(ROOT / "examples/models/digits_test.npz")
 #: Keys that the reports of `run` and `evaluate` hold at least (architecture 3.8).
@@ -32,13 +40,13 @@ REPORT_KEYS = {"model", "accelerator", "device", "samples", "accuracy", "cycles_
 
 
 def test_every_command_of_the_architecture_exists() -> None:
-    names = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    assert names == set(COMMANDS)
+    assert {command.name for command in app.registered_commands} == set(COMMANDS)
+    assert {f"research {command.name}" for command in research.registered_commands} == set(RESEARCH)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS + RESEARCH)
 def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     assert re.search(rf"Examples?:\n\s+bfpga {command} ?", capsys.readouterr().out)
 
 
@@ -111,11 +119,57 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_help_answers_without_loading_numerics() -> None:
-    script = (
-        "import sys\nfrom bfpga.cli import main\nmain(['--help'])\n"
-        "assert not {'numpy', 'onnx', 'onnxruntime', 'ruamel'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    """Typer itself loads pydantic for the options of a command; the list of commands does without."""
+    say = f"print(sorted({HEAVY} & set(sys.modules)), file=sys.stderr)\n"
+    script = "import sys\nfrom bfpga.cli import main\nmain(['--help'])\n" + say
+    script += "".join(f"main({[*command.split(), '--help']})\n" for command in [*COMMANDS, "research", *RESEARCH]) + say
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stderr.splitlines()[0] == "[]"
+    assert result.stderr.splitlines()[1] in ("[]", "['pydantic']")
+    assert result.stdout.count("Usage: bfpga") == len(COMMANDS + RESEARCH) + 2
+
+
+def test_the_package_is_a_command_that_says_its_version() -> None:
+    expected = f"bfpga {importlib.metadata.version('bfpga')}\n"
+    for command in ([sys.executable, "-m", "bfpga"], [sys.executable, "-c", "from bfpga.cli import main; main()"]):
+        result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+        assert result.stdout == expected
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "evaluate"])
+def test_help_lists_policies_with_what_they_are_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(POLICIES) == set(get_args(PolicyName))
+    assert main([command, "--help"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert set(lines) >= {f"{name}: {purpose}" for name, purpose in POLICIES.items()}
+
+
+@pytest.mark.parametrize("device", ["fpga", "csim:float", "virtual:nowhere", "boards", "remote:", "remote:host:0"])
+def test_an_unknown_device_is_refused_before_anything_is_read(
+    device: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(work, "prepare", lambda *_: pytest.fail("the network was compiled"))
+    assert main(["run", MODEL, "-a", "tiny", "-d", DATA, "--device", device]) == 2
+    assert device in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["run", "--side-by-side", "2"], ["evaluate"], ["compile"], ["estimate"]])
+def test_a_network_is_read_and_simplified_once(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    for module, name in ((importer, "read_model"), (importer, "simplify"), (onnx, "load")):
+        counted = partial(lambda name, real, *given: done.append(name) or real(*given), name, getattr(module, name))
+        monkeypatch.setattr(module, name, counted)
+    command, *more = arguments
+    calibration = ["-c", str(ROOT / "examples/models/digits_calibration.npz")]
+    if command == "estimate":
+        rest = ["tiny", MODEL]
+    else:
+        rest = [MODEL, "-a", "tiny"]
+        rest += ["-o", str(tmp_path / "program"), *calibration] if command == "compile" else ["-d", DATA, "-n", "20"]
+    assert main([command, *rest, *more]) == 0
+    assert done == ["read_model", "simplify"]
 
 
 def test_json_is_complete_or_absent(tmp_path: Path) -> None:
@@ -241,7 +295,7 @@ def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
     text = (ROOT / "README.md").read_text() + (ROOT / "scripts/quickstart.sh").read_text()
     assert set(re.findall(r"bfpga ([a-z]+[a-z-]*)", text)) >= {"run", "evaluate", "estimate"}
     for command in re.findall(r"`bfpga ([a-z][a-z-]*)", text):
-        assert command in COMMANDS, command
+        assert command in [*COMMANDS, "research"], command
     for path in re.findall(r"(?:examples|docs|configs)/[\w/.-]+\.\w+", text):
         assert (ROOT / path).exists(), path
 

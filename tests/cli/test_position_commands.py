@@ -1,4 +1,4 @@
-"""`bfpga position-times` with its picture, and `bfpga position-choice` (FP R33-R36, FP 5.1)."""
+"""`bfpga research`: `position-times` with its picture, and `position-choice` (FP R33-R36, FP 5.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLOW = {"two_pass": "two_pass_sampled", "keep": "keep_sampled"}
 def test_the_published_times_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """FP R36: 2.1, 4.1, 2.35, 15.7 and 3.8 ms without any option, and from where keeping is faster."""
     target = tmp_path / "times.json"
-    assert main(["position-times", "--json", str(target)]) == 0
+    assert main(["research", "position-times", "--json", str(target)]) == 0
     content = json.loads(target.read_text())
     assert [content["times_ms"][flow] for flow in FLOWS] == pytest.approx([2.1, 4.1, 2.35, 15.7, 3.8, 2.1])
     assert (content["choice"], content["break_even_compute_ms"]) == ("two_pass_sampled", pytest.approx(8.5))
@@ -47,7 +47,7 @@ def test_the_published_times_are_shown(tmp_path: Path, capsys: pytest.CaptureFix
 def test_options_reach_the_model(options: list[str], choice: str, tmp_path: Path) -> None:
     """FP R36: settings of the vectors, by the command."""
     target = tmp_path / "times.json"
-    assert main(["position-times", *options, "--json", str(target)]) == 0
+    assert main(["research", "position-times", *options, "--json", str(target)]) == 0
     assert json.loads(target.read_text())["choice"] == choice
 
 
@@ -55,7 +55,7 @@ def test_options_reach_the_model(options: list[str], choice: str, tmp_path: Path
 def test_the_picture_is_written(tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / f"times{suffix}"
-    assert main(["position-times", "-o", str(picture)]) == 0
+    assert main(["research", "position-times", "-o", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
     assert list(tmp_path.iterdir()) == [picture]
 
@@ -104,7 +104,7 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mistakes_are_named(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["position-times", *options]) == 2
+    assert main(["research", "position-times", *options]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -127,7 +127,8 @@ def test_flows_are_chosen_from_a_file(case: dict[str, Any], tmp_path: Path, caps
     layers.append(layer("relu1", operation="relu", updates_position=False))
     target = tmp_path / "choice.json"
     by = "operation" if case["by"] == "op" else "layer"
-    command = ["position-choice", write(tmp_path / "clocks.json", layers), "--by", by, "--json", str(target)]
+    clocks = write(tmp_path / "clocks.json", layers)
+    command = ["research", "position-choice", clocks, "--by", by, "--json", str(target)]
     assert main(command) == 0
     expected: dict[str, str | None] = {name: FLOW[flow] for name, flow in case["choice"].items()}
     assert json.loads(target.read_text()) == {"by": by, "choices": {**expected, "relu1": None}}
@@ -139,7 +140,7 @@ def test_flows_are_chosen_from_a_file(case: dict[str, Any], tmp_path: Path, caps
 def test_a_file_may_compare_other_flows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """FP R36: what the file names is compared."""
     layers = [layer(clocks={"keep": [9], "static": [5], "two_pass": [7]})]
-    assert main(["position-choice", write(tmp_path / "clocks.json", layers)]) == 0
+    assert main(["research", "position-choice", write(tmp_path / "clocks.json", layers)]) == 0
     row = next(line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["conv"])
     assert row[2:6] == ["7", "9", "5", "static"]
 
@@ -163,7 +164,7 @@ def test_a_file_may_compare_other_flows(tmp_path: Path, capsys: pytest.CaptureFi
 def test_mistakes_in_a_file_are_named(
     layers: object, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["position-choice", write(tmp_path / "clocks.json", layers)]) == 2
+    assert main(["research", "position-choice", write(tmp_path / "clocks.json", layers)]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert "clocks.json" in error
@@ -172,7 +173,7 @@ def test_mistakes_in_a_file_are_named(
 def test_the_document_shows_what_the_commands_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """FP R36: the published table, and a file of clocks that can be read."""
     text = (Path(__file__).parents[2] / "docs/dynamic-positions.md").read_text()
-    assert main(["position-times"]) == 0
+    assert main(["research", "position-times"]) == 0
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = [
         row.replace("`", "").replace("|", " ").split() for row in re.findall(r"^\| [0-4] \| `.*$", text, re.MULTILINE)
@@ -183,7 +184,7 @@ def test_the_document_shows_what_the_commands_say(tmp_path: Path, capsys: pytest
     assert block
     clocks = tmp_path / "clocks.json"
     clocks.write_text(block[1])
-    assert main(["position-choice", str(clocks)]) == 0
+    assert main(["research", "position-choice", str(clocks)]) == 0
 
 
 def test_other_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,5 +195,5 @@ def test_other_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[
         ([str(tmp_path / "none.json")], "No such file"),
         ([write(tmp_path / "good.json", [layer()]), "--by", "network"], "layer or operation"),
     ):
-        assert main(["position-choice", *command]) == 2
+        assert main(["research", "position-choice", *command]) == 2
         assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`bfpga report-partition` and the picture of a partition. SC R25, SC R33."""
+"""`bfpga research report-partition` and the picture of a partition. SC R25, SC R33."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def maps(tmp_path: Path) -> Path:
 def test_the_report_says_what_each_unit_gets(maps: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = maps.parent / "report.json"
     command = [
+        "research",
         "report-partition",
         str(maps),
         "--grid",
@@ -58,7 +59,7 @@ def test_the_report_says_what_each_unit_gets(maps: Path, capsys: pytest.CaptureF
 
 
 def test_a_threshold_out_of_reach_is_no_failure(maps: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report-partition", str(maps), "--tau", "0"]) == 0
+    assert main(["research", "report-partition", str(maps), "--tau", "0"]) == 0
     assert "threshold not reached" in capsys.readouterr().out
 
 
@@ -66,7 +67,7 @@ def test_a_threshold_out_of_reach_is_no_failure(maps: Path, capsys: pytest.Captu
 def test_the_picture_is_written(maps: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")
     picture = maps.parent / f"partition{suffix}"
-    assert main(["report-partition", str(maps), "-o", str(picture)]) == 0
+    assert main(["research", "report-partition", str(maps), "-o", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG" if suffix == ".png" else b"<?xml")
     assert sorted(path.name for path in maps.parent.iterdir()) == ["maps.npz", picture.name]
 
@@ -106,5 +107,5 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mistakes_are_named(maps: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report-partition", str(maps), *arguments]) == 2
+    assert main(["research", "report-partition", str(maps), *arguments]) == 2
     assert message in capsys.readouterr().err

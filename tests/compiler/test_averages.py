@@ -14,7 +14,7 @@ from bfpga.compiler.compiler import lower_fitting
 from bfpga.compiler.numbers.averages import fold_averages
 from bfpga.compiler.numbers.weight_formats import format_figures
 from bfpga.compiler.options import CompileOptions
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import HostNode
 from bfpga.devices.emulator import Emulator
 from bfpga.formats.block_format import BlockFormat
@@ -34,7 +34,7 @@ def pooled(*after: str, kernel: int = 7) -> Network:
 def test_what_an_average_loses_moves_into_a_neighbour(after: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "pooled.onnx"
     path.write_bytes(pooled(*after).model().SerializeToString())
-    graph, options = import_model(path, 1), CompileOptions()
+    graph, options = read_network(path).graph(), CompileOptions()
     before = [np.array(layer.weights) for layer in lower_fitting(graph, SHIFT, True, options).layers]
     lowered = lower_fitting(graph, SHIFT, True, options)
     factors = fold_averages(lowered, graph.outputs, SHIFT, options)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from small_networks import WIDE, Network, compiled, float_outputs, largest_error
 
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 
@@ -312,7 +313,7 @@ def test_every_supported_opset_is_read(opset: int, tmp_path: Path) -> None:
     network.add("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
     path = tmp_path / "small.onnx"
     path.write_bytes(network.model().SerializeToString())
-    assert [operator.type for operator in import_model(path).operators] == ["Conv", "Relu", "MaxPool"]
+    assert [operator.type for operator in read_network(path).graph().operators] == ["Conv", "Relu", "MaxPool"]
 
 
 def test_without_samples_every_layer_measures_its_range(tmp_path: Path) -> None:
@@ -326,5 +327,5 @@ def test_without_samples_every_layer_measures_its_range(tmp_path: Path) -> None:
 def test_a_single_column_array_computes_the_same(tmp_path: Path) -> None:
     """R56"""
     network = residual()
-    one = WIDE.from_dict({**WIDE.to_dict(), "columns": 1})
+    one = replace(WIDE, columns=1)
     assert largest_error(network, compiled(network, tmp_path, one)) < CLOSE

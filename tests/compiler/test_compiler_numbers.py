@@ -12,17 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_networks import WIDE, Network, compiled, largest_error
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
-from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow
+from bfpga.compiler.lower.layers import ArrayTensor, positions
+from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram, best_exponent, exponent_without_overflow
 from bfpga.compiler.numbers.equalize import ChannelRange, Reader, choose_shifts
-from bfpga.compiler.numbers.quantize import bound_argument, quantize_bias, quantize_rows
+from bfpga.compiler.numbers.quantize import quantize_bias, quantize_rows
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
+from bfpga.contract.functions import bound_argument
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.formats.block_format import BlockFormat
-from bfpga.program.listing import host_share, listing
+from bfpga.program.host import host_share
+from bfpga.program.listing import listing
 
 FORM = BlockFormat()
 
@@ -38,14 +42,52 @@ def test_the_largest_value_occupies_the_highest_bit(largest: float, exponent: in
     assert exponent_without_overflow(largest, FORM) == exponent
 
 
+def counted(*batches: np.ndarray, channels: int = 1, scale: np.ndarray | None = None) -> Histogram:
+    """The histogram of a tensor (samples, channels), which comes in batches."""
+    tensor = ArrayTensor("x", (channels,), positions((1, 1, channels)))
+    histograms = ChannelHistograms({"x": tensor}, channels > 1, sum(map(len, batches)))
+    for batch in batches:
+        histograms.add({"x": batch})
+    return histograms.histogram("x", scale)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 39))
+def test_scaled_channels_are_counted_as_scaled_values(seed: int, split: int) -> None:
+    """Powers of two that channels are stored times are chosen after the values were counted."""
+    rng = np.random.default_rng(seed)
+    magnitudes = rng.uniform(2.0**-8, 1, (40, 5)) * 2.0 ** rng.integers(-3, 4, 5)
+    values = (magnitudes * rng.choice([-1, 1], magnitudes.shape)).astype(np.float32)
+    values[rng.random(values.shape) < 0.3] = 0
+    scale = rng.integers(-5, 6, 5).astype(np.float64)
+    found = counted(values[:split], values[split:], channels=5, scale=scale)
+    expected = counted((values * np.exp2(scale).astype(np.float32)).reshape(-1, 1))
+    np.testing.assert_array_equal(found.counts[1:], expected.counts[1:])
+    assert found.largest == expected.largest
+
+
+def test_other_factors_of_channels_are_counted_to_a_bin() -> None:
+    """An average's factor is no power of two."""
+    values = np.full((3, 2), 1.0, np.float32)
+    found = counted(values, channels=2, scale=np.log2([1.0, 1.1]))
+    assert [found.counts[(np.float32([value]).view(np.uint32) >> 17)[0]] for value in (1.0, 1.1)] == [3, 3]
+    assert found.largest == np.float32(1.1)
+
+
+def test_values_far_below_the_largest_are_dropped_in_any_order() -> None:
+    values = np.float32([[2.0**-40], [1.0], [2.0**-20], [2.0**20]])
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
+        found = counted(*(values[[index]] for index in order))
+        assert found.counts.sum() == 2
+        assert found.largest == 2.0**20
+
+
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["normal", "laplace", "lognormal", "uniform"]))
 def test_the_chosen_exponent_has_nearly_the_least_error(seed: int, kind: str) -> None:
     """R23"""
     values = getattr(np.random.default_rng(seed), kind)(size=4000).astype(np.float32)
-    histogram = Histogram()
-    histogram.add(values[:1000])
-    histogram.add(values[1000:])
+    histogram = counted(values[:1000, None], values[1000:, None])
     errors = {e: float(((values - quantized(values, e)) ** 2).sum()) for e in range(-14, 4)}
     assert errors[best_exponent(histogram, FORM)] <= 1.1 * min(errors.values())
     assert not (np.abs(values) >= 128 * 2.0 ** best_exponent(histogram, FORM, "max")).any()
@@ -199,7 +241,7 @@ def test_calibration_data_that_does_not_fit_is_refused(samples: Any, message: st
     path = tmp_path / "net.onnx"
     path.write_bytes(two_layers().model().SerializeToString())
     with pytest.raises(DataError, match=message):
-        compile_network(path, "test", "digest", WIDE, 100.0, samples)
+        compile_network(path, accelerator_around(WIDE), samples)
 
 
 def test_the_listing_names_every_layer_and_the_share_of_the_host(tmp_path: Path) -> None:

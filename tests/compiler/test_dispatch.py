@@ -14,16 +14,21 @@ import numpy as np
 import pytest
 from small_networks import Network, float_outputs
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.cli import main
 from bfpga.compiler.compiler import compile_network
-from bfpga.compiler.dispatch.choice import SUPPORTED_OPERATIONS, class_of, decide
+from bfpga.compiler.dispatch.choice import class_of, decide
 from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.compiler.recipes import load_recipe
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, EngineFigures, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.engines import registry
+from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import ConfigurationError
 from bfpga.formats.compressed.maps import Payload
 from bfpga.formats.compressed.payloads import decode_pieces, encode_piece, smallest_format
@@ -35,11 +40,13 @@ from bfpga.program.file import load_program, save_program
 #: A small array, so that the engines beside it are the faster ones of layers with many zeros.
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, stream_bits=64, weight_stream_bits=64, activation_words=4096,
-    zero_skip=ZeroSkipBuild(16, 16, lanes=16, rows_parallel=2, kernels_in_flight=8, load_pixels=8),
-    sparse_cluster=ClusterBuild(2, 4, kernel=3, kernels_in_flight=8, load_pixels=8),
+    beside=(
+        ZeroSkipNumbers(16, 16, lanes=16, rows_parallel=2, kernels_in_flight=8, load_pixels=8),
+        ClusterNumbers(2, 4, kernel=3, kernels_in_flight=8, load_pixels=8),
+    ),
 )  # fmt: skip
 ENGINES: tuple[EngineName, ...] = CONFIG.engines
-ALONE = replace(CONFIG, zero_skip=None, sparse_cluster=None)
+ALONE = replace(CONFIG, beside=())
 
 
 class SparseNetwork(Network):
@@ -79,7 +86,7 @@ def compiled(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "small.onnx"
         path.write_bytes(network.model().SerializeToString())
-        return compile_network(path, "tests", "digest", config, 100.0, samples, options)
+        return compile_network(path, accelerator_around(config), samples, options)
 
 
 @cache
@@ -201,7 +208,7 @@ HALF, MANY, FEW = ZeroCount(60, 100), ZeroCount(90, 100), ZeroCount(10, 100)
         ((9, "too large", "too large"), "cost", MANY, "systolic_array", "no other engine takes it"),
         ((1, 1, 9), "majority", HALF, "sparse_cluster", "60 % zeros, sparse"),
         ((2, 1, 0), "majority", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
-        ((2, 3, "no"), "majority", MANY, "systolic_array", "90 % zeros, sparse, but no cluster takes it: fewest"),
+        ((2, 3, "no"), "majority", MANY, "systolic_array", "90 % zeros, sparse, but no engine for them takes it"),
         ((1, 2, 9), "band", MANY, "sparse_cluster", "90 % zeros, sparse"),
         ((2, 1, 0), "band", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
         ((2, 1, 0), "band", HALF, "sparse_cluster", "60 % zeros, between the limits: fewest clocks"),
@@ -381,9 +388,9 @@ def test_what_no_engine_takes_runs_elsewhere_with_the_same_bits(engine: Any) -> 
 
 def test_every_engine_publishes_what_it_computes() -> None:
     """SC R14"""
-    assert set(SUPPORTED_OPERATIONS) == set(ENGINES)
+    assert tuple(engine.name for engine in registry.ENGINES) == ENGINES
     for engine in ENGINES[1:]:
-        assert set(SUPPORTED_OPERATIONS[engine]) < set(SUPPORTED_OPERATIONS["systolic_array"])
+        assert set(engine_named(engine).supported) < set(engine_named("systolic_array").supported)
 
 
 # Determinism

@@ -13,7 +13,7 @@ from onnx import external_data_helper
 from small_networks import Network
 
 from bfpga.compiler.read import model_file
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.errors import ModelError
 
 MUTANTS = 100  # benchmarks/robustness.py takes thousands
@@ -41,7 +41,7 @@ def test_external_weights_are_read_from_the_models_folder(tmp_path: Path) -> Non
     path = with_external_weights(tmp_path)
     inside = tmp_path / "inside.onnx"
     inside.write_bytes(network().model().SerializeToString())
-    found, wanted = (import_model(file).constants for file in (path, inside))
+    found, wanted = (read_network(file).graph().constants for file in (path, inside))
     assert found.keys() == wanted.keys()
     assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
 
@@ -51,7 +51,7 @@ def test_weights_that_are_cut_short_are_refused(tmp_path: Path) -> None:
     weights = tmp_path / "weights.bin"
     weights.write_bytes(weights.read_bytes()[:-1])
     with pytest.raises(ModelError, match=r"network.onnx: external weight data is missing or damaged: .*weights.bin"):
-        import_model(path)
+        read_network(path).graph()
 
 
 @pytest.mark.parametrize("way", ["link", "parent", "absolute"])
@@ -70,7 +70,7 @@ def test_weights_outside_the_models_folder_are_refused(way: str, tmp_path: Path)
             location.value = "../secret.bin" if way == "parent" else str(secret)
         path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match="leads out of the model's folder"):
-        import_model(path)
+        read_network(path).graph()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory", "missing"])
@@ -83,7 +83,7 @@ def test_what_is_no_regular_file_is_refused_at_once(kind: str, tmp_path: Path) -
     elif kind == "directory":
         path.mkdir()
     with pytest.raises(ModelError, match=r"no regular file|is a directory|no such file"):
-        import_model(path)
+        read_network(path).graph()
 
 
 def test_weights_in_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_weights_in_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     os.mkfifo(tmp_path / "weights.bin")
     with pytest.raises(ModelError, match="no regular file"):
-        import_model(path)
+        read_network(path).graph()
 
 
 def test_models_that_no_message_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_models_that_no_message_holds_are_refused(tmp_path: Path, monkeypatch: p
     path = with_external_weights(tmp_path)
     monkeypatch.setattr(model_file, "LARGEST_MODEL", (tmp_path / "weights.bin").stat().st_size)
     with pytest.raises(ModelError, match="bytes with its weights"):
-        import_model(path)
+        read_network(path).graph()
 
 
 def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -
     model = network().model()
     model.graph.node[0].name = "conv\x1b[2J"
     path.write_bytes(model.SerializeToString())
-    assert import_model(path).operators[0].name == "conv\\x1b[2J"
+    assert read_network(path).graph().operators[0].name == "conv\\x1b[2J"
 
 
 def refusal(path: Path) -> str:
     """What is said of a network; empty for one that can be read."""
     try:
-        import_model(path)
+        read_network(path).graph()
     except ModelError as error:
         return str(error)
     return ""

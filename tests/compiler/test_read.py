@@ -12,7 +12,7 @@ from small_networks import Network
 
 import bfpga
 from bfpga.compiler.read.ceil_pooling import end_padding, starts_in_padding
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.errors import ModelError
 
 
@@ -66,7 +66,7 @@ def test_averages_that_count_padding_are_refused_where_onnx_disagrees(tmp_path: 
         "AveragePool", "x", kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 1, 1], ceil_mode=1, count_include_pad=1
     )
     with pytest.raises(ModelError, match="starts in its padding"):
-        import_model(saved(network, tmp_path))
+        read_network(saved(network, tmp_path)).graph()
 
 
 @pytest.mark.parametrize("kind", ["Conv", "MaxPool", "AveragePool"])
@@ -97,7 +97,7 @@ def test_attributes_of_windows_that_mean_nothing_are_refused(
     path = tmp_path / "network.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), path)
     with pytest.raises(ModelError, match=f"operator window: {name} has the value"):
-        import_model(path)
+        read_network(path).graph()
 
 
 def test_axes_that_no_tensor_has_are_refused(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_axes_that_no_tensor_has_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "network.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     with pytest.raises(ModelError, match="operator far: axis is 4611686018427387904"):
-        import_model(path)
+        read_network(path).graph()
 
 
 def test_constants_that_no_memory_holds_are_refused_before_they_are_made(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_constants_that_no_memory_holds_are_refused_before_they_are_made(tmp_pat
     whole = network.add("ConstantOfShape", network.constant(np.array([10**12], np.int64)))
     network.add("Add", "x", network.add("ReduceSum", whole, network.constant(np.array([0], np.int64)), keepdims=0))
     with pytest.raises(ModelError, match="1,000,000,000,000 elements"):
-        import_model(saved(network, tmp_path))
+        read_network(saved(network, tmp_path)).graph()
 
 
 def attention_with_heads() -> Network:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bfpga.cli.options import EngineOptions, ExponentOptions
 from bfpga.cli.work import compile_options
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.compiler.recipes import LayerSection, RecipeFile, load_recipe, recipe_names
@@ -44,10 +45,11 @@ def test_ready_recipes_load(name: str) -> None:
 
 def test_options_of_the_command_line_go_before_the_recipe(tmp_path: Path) -> None:
     path = str(written(tmp_path, "policy: max\nbias_correction: false\n"))
-    assert compile_options(path).policy == "max"
-    options = compile_options(path, policy="static")
-    assert (options.policy, options.bias_correction) == ("static", False)
-    assert compile_options() == CompileOptions()
+    engines = EngineOptions(engine="zero_skip")
+    assert compile_options(engines, ExponentOptions(recipe=path)).policy == "max"
+    options = compile_options(engines, ExponentOptions(recipe=path, policy="static"))
+    assert (options.policy, options.bias_correction, options.engine) == ("static", False, "zero_skip")
+    assert compile_options(EngineOptions()) == CompileOptions()
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from shift_arrays import MIXED, SHIFT
 from small_networks import Network, compiled, float_outputs, nodes_of
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.cli import main
 from bfpga.compiler.compiler import compile_network, lower_fitting
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments, representable_integers
 from bfpga.compiler.numbers.weight_formats import choose_format, format_figures
 from bfpga.compiler.options import CompileOptions, LayerOptions
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import FormatFigures, LaunchStep, Program
@@ -148,7 +149,7 @@ def two_layers(channels: int = 16) -> Network:
 def layer_of(network: Network, config: SystolicConfig, folder: Path) -> Any:
     path = folder / "layer.onnx"
     path.write_bytes(network.model().SerializeToString())
-    return lower_fitting(import_model(path, 1), config, True, CompileOptions()).layers[0]
+    return lower_fitting(read_network(path).graph(), config, True, CompileOptions()).layers[0]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +346,7 @@ def test_bias_correction_takes_out_the_mean_error_of_any_format(weight_format: W
 
 def lenet(config: SystolicConfig, options: CompileOptions) -> Program:
     calibration = load_samples(MODELS / "mnist_calibration.npz").x
-    return compile_network(MODELS / "lenet_mnist.onnx", "test", "digest", config, 100.0, calibration, options)
+    return compile_network(MODELS / "lenet_mnist.onnx", accelerator_around(config), calibration, options)
 
 
 @pytest.mark.parametrize("kind", ["shift", "mixed"])

@@ -1,8 +1,8 @@
-// shift_multiplier.hpp: every format of a list, by its number. The test asks each for its parameters, so that the list
-// is here alone. Functions return 0, or 1 if there is no format of that number.
+// shift_multiplier.hpp and shift_unit.hpp: every format of a list, by its number. The test asks each for its
+// parameters, so that the list is here alone. Functions return 0, or 1 if there is no format of that number.
 #include <cstdint>
 
-#include "bfpga/array/shift_multiplier.hpp"
+#include "bfpga/array/shift_unit.hpp"
 
 namespace {
 

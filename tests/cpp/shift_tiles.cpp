@@ -2,7 +2,8 @@
 // that the list is here alone. Functions return 0, or 1 if there is no array of that number.
 #include <cstdint>
 
-#include "bfpga/array/column_weights.hpp"
+#include "bfpga/array/mixed_columns.hpp"
+#include "bfpga/array/multiplier.hpp"
 #include "bfpga/kernel/storage.hpp"
 
 namespace {

@@ -16,9 +16,5 @@ struct UnitConfig {
     static constexpr int columns = 3;
     static constexpr int position_bins = 0;
     static constexpr int wide_words = 0;
-    static constexpr bool has_relu = true;
-    static constexpr bool has_leaky_relu = true;
-    static constexpr bool has_sigmoid = true;
-    static constexpr bool has_tanh = true;
-    static constexpr bool has_clip = true;
+    static constexpr int functions = 0x7fffffff;  // all
 };

@@ -19,15 +19,16 @@ from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.program.file import load_program, save_program
 from bfpga.vendor.overlay_files import write_overlay
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, stream_bits=64, activation_words=4096,
-    sparse_cluster=ClusterBuild(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),
+    beside=(ClusterNumbers(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),),
 )  # fmt: skip
 ON_CLUSTER = CompileOptions(engine="sparse_cluster")
 
@@ -76,8 +77,8 @@ def test_layers_of_the_zero_skip_engine_have_functions_and_pooling_behind_them(t
     Tiles of 4 x 5 outputs and groups of 4 kernels, so every layer has several of each.
     """
     network = separable()
-    build = ZeroSkipBuild(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4)
-    config = replace(CONFIG, sparse_cluster=None, zero_skip=build)
+    build = ZeroSkipNumbers(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4)
+    config = replace(CONFIG, beside=(build,))
     program = compiled(network, tmp_path, config, CompileOptions(engine="zero_skip"))
     assert engines(program) == ["zero_skip"] * 3
     kinds = operations(program)
@@ -141,10 +142,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> BoardCase:
     accelerator = load_accelerator(folder / "accelerator.yaml")
     network = separable(8)
     (folder / "network.onnx").write_bytes(network.model().SerializeToString())
-    program = compile_network(
-        folder / "network.onnx", accelerator.name, accelerator.digest, accelerator.systolic, accelerator.clock_mhz,
-        network.samples(4), ON_CLUSTER,
-    )  # fmt: skip
+    program = compile_network(folder / "network.onnx", accelerator, network.samples(4), ON_CLUSTER)
     assert engines(program) == ["sparse_cluster"] * 3
     write_overlay(accelerator, folder / "overlay")
     samples = network.samples(1)

@@ -11,6 +11,7 @@ from kernel_pairs import SMALL
 
 from bfpga.board.virtual.compiled_kernel import CompiledKernel, kernel_from_description
 from bfpga.board.virtual.stream import Stream
+from bfpga.contract.layout import layout
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
@@ -128,4 +129,6 @@ def test_descriptions_that_are_no_kernel_are_refused() -> None:
     with pytest.raises(DeviceError, match="of kind 'sparse'"):
         kernel_from_description({"kind": "sparse"})
     with pytest.raises(DeviceError, match="does not describe a systolic array"):
+        kernel_from_description({"kind": "systolic_array", "layout": layout(), "configuration": {"columns": 2}})
+    with pytest.raises(DeviceError, match="another layout than this toolkit's: no layout is named there"):
         kernel_from_description({"kind": "systolic_array", "configuration": {"columns": 2}})

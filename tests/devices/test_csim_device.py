@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.array import streams
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.block_format import Status
+from bfpga.vendor import render
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.vectors import kernel_vectors
 
@@ -109,6 +111,23 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: pytest.fail("compiled again"))
     assert build(SMALL, "native", "kernel", "00000000", ("-O0",)) == first
     assert [path.name for path in (tmp_path / "csim").iterdir()] == [first.name]
+
+
+def test_a_header_changes_the_kernels_that_include_it_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An accelerator without sparse engines is not compiled again when one of their headers changes."""
+    library = shutil.copytree(render.library_directory(), tmp_path / "include")
+    monkeypatch.setattr(render, "library_directory", lambda: library)
+    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: Path(arguments[-1]).touch())
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    first = build(SMALL, "native", "kernel", "00000000")
+    for header, again in (
+        ("zero_skip/engine.hpp", False),
+        ("array/shift_tiles.hpp", False),
+        ("kernel/sequencer.hpp", True),
+    ):
+        with (library / "bfpga" / header).open("a") as file:
+            file.write("// changed\n")
+        assert (build(SMALL, "native", "kernel", "00000000") != first) == again, header
 
 
 def test_flags_of_the_environment_stand_behind_ours_and_before_those_of_a_call(

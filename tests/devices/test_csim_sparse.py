@@ -27,19 +27,20 @@ from kernel_pairs import KernelPair, small
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Function, Operation, Policy
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.contract.program import BlockTensor
 from bfpga.devices.csim import Integers
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation
 from bfpga.engines.sparse_cluster.limits import piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import DeviceError, ToolError
 from bfpga.formats.compressed.kernels import KernelFormat
 
-BUILD = ClusterBuild(
+BUILD = ClusterNumbers(
     grid_rows=2, grid_columns=2, kernel=3, kernels_in_flight=4, accumulator_words=32, memory_words=32, load_pixels=4
 )
-SMALL = small(columns=9, sparse_cluster=BUILD, activation_words=512)
+SMALL = small(columns=9, beside=(BUILD,), activation_words=512)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,8 @@ def pair() -> KernelPair:
     return KernelPair(SMALL)
 
 
-def cluster(config: SystolicConfig) -> ClusterBuild:
-    assert config.sparse_cluster is not None
-    return config.sparse_cluster
+def cluster(config: SystolicConfig) -> ClusterNumbers:
+    return config.numbers_of(ClusterNumbers)
 
 
 @dataclass(frozen=True)
@@ -356,8 +356,8 @@ def test_words_of_a_block_are_written_at_once_where_no_two_meet_in_a_bank(pair: 
 
 def test_three_engines_of_a_kernel_give_the_same_bits() -> None:
     """SC R13, R15, R34: a tensor goes from the array to the zero-skip engine and to the cluster in one start."""
-    tiles = ZeroSkipBuild(tile_height=5, tile_width=7, lanes=9, kernels_in_flight=4, load_pixels=2)
-    config = replace(SMALL, zero_skip=tiles)
+    tiles = ZeroSkipNumbers(tile_height=5, tile_width=7, lanes=9, kernels_in_flight=4, load_pixels=2)
+    config = replace(SMALL, beside=(tiles, *SMALL.beside))
     beat = config.weight_stream_bits // 8
     pair, rng, program = KernelPair(config), np.random.default_rng(1), Program(config)
     weights = sparse_weights(rng, (4, 3, 3, 4), 0.5, config)
@@ -405,7 +405,7 @@ class Built:
 
 def built(layers: Sequence[Layer], columns: int, array: dict[str, Any], **cluster_fields: Any) -> Built:
     build = replace(BUILD, **{"kernels_in_flight": 4, **cluster_fields})
-    return Built(small(columns=columns, sparse_cluster=build, activation_words=512, **array), layers)
+    return Built(small(columns=columns, beside=(build,), activation_words=512, **array), layers)
 
 
 BUILDS = {
@@ -456,14 +456,14 @@ def test_integers_of_the_synthesis_tool_give_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (small(columns=8, sparse_cluster=BUILD), "every sum of a block has a port of the output stage"),
-        (small(columns=9, sparse_cluster=replace(BUILD, load_pixels=3)), "the pixels of a segment are a power of two"),
+        (small(columns=8, beside=(BUILD,)), "every sum of a block has a port of the output stage"),
+        (small(columns=9, beside=(replace(BUILD, load_pixels=3),)), "the pixels of a segment are a power of two"),
         (
-            small(columns=9, sparse_cluster=replace(BUILD, kernels_in_flight=3)),
+            small(columns=9, beside=(replace(BUILD, kernels_in_flight=3),)),
             "a word of a result is of one group of kernels",
         ),
         (
-            small(columns=9, sparse_cluster=replace(BUILD, kernels_in_flight=66)),
+            small(columns=9, beside=(replace(BUILD, kernels_in_flight=66),)),
             "the mask of a channel word has a bit for each of 64 kernels",
         ),
     ],
@@ -551,7 +551,7 @@ def test_a_cleared_kernel_forgets_the_sums_of_a_start_that_stopped() -> None:
 
 
 @st.composite
-def layers(draw: st.DrawFn, build: ClusterBuild) -> Layer:
+def layers(draw: st.DrawFn, build: ClusterNumbers) -> Layer:
     """Layers of any geometry that the build computes."""
 
     def axis() -> tuple[int, int, int, int]:
@@ -574,7 +574,7 @@ def layers(draw: st.DrawFn, build: ClusterBuild) -> Layer:
     )  # fmt: skip
 
 
-def strips_fit(layer: Layer, build: ClusterBuild) -> bool:
+def strips_fit(layer: Layer, build: ClusterNumbers) -> bool:
     rows = (layer.tile[0] - 1) * layer.stride[0] + layer.kernel[0] if layer.tile else layer.size[0]
     return piece_limits(build, min(rows, layer.size[0]), layer.size[1], layer.kernel) is not None
 

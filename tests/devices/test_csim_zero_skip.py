@@ -24,15 +24,15 @@ from kernel_pairs import KernelPair, small
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Function, Operation, Policy
-from bfpga.contract.engine_numbers import ZeroSkipBuild
 from bfpga.devices.csim import Integers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.errors import DeviceError
 from bfpga.formats.compressed.kernels import KernelFormat
 
-BUILD = ZeroSkipBuild(
+BUILD = ZeroSkipNumbers(
     tile_height=4, tile_width=6, lanes=3, kernels_in_flight=4, kernel_height=3, kernel_width=3, stride=2, load_pixels=4
 )
-SMALL = small(zero_skip=BUILD, activation_words=512)
+SMALL = small(beside=(BUILD,), activation_words=512)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,7 @@ def run(
 ) -> np.ndarray:  # fmt: skip
     """A convolution in tiles of ``tile`` outputs and descriptors of ``block`` channels."""
     rng, config = np.random.default_rng(seed), pair.kernel.config
-    build = config.zero_skip
-    assert build is not None
+    build = config.numbers_of(ZeroSkipNumbers)
     program = Program(config)
     if weights is None:
         weights = sparse_weights(rng, (channels[1], *kernel, channels[0]), density, config)
@@ -152,8 +151,8 @@ def test_builds_differ_in_clocks_alone(number: int, integers: Integers) -> None:
     names = ("rows_parallel", "load_pixels", "tile_width", "stride", "multiplier", "kernels_in_flight")
     build = {name: changes.pop(name) for name in names if name in changes}
     build = {"lanes": changes.pop("engine_lanes", 3), "multiplier": "dsp" if wide else "dsp_packed"} | build
-    config = small(**changes, zero_skip=replace(BUILD, **build), activation_words=512)
-    stride = (config.zero_skip.stride, config.zero_skip.stride) if config.zero_skip else (1, 1)
+    config = small(**changes, beside=(replace(BUILD, **build),), activation_words=512)
+    stride = (config.numbers_of(ZeroSkipNumbers).stride,) * 2
     built = KernelPair(config, integers)
     run(built, size=(9, 17), stride=stride)
     run(built, size=(5, 9), tile=(3, 4), block=config.lanes, density=0.1)

@@ -11,7 +11,7 @@ from array_layers import PlainKernel, gemm, image
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Operation, Policy
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, PolicySpec, Program, Window
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
@@ -20,6 +20,8 @@ from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult, KernelStart
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.program.cycles import program_cycles, started_clocks
 from bfpga.program.packets import SamplePackets
 from bfpga.runtime import joined
@@ -27,8 +29,10 @@ from bfpga.verify.random_network import NetworkBuilder, schedule
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, stream_bits=64, activation_words=4096,
-    zero_skip=ZeroSkipBuild(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4),
-    sparse_cluster=ClusterBuild(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),
+    beside=(
+        ZeroSkipNumbers(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4),
+        ClusterNumbers(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),
+    ),
 )  # fmt: skip
 ENGINES: tuple[EngineName, ...] = CONFIG.engines
 

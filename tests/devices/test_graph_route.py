@@ -14,6 +14,7 @@ from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.graph_route import GraphRoute
+from bfpga.devices.graph_translation import TRANSLATED
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.random_network import NetworkBuilder, schedule
@@ -21,7 +22,6 @@ from bfpga.verify.random_network import NetworkBuilder, schedule
 pytest.importorskip("onnxruntime")
 
 CONFIG = SystolicConfig(activation_words=1 << 14, weight_words=1 << 14, parameter_rows=1 << 12, accumulator_bits=32)
-NEVER_TABLES = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP)
 
 
 def random_static_program(rng: np.random.Generator, fmt: BlockFormat) -> Program:
@@ -35,7 +35,7 @@ def random_static_program(rng: np.random.Generator, fmt: BlockFormat) -> Program
         for node in builder.nodes:
             if not node.policy.inherit:
                 node.policy = PolicySpec(Policy.STATIC, exponents[node.output])
-        if all(node.function in NEVER_TABLES for node in builder.nodes):
+        if all(node.function in TRANSLATED for node in builder.nodes):
             return schedule(builder, last)
 
 
@@ -132,7 +132,7 @@ def test_formats_without_an_operator_stay_with_the_engines(change: dict[str, Any
     both_ways(program, np.array([[3.7, -0.2]]), 1 if change["format"].mantissa_bits == 16 else 0)
 
 
-@pytest.mark.parametrize("function", [Function.SIGMOID, Function.TANH])
+@pytest.mark.parametrize("function", [function for function in Function if function.row.on_grid])
 def test_layers_around_a_table_are_taken(function: Function) -> None:
     """Translated layers and engines alternate; exponents pass between them."""
     nodes = [

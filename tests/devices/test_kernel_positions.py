@@ -200,10 +200,16 @@ def test_results_of_tables_have_their_own_unit(function: Function, rule: str) ->
         {"function": Function.LEAKY_RELU, "function_argument": 3},
         {"function": Function.CLIP, "function_argument": 6, "function_exponent": 0},
         {"function": Function.RELU, "function_first": True},
+        {"function": Function.HARD_SWISH},
+        {
+            "function": Function.HARD_SWISH,
+            "weight_exponents": np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32),
+            "function_first": True,
+        },
         {"bias": None},
         {"weight_exponents": np.array([-30, 4, 0, -3, 9, -30, 1, 1, 0], np.int32)},
     ],
-    ids=["relu", "leaky", "clip", "function first", "no bias", "rows far apart"],
+    ids=["relu", "leaky", "clip", "function first", "finer unit", "rows in either unit", "no bias", "rows far apart"],
 )  # fmt: skip
 @pytest.mark.parametrize("rule", ["max", "rate", "lsb", "window"])
 def test_statistics_are_of_results_before_they_are_narrow(fields: dict[str, Any], rule: str) -> None:

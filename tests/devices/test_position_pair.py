@@ -367,10 +367,8 @@ def test_a_board_finds_its_exponents_without_the_host(tmp_path: Path, monkeypatc
     """FP R1, R2: two layers with what precedes them are a list of descriptors that one control write starts."""
     pytest.importorskip("pynq")
     tiny = load_accelerator("tiny")
-    program = compile_network(
-        small_model(tmp_path, softmax=False), "tiny", tiny.digest, tiny.systolic, tiny.clock_mhz, None,
-        CompileOptions(policy="dynamic", flow="two_pass", rule="lead"), items=8,
-    )  # fmt: skip
+    options = CompileOptions(policy="dynamic", flow="two_pass", rule="lead")
+    program = compile_network(small_model(tmp_path, softmax=False), tiny, None, options, items=8)
     device = open_device("virtual", program)
     assert isinstance(device, StreamingDevice)
     starts, begin = [], device.streaming.begin

@@ -17,7 +17,7 @@ from bfpga.formats import block_arithmetic as arithmetic
 from bfpga.formats.block_float import decode
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.block_shapes import BlockShape
-from bfpga.formats.packing import pack_elements, pack_matrix, unpack_elements, unpack_matrix
+from bfpga.formats.packing import pack_matrix, unpack_matrix
 
 SHAPES = load_vectors("bfp_shapes.json")
 MATRIX = np.array(SHAPES["matrix"])
@@ -201,26 +201,6 @@ def test_fixed_point_conversion_round_trips() -> None:
     assert not changed.any()
     narrow, changed = arithmetic.to_fixed_point(block.mantissa, int(block.exponent), 12, 12)
     assert (narrow.tolist(), changed.tolist()) == ([2047, -2048, 3, 0], [True, False, False, False])
-
-
-@pytest.mark.parametrize("container", [4, 8, 16, 32])
-@pytest.mark.parametrize("count", [1, 2, 7, 64])
-def test_elements_round_trip_through_containers(container: int, count: int) -> None:
-    """BFP 2.4"""
-    low = -(1 << (container - 1))
-    values = np.random.default_rng(count).integers(low, -low, count, dtype=np.int64)
-    values[0] = low
-    packed = pack_elements(values, container)
-    assert packed.nbytes == -(-count * container // 8)
-    for data in (packed, packed.tobytes(), np.concatenate((packed, packed))):
-        assert unpack_elements(data, count, container).tolist() == values.tolist()
-
-
-def test_containers_are_little_endian() -> None:
-    """BFP 2.4"""
-    assert pack_elements(np.array([1, -2, 3]), 4).tolist() == [0xE1, 0x03]
-    assert pack_elements(np.array([0x1234, -1]), 16).tolist() == [0x34, 0x12, 0xFF, 0xFF]
-    assert pack_elements(np.array([-2]), 32).tolist() == [0xFE, 0xFF, 0xFF, 0xFF]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "map"])

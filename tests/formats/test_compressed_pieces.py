@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bfpga.errors import DataError
 from bfpga.formats.compressed.maps import MapFormat, Payload
 from bfpga.formats.compressed.payloads import decode_pieces, encode_map, encode_piece, smallest_format
-from bfpga.formats.compressed.pieces import DESCRIPTOR_WORDS, PieceDescriptor
+from bfpga.formats.compressed.pieces import PIECE_DESCRIPTOR_WORDS, PieceDescriptor
 
 HALF, BYTE = st.integers(0, 0xFFFF), st.integers(0, 0xFF)
 DESCRIPTORS = st.builds(
@@ -61,7 +61,7 @@ def test_the_descriptor_of_the_vector() -> None:
 def test_every_field_has_bits_of_its_own() -> None:
     """SC 2.4: no two fields share a bit, bits 23:21 of word 0 belong to none"""
     lowest = {"payload": Payload(0), "rows": 1, "columns": 1}
-    taken = np.zeros(DESCRIPTOR_WORDS, np.uint32)
+    taken = np.zeros(PIECE_DESCRIPTOR_WORDS, np.uint32)
     base = PieceDescriptor(**lowest, value_bytes=1, tile_rows=1, tile_columns=1).to_words()  # type: ignore[arg-type]
     largest = {
         "payload": Payload.TREE, "rows": 256, "columns": 256, "value_bytes": 2, "tile_rows": 16, "tile_columns": 16,
@@ -85,7 +85,7 @@ def test_every_field_has_bits_of_its_own() -> None:
 def test_descriptors_come_back(descriptor: PieceDescriptor) -> None:
     """SC R37"""
     words = descriptor.to_words()
-    assert words.size == DESCRIPTOR_WORDS
+    assert words.size == PIECE_DESCRIPTOR_WORDS
     assert PieceDescriptor.from_words(words) == descriptor
 
 
@@ -196,4 +196,4 @@ def test_random_words_behind_a_type_are_decoded_or_refused(numbers: list[int], f
 def test_a_piece_is_the_payload_behind_its_descriptor() -> None:
     values = sparse_array((6, 7), 0.4, 2)
     words = encode_piece(values, PieceDescriptor(Payload.DENSE, 1, 1), MapFormat(Payload.COO32))
-    np.testing.assert_array_equal(words[DESCRIPTOR_WORDS:], encode_map(values, MapFormat(Payload.COO32)))
+    np.testing.assert_array_equal(words[PIECE_DESCRIPTOR_WORDS:], encode_map(values, MapFormat(Payload.COO32)))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from position_cases import DETERMINE, RULES, case_format, case_kind, case_rule, case_values, expected_shift, wide_values
 
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.fixed_point import FixedPointFormat, convert
 from bfpga.formats.position_rules import PositionRule, select_shift
-from bfpga.formats.rounding import Int64Array
 from bfpga.formats.wide_statistics import COARSE_POSITIONS, StatisticsKind, cleared, collect
 
 FULL = StatisticsKind(lsb="histogram")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from cluster_cpp import SimulationError
 from cluster_paths_cpp import (
-    DESCRIPTOR_WORDS,
     LARGEST_PIECE,
     PIECE_BUILDS,
     POOL_BUILDS,
@@ -36,7 +35,7 @@ from bfpga.engines.sparse_cluster.units.output import PoolSettings, pool
 from bfpga.engines.sparse_cluster.units.output import relu as relu_of
 from bfpga.formats.compressed.maps import MapFormat, Payload
 from bfpga.formats.compressed.payloads import encode_piece
-from bfpga.formats.compressed.pieces import PieceDescriptor
+from bfpga.formats.compressed.pieces import PIECE_DESCRIPTOR_WORDS, PieceDescriptor
 from bfpga.formats.rounding import wrap
 
 PLAIN = PieceDescriptor(Payload.DENSE, 1, 1)
@@ -73,7 +72,7 @@ def test_words_of_the_vector(integers: Integers, payload: int, words: str) -> No
     cells, payload_words = np.array(vector["input"]["map"]), words_of(vector["expected"][words])
     value_bytes = 1 if words == "bitmap_1byte" else 2
     written = encode_in_cpp(integers, 1, payload, value_bytes, -4, cells)
-    assert written[DESCRIPTOR_WORDS:].tolist() == payload_words.tolist()
+    assert written[PIECE_DESCRIPTOR_WORDS:].tolist() == payload_words.tolist()
     assert int(written[6]) & 0xFFFFFF == np.count_nonzero(cells)
     assert int(written[7]) == len(payload_words)
     assert int(written[0]) >> 24 == 0xFC

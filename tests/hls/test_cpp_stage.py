@@ -29,6 +29,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Function, Policy
 from bfpga.devices.csim import Integers
 from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.engines.output.stage import evaluate
 from bfpga.formats.block_format import BlockFormat, Status
 
 #: The configurations of tests/cpp/stage.cpp.
@@ -240,6 +241,29 @@ def test_policies_learn_like_the_emulator(integers: Integers, index: int, policy
                 settings = {"policy": int(policy), "policy_window": window, "policy_factor": factor}
                 case = random_case(rng, cfg, flags=start, **settings)
                 check(unit.run(case), case, cfg, registers)
+
+
+@pytest.mark.parametrize("function", Function, ids=lambda function: function.key)
+@pytest.mark.parametrize(("integers", "index"), BENCHES)
+def test_functions_equal_numpy_for_every_argument(integers: Integers, index: int, function: Function) -> None:
+    """R11: all arguments around the limits of all tables, and random ones with exponents of their own in each row."""
+    rng, cfg = np.random.default_rng(int(function)), CONFIGS[index]
+    largest = (1 << (cfg.accumulator_bits - 1)) - 1
+    grid = np.clip(np.arange(-17 << 10, (17 << 10) + 2), -largest - 1, largest).reshape(-1, 3)
+    drawn = rng.integers(-largest - 1, largest + 1, (6000, 3)) >> rng.integers(0, cfg.accumulator_bits, (6000, 3))
+    acc = np.concatenate([grid, drawn])
+    rows = np.concatenate([np.zeros(len(grid), np.int64), rng.integers(-70, 70, len(drawn))])
+    argument = 3 if function == Function.LEAKY_RELU else 11
+    descriptor = Descriptor(
+        flags=int(Flag.ROW_EXPONENTS), function=int(function), function_argument=argument, function_exponent=-2
+    )
+    with bench(integers, index) as unit:
+        found = unit.run(Case(descriptor, acc, -10, [0] * len(acc), rows))
+    stage = evaluate(
+        acc.T[None], [-10], cfg, row_exponents=rows, function=function, function_argument=argument, function_exponent=-2
+    )
+    assert np.array_equal(found.value, stage.v[0].T)
+    assert np.array_equal(found.exponent, np.broadcast_to(stage.e3, stage.v.shape)[0].T)
 
 
 @pytest.mark.parametrize("integers", BUILDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cpp_units import BUILDS, compiler, library
+from cpp_units import BUILDS, compiler, library, write_rendered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import load_vectors
@@ -352,7 +352,7 @@ void top(hls::stream<ap_uint<64> >& image, hls::stream<ap_uint<32> >& kernel, hl
 #pragma HLS INTERFACE axis port=kernel
 #pragma HLS INTERFACE axis port=output
     static bfpga::ZeroSkipEngine<bfpga::ZeroSkipDefaults> engine;
-    const bfpga::ZeroSkipLayer layer = {16, 3, 3, 1, 1, bfpga::KernelOrder::Interleaved, true};
+    const bfpga::ZeroSkipLayer layer = {16, 3, 3, 1, 1, bfpga::EntryOrder::Interleaved, true};
     engine.start(layer);
     Cells cells = {image};
     Words words = {kernel};
@@ -366,10 +366,12 @@ void top(hls::stream<ap_uint<64> >& image, hls::stream<ap_uint<32> >& kernel, hl
 """
 
 
-def test_engine_keeps_the_rules_of_synthesis() -> None:
+def test_engine_keeps_the_rules_of_synthesis(tmp_path: Path) -> None:
     """Every loop labelled and bound, every pragma legal, in an engine that is instantiated"""
     pytest.importorskip("clang.cindex", reason="libclang is not installed")
-    assert lint.format_findings(lint.lint_sources({"top.cpp": TOP}, [library_directory()])) == "no findings"
+    write_rendered(tmp_path)
+    findings = lint.lint_sources({"top.cpp": TOP}, [library_directory(), tmp_path])
+    assert lint.format_findings(findings) == "no findings"
 
 
 ILLEGAL = {
@@ -387,6 +389,7 @@ ILLEGAL = {
 @pytest.mark.parametrize("assignment", ILLEGAL)
 def test_illegal_numbers_do_not_compile_and_say_why(assignment: str, tmp_path: Path) -> None:
     """ZS R36, ZS R38, ZS R47"""
+    write_rendered(tmp_path)
     source = tmp_path / "unit.cpp"
     source.write_text(
         '#include "bfpga/zero_skip/engine.hpp"\n'
@@ -397,6 +400,7 @@ def test_illegal_numbers_do_not_compile_and_say_why(assignment: str, tmp_path: P
         "    Illegal::Multiplier::multiply<bits, 8, 2>(x, 1, p);\n"
         "}\n"
     )
-    flags = [*toolchain.WARNINGS, "-fsyntax-only", "-DBFPGA_NATIVE_INTEGERS", "-I", str(library_directory())]
-    result = subprocess.run([compiler(), *flags, str(source)], capture_output=True, text=True, check=False)
+    flags = [*toolchain.WARNINGS, "-fsyntax-only", "-DBFPGA_NATIVE_INTEGERS"]
+    places = ["-I", str(library_directory()), "-I", str(tmp_path)]
+    result = subprocess.run([compiler(), *flags, *places, str(source)], capture_output=True, text=True, check=False)
     assert ILLEGAL[assignment] in result.stderr

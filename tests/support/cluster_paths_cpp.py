@@ -12,6 +12,7 @@ from cpp_units import library
 
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle
+from bfpga.formats.compressed.pieces import PIECE_DESCRIPTOR_WORDS
 
 #: Builds of the payload readers and writers: rows and columns of a tile, bits of a value.
 PIECE_BUILDS = (((4, 4), 8), ((2, 2), 16), ((3, 5), 8))
@@ -21,7 +22,6 @@ LARGEST_PIECE = (33, 21)
 POOL_BUILDS = (((2, 2), (2, 2)), ((3, 3), (2, 2)), ((1, 4), (3, 1)), ((3, 1), (1, 2)), ((1, 1), (1, 1)))
 POOL_KINDS = ("max", "average", "sum")
 REDUCTION_LANES = (1, 2, 3, 9)
-DESCRIPTOR_WORDS = 8
 #: Bits of the stitcher's sums.
 STITCH_BITS = 20
 
@@ -52,7 +52,7 @@ def encode_piece(
 ) -> np.ndarray:
     """The words of an output piece, descriptor first."""
     fields = np.array([payload, value_bytes, *cells.shape, exponent], np.int32)
-    words = np.zeros(DESCRIPTOR_WORDS + 4 * cells.size + 64, np.uint32)
+    words = np.zeros(PIECE_DESCRIPTOR_WORDS + 4 * cells.size + 64, np.uint32)
     cells = np.ascontiguousarray(cells, np.int32)
     encode = library("cluster_paths", integers).unit_cluster_encode
     return words[: _checked(encode, build, _pointer(fields), _pointer(cells), _pointer(words))]
@@ -60,7 +60,7 @@ def encode_piece(
 
 def header_again(integers: Integers, words: np.ndarray) -> np.ndarray:
     """A descriptor decoded and encoded."""
-    again = np.zeros(DESCRIPTOR_WORDS, np.uint32)
+    again = np.zeros(PIECE_DESCRIPTOR_WORDS, np.uint32)
     library("cluster_paths", integers).unit_cluster_header(_pointer(np.ascontiguousarray(words)), _pointer(again))
     return again
 

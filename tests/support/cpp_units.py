@@ -25,7 +25,11 @@ BUILDS: tuple[Integers, ...] = ("native", "ap_int")
 #: variables are set; kernels are compiled with this warning.
 _OPTIMIZATION = ("-O1", "-Wno-maybe-uninitialized")
 #: Rendered headers the library includes; they are the same for all configurations.
-_RENDERED = ("include/bfpga/contract/descriptor.hpp", "include/bfpga/output/activation_tables.hpp")
+_RENDERED = (
+    "include/bfpga/contract/descriptor.hpp",
+    "include/bfpga/contract/beats.hpp",
+    "include/bfpga/output/activation_tables.hpp",
+)
 
 
 def integer_flags(integers: Integers) -> list[str]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Operation
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.engines.sparse_cluster.limits import piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 #: No skew, two columns and lanes: 2 positions, 24 clocks of pipelines, 2 clocks to write a word.
 PLAIN = SystolicConfig(columns=2, rows=2, lanes=2, skew=False)
@@ -41,8 +42,7 @@ def descriptor(
 ) -> Descriptor:
     """What clocks depend on: a rectangle of the input, outputs, kernels; stride 1 unless fields say something else."""
     kernels, kernel_height, kernel_width, channels = weights.shape
-    build = config.zero_skip if operation is Operation.ZERO_SKIP else config.sparse_cluster
-    assert build is not None
+    (build,) = config.beside
     return Descriptor(
         operation, output_pixels=outputs[0] * outputs[1], output_width=outputs[1], group_rows=outputs[0],
         kernel_height=kernel_height, kernel_width=kernel_width, input_height=rectangle[0], input_width=rectangle[1],
@@ -65,11 +65,11 @@ def zero_skip_cases(draw: st.DrawFn) -> EngineCase:
     """Tiles of a step and of many, kernels in several groups, images without an entry."""
     rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
     lanes = draw(st.sampled_from([1, 2, 4]))
-    build = ZeroSkipBuild(
+    build = ZeroSkipNumbers(
         tile_height=6, tile_width=8, lanes=draw(st.integers(3, 8)), rows_parallel=draw(st.integers(1, 2)),
         kernels_in_flight=lanes * draw(st.integers(1, 4)), load_pixels=draw(st.sampled_from([1, 2, 8])),
     )  # fmt: skip
-    config = SystolicConfig(columns=draw(st.integers(1, 3)), rows=4, lanes=lanes, zero_skip=build)
+    config = SystolicConfig(columns=draw(st.integers(1, 3)), rows=4, lanes=lanes, beside=(build,))
     rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 8))
     kernel = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     shape = draw(st.integers(1, 9)), *kernel, draw(st.integers(1, 5))
@@ -87,12 +87,12 @@ def cluster_cases(draw: st.DrawFn) -> EngineCase:
     """Strips of one cell and of many, more units than lines, weights and maps with and without zeros."""
     rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
     lanes = draw(st.sampled_from([1, 2, 4]))
-    build = ClusterBuild(
+    build = ClusterNumbers(
         grid_rows=draw(st.integers(1, 3)), grid_columns=draw(st.integers(1, 4)), kernel=draw(st.sampled_from([1, 3])),
         kernels_in_flight=lanes * draw(st.integers(1, 3)), accumulator_words=draw(st.sampled_from([16, 32, 200])),
         memory_words=draw(st.sampled_from([12, 200])), load_pixels=draw(st.sampled_from([1, 2, 4])),
     )  # fmt: skip
-    config = SystolicConfig(columns=9, rows=4, lanes=lanes, sparse_cluster=build)
+    config = SystolicConfig(columns=9, rows=4, lanes=lanes, beside=(build,))
     kernel = draw(st.integers(1, build.kernel)), draw(st.integers(1, build.kernel))
     rows, columns = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     while piece_limits(build, rows, columns, kernel) is None:

@@ -11,7 +11,10 @@ from array_programs import Place, Program
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.engine_numbers import EngineNumbers
 from bfpga.contract.program import KernelOperation
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.compressed.kernels import KernelFormat, encode_kernels, kernel_segments
 
 #: Header of a part: its last one of a group; a group without a weight.
@@ -97,7 +100,7 @@ def engine_tile(
     """One tile of outputs of some channels; its weights are to be given to the operation."""
     rows, columns, channels = tile.rows, tile.columns, tile.channels
     d = Descriptor(operation, input_slot=source.slot, output_slot=target.slot)
-    config, build = program.config, getattr(program.config, _BUILDS[operation])
+    config, build = program.config, program.config.numbers_of(_BUILDS[operation])
     d.group_rows, d.output_width = rows[1] - rows[0], columns[1] - columns[0]
     d.output_pixels = d.group_rows * d.output_width
     (d.kernel_height, d.kernel_width), (d.stride_y, d.stride_x) = layer.kernel, layer.stride
@@ -117,7 +120,7 @@ def engine_tile(
     return d
 
 
-_BUILDS = {Operation.ZERO_SKIP: "zero_skip", Operation.SPARSE: "sparse_cluster"}
+_BUILDS: dict[Operation, type[EngineNumbers]] = {Operation.ZERO_SKIP: ZeroSkipNumbers, Operation.SPARSE: ClusterNumbers}
 
 
 def _window(outputs: Range, stride: int, pad: int, kernel: int, size: int) -> tuple[int, int, int]:
@@ -159,8 +162,7 @@ def _beats(header: int, beat_bytes: int) -> bytes:
 
 def cluster_bytes(weights: np.ndarray, config: SystolicConfig) -> bytes:
     """The kernels of one SPARSE operation, part by part."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     beat_bytes, bits = config.weight_stream_bits // 8, config.format.container_bits
     count, height, width, channels = weights.shape
     words = -(-channels // config.lanes)

@@ -13,6 +13,7 @@ from kernel_pairs import QUICK
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Program, TensorSpec, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
@@ -25,11 +26,12 @@ from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_network import NetworkBuilder, schedule
 
-#: The format of the specification's examples: 8 of 32 bits, full range; every position has a bin of its own.
+#: The format of the specification's examples: 8 of 32 bits, full range; every position has a bin of its own, and all
+#: functions are built.
 POSITIONS = SystolicConfig(
     BlockFormat(mantissa_bits=8, saturation="full"), columns=3, rows=4, lanes=2, multiplier="dsp",
     accumulator_bits=32, bias_bits=32, activation_words=1024, weight_words=512, parameter_rows=256,
-    position_bins=32, wide_words=512,
+    position_bins=32, wide_words=512, functions=FUNCTION_NAMES,
 )  # fmt: skip
 FLOWS = ("two_pass", "two_pass_sampled", "keep", "keep_sampled")
 

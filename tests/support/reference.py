@@ -1,6 +1,6 @@
 """Slow, exact references in Python integers and fractions: what the vectorised code must equal, bit for bit.
 
-Written from the specification, value by value, without numpy; shared by the tests of formats, emulator and C++.
+Written from the specification, value by value; shared by the tests of formats, emulator and C++.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Function
+from bfpga.contract.functions import Function, Table
 from bfpga.formats.block_format import BlockFormat, Status
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -108,20 +110,29 @@ def _with_bias(v: int, e3: int, bias: int, bias_exponent: int, cfg: SystolicConf
     return clamp(total, bits), e3, status
 
 
-def _interpolated(x: int, limit: int, table: tuple[int, ...]) -> int:
-    bound = limit << 10
-    position = max(-bound, min(bound, x)) + bound
-    step = 2 * bound // 256
-    i, fraction = divmod(position, step)
+def _interpolated(position: int, width: int, table: tuple[int, ...]) -> int:
+    """position: from the first point, on the grid; width: from the first to the last point."""
+    step = (width << 10) // 256
+    i, fraction = divmod(max(0, min(width << 10, position)), step)
     if i == 256:
         return table[256]
     return table[i] + round_fraction(Fraction((table[i + 1] - table[i]) * fraction, step), "rne")
 
 
+@cache
+def _points(function: Function) -> tuple[int, ...]:
+    """Points of a table from floating point, whose errors are far from deciding a rounding."""
+    table = function.row.method
+    assert isinstance(table, Table)
+    x = np.linspace(0 if table.below_relu else -table.limit, table.limit, 257)
+    values = x - function.row.plain(x, 0.0) if table.below_relu else function.row.plain(x, 0.0)
+    return tuple(round(float(value) * 2**14) for value in values)
+
+
 def _with_function(
     v: int, e3: int, function: int, argument: int, exponent: int, cfg: SystolicConfig
 ) -> tuple[int, int]:
-    rounding = cfg.format.rounding
+    rounding, bits = cfg.format.rounding, cfg.accumulator_bits
     if function == Function.RELU:
         return max(v, 0), e3
     if function == Function.LEAKY_RELU:
@@ -129,10 +140,13 @@ def _with_function(
     if function == Function.CLIP:
         bound = clamp(shift(argument, e3 - exponent, rounding), cfg.accumulator_bits)
         return min(max(v, 0), bound), e3
-    if function in (Function.SIGMOID, Function.TANH):
-        name = "sigmoid" if function == Function.SIGMOID else "tanh"
-        tables = load_vectors("bfp_activation.json")["tables"][name]
-        return _interpolated(shift(v, -(e3 + 10), "rne"), tables["limit"], tables["table"]), -14
+    method = Function(function).row.method
+    if isinstance(method, Table):
+        points, argument = _points(Function(function)), shift(v, -(e3 + 10), "rne")
+        if not method.below_relu:
+            return _interpolated(argument + (method.limit << 10), 2 * method.limit, points), -14
+        number, unit, largest = _interpolated(abs(argument), method.limit, points), min(e3, -14), clamp(1 << 99, bits)
+        return min(max(v, 0) << (e3 - unit), largest) - min(number << (-14 - unit), largest), unit
     return v, e3
 
 

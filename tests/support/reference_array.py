@@ -30,8 +30,8 @@ from reference_weights import weight_beats, weight_container, weight_kind
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.contract.program import BlockTensor, KernelOperation
-from bfpga.engines.array.streams import unpack_elements
 from bfpga.formats.block_format import Status
+from bfpga.formats.containers import unpack_elements
 
 
 @dataclass

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule
 
-TABLES = (Function.SIGMOID, Function.TANH)
 TABLE_EXPONENT = -14
 
 
@@ -31,9 +30,9 @@ class ReferenceCollector:
     unit: int = 0
 
     def see(self, d: Descriptor, v: int, e3: int, e_acc: int, row_exponent: int) -> None:
-        table = d.function in TABLES
-        self.unit = TABLE_EXPONENT if table else e_acc
-        self.rows.add(self.unit + (0 if table else row_exponent))
+        unit, row = Function(d.function).row.unit, e_acc + row_exponent
+        self.unit = TABLE_EXPONENT if unit == "table" else e_acc
+        self.rows.add({"table": TABLE_EXPONENT, "finer": min(row, TABLE_EXPONENT), "accumulator": row}[unit])
         self.values.append((v, e3))
 
     def lead(self, d: Descriptor, bins: int, mantissa_bits: int) -> int:

@@ -22,7 +22,8 @@ from reference_engines import (
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 
 
 @dataclass
@@ -62,7 +63,7 @@ def limits(counts: list[int], pieces: int, most: int) -> list[int]:
     return found
 
 
-def pieces_of(config: SystolicConfig, d: Descriptor, rectangle: Rectangle, build: ClusterBuild) -> list[Piece]:
+def pieces_of(config: SystolicConfig, d: Descriptor, rectangle: Rectangle, build: ClusterNumbers) -> list[Piece]:
     """The partition: bands of rows, every band with columns of its own."""
     lanes, step = config.lanes, d.count_step
 
@@ -83,7 +84,7 @@ def pieces_of(config: SystolicConfig, d: Descriptor, rectangle: Rectangle, build
     return pieces
 
 
-def partition_clocks(d: Descriptor, build: ClusterBuild, segments: int) -> int:
+def partition_clocks(d: Descriptor, build: ClusterNumbers, segments: int) -> int:
     clocks = d.input_height + build.grid_rows * d.input_width
     if not d.count_step:
         return clocks
@@ -93,8 +94,7 @@ def partition_clocks(d: Descriptor, build: ClusterBuild, segments: int) -> int:
 
 def sparse(config: SystolicConfig, d: Descriptor, rectangle: Rectangle, data: bytes) -> Computed:
     """Section 6: every unit takes the elements of its piece that are not zero, the drain adds what units hold."""
-    build, stream, sums = config.sparse_cluster, WeightStream(data, config), Sums()
-    assert build is not None
+    build, stream, sums = config.numbers_of(ClusterNumbers), WeightStream(data, config), Sums()
     assert max(d.kernel_height, d.kernel_width) <= build.kernel
     assert 0 <= d.pad_top < d.kernel_height
     assert 0 <= d.pad_left < d.kernel_width
@@ -126,8 +126,7 @@ def words_of_group(
     config: SystolicConfig, d: Descriptor, stream: WeightStream, kernels: int
 ) -> Iterator[tuple[int, dict[int, Weights], int]]:
     """Section 4: number of each channel word with the weights of its active kernels, and the beats of a kernel."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     side, bits = build.kernel, config.format.container_bits
     count = config.lanes * side * side
     beats = ceil_div(count * bits, config.weight_stream_bits)
@@ -163,8 +162,7 @@ def unit_elements(
     config: SystolicConfig, d: Descriptor, rectangle: Rectangle, piece: Piece, word: int, active: dict[int, Weights]
 ) -> int:
     """A unit takes all of its elements of a channel word; their number."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     found, touched = 0, set()
     for y in piece.rows:
         for x in piece.columns:
@@ -180,7 +178,7 @@ def unit_elements(
 
 
 def add_products(
-    d: Descriptor, piece: Piece, build: ClusterBuild, z: int, y: int, x: int, value: int, weights: list[list[int]]
+    d: Descriptor, piece: Piece, build: ClusterNumbers, z: int, y: int, x: int, value: int, weights: list[list[int]]
 ) -> None:
     """One element times the weights of a kernel: as many cells of the full grid, in as many banks."""
     side = build.kernel

@@ -20,6 +20,7 @@ from reference_engines import (
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
 #: kernel of the group, row, column, coefficient
 Entry = tuple[int, int, int, int]
@@ -27,8 +28,7 @@ Entry = tuple[int, int, int, int]
 
 def zero_skip(config: SystolicConfig, d: Descriptor, rectangle: Rectangle, data: bytes) -> Computed:
     """Section 5: entry by entry on a tile that stands still."""
-    build, stream, sums = config.zero_skip, WeightStream(data, config), Sums()
-    assert build is not None
+    build, stream, sums = config.numbers_of(ZeroSkipNumbers), WeightStream(data, config), Sums()
     height, width = d.output_pixels // d.output_width, d.output_width
     assert height <= build.tile_height
     assert width <= build.tile_width

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
@@ -73,6 +74,22 @@ class Network:
         return {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
 
 
+def recurrent_network(kind: str, hidden: int, bias: bool = True, directions: int = 1) -> Network:
+    """28 rows of 28 pixels, one after the other, and a layer of ten classes behind the last."""
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    network = Network(28, 28)
+    x = network.add("Transpose", perm=[1, 0, 2])
+    tensors = [network.weights(directions, gates * hidden, 28), network.weights(directions, gates * hidden, hidden)]
+    tensors += [network.weights(directions, 2 * gates * hidden)] * bias
+    way = "bidirectional" if directions == 2 else "forward"
+    names = ["", f"last_{kind}"]
+    network.nodes.append(helper.make_node(kind, [x, *tensors], names, name=kind, hidden_size=hidden, direction=way))
+    network.add("Transpose", names[1], perm=[1, 0, 2])
+    network.add("Flatten")
+    network.add("Gemm", network.last, network.weights(10, directions * hidden), transB=1)
+    return network
+
+
 def residual_network() -> Network:
     """Strides, padding, a residual addition, pooling and a product: 9 x 11 pixels."""
     network = Network(3, 9, 11)
@@ -127,7 +144,7 @@ def compiled(
     path = folder / "small.onnx"
     path.write_bytes(network.model(*outputs, batch=batch).SerializeToString())
     samples = network.samples(16) if calibrate else None
-    return compile_network(path, "test", "digest", config, 100.0, samples, options)
+    return compile_network(path, accelerator_around(config, "test"), samples, options)
 
 
 def nodes_of(program: Program) -> list[ArrayNode]:

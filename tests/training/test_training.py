@@ -8,8 +8,9 @@ import pytest
 
 import bfpga
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import FloatArray
 from bfpga.training.layers import Convolution, Dense, Parameter
-from bfpga.training.products import Activations, ArrayProducts, FloatArray, Products
+from bfpga.training.products import Activations, ArrayProducts, Products
 from bfpga.training.steps import Counters, Momentum, cross_entropy
 
 GENERATOR = np.random.default_rng

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.registers import REGISTERS, Register
+from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.vendor.block_design import INTERRUPTS, block_design
-from bfpga.vendor.json_fields import FieldError
+from bfpga.vendor.json_fields import WIDTH, FieldError
 from bfpga.vendor.manifest import (
     FORMAT,
     AcceleratorEntry,
@@ -60,7 +60,7 @@ def test_a_manifest_holds_the_accelerator(tmp_path: Path) -> None:
     assert VALID.configuration() == accelerator.systolic
     assert VALID.accelerator.digest == accelerator.digest
     assert f"{VALID.identification:08x}" == accelerator.digest[:8]
-    assert VALID.registers == REGISTERS
+    assert VALID.layout == layout()
     assert VALID.interrupts == INTERRUPTS
     assert VALID.cells["accelerator"] == CellEntry("xilinx.com:hls:bfpga_systolic:1.0", 0x43C00000, 0x10000)
     assert VALID.dma == DmaEntry(length_bits=26, stream_bits=64, weight_stream_bits=64, alignment=8)
@@ -73,9 +73,17 @@ def test_buffers_are_aligned_to_the_widest_memory_side() -> None:
 
 
 def test_the_text_is_yaml_too() -> None:
-    from ruamel.yaml import YAML
+    import yaml
 
-    assert YAML(typ="safe", pure=True).load(manifest_text(VALID)) == json.loads(manifest_text(VALID))
+    assert yaml.safe_load(manifest_text(VALID)) == json.loads(manifest_text(VALID))
+
+
+def test_the_text_is_short_and_fits_a_screen() -> None:
+    """Long lists, as the fields of a descriptor, are filled like a paragraph."""
+    short = replace(VALID, accelerator=replace(VALID.accelerator, description=""))
+    lines = manifest_text(short).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) < 150
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
@@ -97,8 +105,8 @@ MANIFESTS = st.builds(
     systolic=st.builds(
         SystolicConfig, FORMATS, COUNTS, COUNTS, COUNTS, functions=st.lists(NAMES, max_size=3).map(tuple)
     ),
+    layout=st.dictionaries(TEXTS, st.lists(NAMES) | st.dictionaries(TEXTS, TEXTS | st.integers())),
     cells=st.dictionaries(NAMES, st.builds(CellEntry, TEXTS, st.integers(0, (1 << 64) - 1), COUNTS), max_size=3),
-    registers=st.lists(st.builds(Register, NAMES, COUNTS, TEXTS, TEXTS), max_size=3).map(tuple),
     dma=st.builds(DmaEntry, COUNTS, COUNTS, COUNTS, COUNTS),
     interrupts=st.lists(TEXTS, max_size=4).map(tuple),
     files=st.fixed_dictionaries({"handoff": FILES, "bitstream": st.none() | FILES}, optional={"timing": FILES}),
@@ -133,8 +141,9 @@ def changed(*keys: str | int, to: Any = None, drop: bool = False) -> str:
 
 
 WRONG = {
-    "another version": (changed("format", to=2), "format: is 2; this toolkit reads 1"),
-    "version of another type": (changed("format", to=True), "format: must be the version of the layout, 1"),
+    "a later version": (changed("format", to=3), "format: is 3; this toolkit reads 2. `bfpga overlay` writes"),
+    "the version without a layout": (changed("format", to=1), "does not say how its bitstream places descriptors"),
+    "version of another type": (changed("format", to=True), "format: must be the version of the keys, 2"),
     "no version": (changed("format", drop=True), "format: must be the version"),
     "missing section": (changed("board", drop=True), "board: is missing"),
     "missing key": (changed("accelerator", "digest", drop=True), "accelerator.digest: is missing"),
@@ -146,11 +155,13 @@ WRONG = {
     "fraction for an integer": (changed("configuration", "rows", to=1.5), "configuration.rows: must be an integer"),
     "negative clock": (changed("clock", "requested_mhz", to=-1), "clock.requested_mhz: must be positive"),
     "clock without bounds": (changed("clock", "actual_mhz", to=10**400), "clock.actual_mhz: must be a finite number"),
-    "no list": (changed("registers", to={}), "registers: must be a list"),
+    "no list": (changed("interrupts", to={}), "interrupts: must be a list"),
+    "no layout": (changed("layout", drop=True), "layout: is missing"),
+    "layout of another type": (changed("layout", to=[]), "layout: must be an object"),
     "list for an object": (changed("cells", to=[]), "cells: must be an object"),
     "no object": (changed("board", to="pynq_z2"), "board: must be an object with the keys of BoardEntry"),
     "inner list element": (changed("interrupts", 1, to=3), "interrupts[1]: must be a text"),
-    "register without an offset": (changed("registers", 2, "offset", drop=True), "registers[2].offset: is missing"),
+    "cell without an address": (changed("cells", "tensor_dma", "base", drop=True), "cells.tensor_dma.base: is missing"),
     "address as a number": (changed("cells", "tensor_dma", "base", to=1), "cells.tensor_dma.base: must be a hexadec"),
     "address that is none": (changed("cells", "tensor_dma", "base", to="0xg"), "cells.tensor_dma.base: must be a hexa"),
     "short hash": (changed("files", "handoff", "sha256", to="12"), "files.handoff.sha256: must be a SHA-256"),
@@ -246,7 +257,7 @@ def test_a_board_reads_manifests_with_the_standard_library_alone() -> None:
         "import sys\n"
         "import bfpga.vendor.manifest\n"
         "import bfpga.board.overlays\n"
-        "foreign = {'jinja2', 'pydantic', 'ruamel', 'pynq', 'onnx', 'typer', 'rich', 'grpc'}\n"
+        "foreign = {'jinja2', 'pydantic', 'yaml', 'pynq', 'onnx', 'typer', 'rich', 'grpc'}\n"
         "print(sorted(foreign & {name.split('.')[0] for name in sys.modules}))\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

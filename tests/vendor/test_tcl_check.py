@@ -92,7 +92,7 @@ def test_broken_script_is_found_by_its_rule_at_its_line(mutation: Mutation) -> N
     assert all(finding.problem and finding.remedy for finding in findings)
     line = mutation.line()
     if line is not None:
-        assert (mutation.script, line) in {(finding.script, finding.line) for finding in caught}, caught
+        assert (mutation.script, line) in {(finding.file, finding.line) for finding in caught}, caught
 
 
 def test_every_rule_is_broken_by_some_mutation() -> None:

@@ -17,6 +17,8 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, LaunchStep, Program
 from bfpga.devices.base import Device
 from bfpga.devices.kernel_device import KernelDevice
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import pruned, with_zeros
@@ -25,14 +27,14 @@ DRAWN = [config for config in random_configs(60, seed=2027) if len(config.engine
 
 
 def both(config: SystolicConfig) -> bool:
-    return config.zero_skip is not None and config.sparse_cluster is not None
+    return len(config.beside) == 2
 
 
 #: Arrays that every test run builds: 8 bits with blocks of 3 x 3, 9 to 16 bits, an even kernel.
 ARRAYS = [
-    next(c for c in DRAWN if both(c) and c.multiplier == "dsp_packed" and c.sparse_cluster.kernel == 3),
+    next(c for c in DRAWN if both(c) and c.multiplier == "dsp_packed" and c.numbers_of(ClusterNumbers).kernel == 3),
     next(c for c in DRAWN if both(c) and c.format.mantissa_bits > 8 and c.lanes == 2),
-    next(c for c in DRAWN if c.sparse_cluster is not None and c.sparse_cluster.kernel == 2),
+    next(c for c in DRAWN if ClusterNumbers.engine in c.engines and c.numbers_of(ClusterNumbers).kernel == 2),
 ]
 
 
@@ -77,8 +79,8 @@ def test_random_engines_have_every_number_of_the_contract() -> None:
     """What is never drawn is never verified. SC R154."""
     drawn = random_configs(200, seed=8)
     assert not [finding for config in drawn for finding in config_findings(config)]
-    clusters = [config.sparse_cluster for config in drawn if config.sparse_cluster is not None]
-    tiles = [config.zero_skip for config in drawn if config.zero_skip is not None]
+    clusters = [config.numbers_of(ClusterNumbers) for config in drawn if ClusterNumbers.engine in config.engines]
+    tiles = [config.numbers_of(ZeroSkipNumbers) for config in drawn if ZeroSkipNumbers.engine in config.engines]
     assert {1, 2, 3, 4, 5} == {build.kernel for build in clusters}
     assert {1, 2, 3, 4, 5} == {build.kernel_height for build in tiles} == {build.kernel_width for build in tiles}
     assert {1, 2, 4, 8, 16} <= {build.load_pixels for build in clusters} & {build.load_pixels for build in tiles}

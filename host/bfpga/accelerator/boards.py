@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.schema import BoardFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import read_document
 from bfpga.contract.configuration import Dsp
 from bfpga.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class ArmCores:
+    """The ARM cores of a board. assumed_gflops: 1e9 float32 operations a second; assumed_call_us: for each operator."""
+
+    count: int
+    kind: str
+    clock_mhz: float
+    assumed_gflops: float
+    assumed_call_us: float
+    assumption: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} at {self.clock_mhz:g} MHz"
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,7 @@ class Board:
     clock_max: float
     clock_default: float
     pynq_images: tuple[str, ...]
+    arm_cores: ArmCores | None = None
 
 
 #: What the files of a folder are called, where the folder's name is another word.
@@ -70,7 +89,8 @@ def resolve(name_or_path: str | Path, kind: str, folder: Path | None = None) -> 
     if text in names(kind):
         return config_folder(kind) / f"{text}.yaml"
     path = Path(text) if folder is None else folder / text
-    if "/" in text or text.endswith((".yaml", ".yml")) or path.exists():
+    # os.path.exists is False, and no error, for a name that no file can have.
+    if "/" in text or text.endswith((".yaml", ".yml")) or os.path.exists(path):
         return path
     near = difflib.get_close_matches(text, names(kind), 1, 0.5)
     hint = f"did you mean `{near[0]}`? " if near else ""
@@ -96,6 +116,8 @@ def read_board(path: Path) -> Board:
     clock = board.clock_mhz
     if not clock.min <= clock.default <= clock.max:
         document.refuse(("clock_mhz",), "must hold min <= default <= max")
+    elif problem := clock_problem(board.processing_system, clock.default, clock.min, clock.max):
+        document.refuse(("clock_mhz", "default"), problem)
     if board.memory.assumed_gb_s > board.memory.peak_gb_s:
         document.refuse(("memory", "assumed_gb_s"), f"must not exceed peak_gb_s = {board.memory.peak_gb_s:g}")
     document.raise_problems("a board")
@@ -116,4 +138,5 @@ def read_board(path: Path) -> Board:
         clock_max=clock.max,
         clock_default=clock.default,
         pynq_images=tuple(board.pynq_images),
+        arm_cores=None if board.arm_cores is None else ArmCores(**board.arm_cores.model_dump()),
     )

@@ -6,16 +6,20 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
+from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.engine_sections import EngineSections, cluster_build, engine_sections, zero_skip_build
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, FunctionName
+from bfpga.accelerator.engine_sections import EngineSections, engine_sections
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.functions import FUNCTION_NAMES
+from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -24,8 +28,6 @@ from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
-#: The order of the functions in a digest does not depend on the order in the file.
-FUNCTION_ORDER = get_args(FunctionName)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Accelerator:
     """A validated accelerator: everything a kernel, an estimate or a compiler needs to know.
 
     ``systolic``: the numbers of the kernel, those of the engines beside the array included.
-    ``digest`` is the SHA-256 of the numbers (name and description do not enter); ``path`` is the file read.
+    ``digest`` is the SHA-256 of the numbers and of the layout of descriptors, registers and streams (name and
+    description do not enter); ``path`` is the file read.
     """
 
     name: str
@@ -103,11 +106,11 @@ def shift_format(document: Document, engines: EngineSections, mantissa_bits: int
     section = engines.array
     if section.multiplier != "shift" and not section.shift_columns:
         if "shift" in section.model_fields_set:
-            document.refuse(engines.path("systolic_array", "shift"), "describes shift units; the array has none")
+            document.refuse(engines.path(ARRAY, "shift"), "describes shift units; the array has none")
         return None
     if mantissa_bits > SHIFT_MANTISSA_BITS:
         document.refuse(
-            engines.path("systolic_array", "format"),
+            engines.path(ARRAY, "format"),
             f"has mantissas of {mantissa_bits} bits; shift units take {SHIFT_MANTISSA_BITS}",
         )
         document.raise_problems("an accelerator")
@@ -119,7 +122,7 @@ def shift_format(document: Document, engines: EngineSections, mantissa_bits: int
 def systolic_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
     """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
     section = engines.array
-    number_format = block_format(document, section.format, engines.path("systolic_array", "format"))
+    number_format = block_format(document, section.format, engines.path(ARRAY, "format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
@@ -137,12 +140,11 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         parameter_rows=section.parameter_rows,
         stream_bits=section.stream_bits,
         weight_stream_bits=section.weight_stream_bits,
-        functions=tuple(sorted(section.functions, key=FUNCTION_ORDER.index)),
+        functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         skew=section.skew,
         shift_columns=section.shift_columns,
         shift=shift_format(document, engines, number_format.mantissa_bits),
-        zero_skip=zero_skip_build(engines.zero_skip) if engines.zero_skip else None,
-        sparse_cluster=cluster_build(engines.sparse_cluster) if engines.sparse_cluster else None,
+        beside=engines.numbers(),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
     )
@@ -152,10 +154,11 @@ def check(
     document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
 ) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
-    clock = described.clock_mhz
-    if not board.clock_min <= clock <= board.clock_max:
-        wanted = f"{board.clock_min:g}..{board.clock_max:g} on {board.title}"
-        document.refuse(("clock_mhz",), f"is {clock:g}; must be {wanted}")
+    clock, low, high = described.clock_mhz, board.clock_min, board.clock_max
+    if not low <= clock <= high:
+        document.refuse(("clock_mhz",), f"is {clock:g}; must be {low:g}..{high:g} on {board.title}")
+    elif problem := clock_problem(board.processing_system, clock, low, high):
+        document.refuse(("clock_mhz",), problem)
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(engines.path(finding.engine, finding.key), finding.text)
     document.raise_problems("an accelerator")
@@ -163,5 +166,10 @@ def check(
 
 def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:
     """SHA-256 of the canonical JSON of everything that shapes the kernel."""
-    numbers = {"part": board.part, "clock_mhz": float(clock_mhz), "systolic": config.to_dict()}
+    numbers = {
+        "part": board.part,
+        "clock_mhz": float(clock_mhz),
+        "systolic": config_to_dict(config),
+        "layout": layout_digest(config.functions),
+    }
     return hashlib.sha256(json.dumps(numbers, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -5,17 +5,23 @@ The models are the documentation's tables, the editor's JSON schema and the vali
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, Multiplier
-from bfpga.contract.engine_numbers import LaneMultiplier
+from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
+from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=48)]
-FunctionName = Literal["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"]
+if TYPE_CHECKING:
+    FunctionName: TypeAlias = str
+else:
+    FunctionName = Literal[FUNCTION_NAMES]
 LineWidth = Literal[32, 64, 128, 256, 512]
 LoadPixels = Literal[2, 4, 8, 16, 32]
 #: Rows and columns, each within the range.
@@ -79,9 +85,9 @@ class SystolicSection(Section):
     stream_bits: LineWidth = Field(64, description="width of the input and output streams")
     weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
     functions: list[FunctionName] = Field(
-        default=["none", "relu", "leaky_relu", "sigmoid", "tanh", "clip"],
+        default=list(USUAL_FUNCTIONS),
         min_length=1,
-        max_length=6,
+        max_length=len(FUNCTION_NAMES),
         description="functions the function unit is built with; `none` must be among them",
     )
     skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
@@ -93,7 +99,19 @@ class SystolicSection(Section):
     )
 
 
-class ZeroSkipSection(Section):
+class BesideSection(Section):
+    """An engine beside the array."""
+
+    def numbers(self) -> EngineNumbers:
+        """What the section describes."""
+        raise NotImplementedError
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Values that are possible in models and not in a kernel: keys, and what would be right."""
+        return []
+
+
+class ZeroSkipSection(BesideSection):
     """A zero-skip engine: every non-zero weight by itself on a whole tile of outputs."""
 
     kind: Literal["zero_skip"] = Field(description="which engine this section describes")
@@ -110,8 +128,22 @@ class ZeroSkipSection(Section):
     )
     load_pixels: LoadPixels = Field(8, description="pixels that reach the engine in a clock")
 
+    def numbers(self) -> ZeroSkipNumbers:
+        return ZeroSkipNumbers(
+            tile_height=self.tile[0],
+            tile_width=self.tile[1],
+            lanes=self.lanes,
+            rows_parallel=self.rows_parallel,
+            kernels_in_flight=self.kernels_in_flight,
+            kernel_height=self.kernel[0],
+            kernel_width=self.kernel[1],
+            stride=self.stride,
+            multiplier=self.multiplier,
+            load_pixels=self.load_pixels,
+        )
 
-class ClusterSection(Section):
+
+class ClusterSection(BesideSection):
     """A sparse cluster: units that take one non-zero activation each and all weights of a kernel at once."""
 
     kind: Literal["sparse_cluster"] = Field(description="which engine this section describes")
@@ -131,6 +163,24 @@ class ClusterSection(Section):
     )
     multiplier: Literal["dsp", "lut"] = Field("dsp", description="dsp: one product a DSP block; lut: no DSP block")
     load_pixels: LoadPixels = Field(8, description="pixels that reach the units in a clock")
+
+    def numbers(self) -> ClusterNumbers:
+        return ClusterNumbers(
+            grid_rows=self.grid[0],
+            grid_columns=self.grid[1],
+            kernel=self.kernel,
+            kernels_in_flight=self.kernels_in_flight,
+            accumulator_words=self.accumulator_words,
+            memory_words=self.memory_words,
+            multiplier=self.multiplier,
+            load_pixels=self.load_pixels,
+        )
+
+    def refusals(self) -> list[tuple[str, str]]:
+        if self.variant == "E":
+            return []
+        text = f"is {self.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
+        return [("variant", text)]
 
 
 EngineSection = Annotated[SystolicSection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")]
@@ -176,6 +226,17 @@ class MemorySection(Section):
     assumption: str = Field(min_length=1, max_length=400, description="where the assumed rate comes from")
 
 
+class ArmSection(Section):
+    """The ARM cores that run Linux, and with it the operators left to the host."""
+
+    count: int = Field(ge=1, le=64, description="number of cores")
+    kind: str = Field(min_length=1, max_length=60, description="name of a core, such as Cortex-A9")
+    clock_mhz: float = Field(gt=0, le=10000, description="clock of the cores in MHz")
+    assumed_gflops: float = Field(gt=0, le=1000, description="float32 operations the estimates use, in 1e9 a second")
+    assumed_call_us: float = Field(ge=0, le=1e6, description="microseconds the estimates add for each operator")
+    assumption: str = Field(min_length=1, max_length=400, description="where the assumed figures come from")
+
+
 class ClockSection(Section):
     """Clocks the estimates and the build accept, in MHz."""
 
@@ -198,6 +259,9 @@ class BoardFile(Section):
     resources: ResourceSection = Field(description="what the device holds")
     high_performance_ports: PortSection = Field(description="ports to the DDR memory")
     memory: MemorySection = Field(description="the DDR memory")
+    arm_cores: ArmSection | None = Field(
+        None, description="the ARM cores; without them estimates do not tell the time of the host's operators"
+    )
     clock_mhz: ClockSection = Field(description="clock range")
     pynq_images: list[str] = Field(description="PYNQ image versions known for the board")
 

@@ -1,12 +1,26 @@
-"""The same accelerator on other boards."""
+"""The same accelerator on other boards, and accelerators without a file."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_boards
 from bfpga.accelerator.constraints import board_findings
 from bfpga.accelerator.loader import Accelerator, digest
+from bfpga.contract.configuration import SystolicConfig
+
+
+def accelerator_around(
+    config: SystolicConfig, name: str = "unnamed", digest: str = "digest", clock_mhz: float = 100.0
+) -> Accelerator:
+    """An accelerator with these numbers that no file describes, on the first board with DSP blocks of its kind.
+
+    Whether it fits the board is not checked: emulators and virtual boards have room for any.
+    """
+    boards = load_boards()
+    board = next((board for board in boards if board.dsp_kind == config.dsp), boards[0])
+    return Accelerator(name, "", board, clock_mhz, config, digest, Path())
 
 
 def on_board(accelerator: Accelerator, board: Board) -> Accelerator:

@@ -1,29 +1,43 @@
-"""Strict YAML: one plain document, every problem with its line.
+"""Strict YAML 1.2: one plain document, every problem with its line and key.
 
-Anchors, tags, duplicate keys, several documents and non-finite numbers are refused: a configuration file says each
-number once, where it is read.
+Anchors, aliases, tags, directives, duplicate keys, several documents and non-finite numbers are refused: a
+configuration file says each number once, where it is read. PyYAML parses the text into events with lines; values are
+made here, so no type of YAML 1.1 and no object of Python can come out of a file.
 """
 
 from __future__ import annotations
 
-import math
+import re
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+import yaml
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from yaml.reader import ReaderError
 
+from bfpga.accelerator.yaml_scalars import plain_value
 from bfpga.errors import ConfigurationError
 
 KeyPath = tuple[str | int, ...]
 
-#: A configuration file is a page of text; anything larger is some other file.
-LARGEST_FILE = 1 << 20
+#: A configuration file is a page of text; anything larger is some other file, which would be parsed for seconds.
+LARGEST_FILE = 1 << 18
 DEEPEST_NESTING = 12
-TAG = "tag:yaml.org,2002:"
-BOOLEANS = {"true": True, "false": False}
+#: What a quoted text can bring in by escapes and no message can show: control characters and halves of surrogates.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -85,27 +99,41 @@ def read_document(source: Path, what: str) -> Document:
     document = Document(source)
     text = read_text(source)
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
-    except MarkedYAMLError as error:
+        parser = yaml.SafeLoader(text)
+    except ReaderError as error:
+        document.problems.append(wrong_character(error, text))
+        document.raise_problems(what)
+    try:
+        Composer(document, events(parser)).compose()
+    except UnreadableError:
+        document.raise_problems(what)
+    except YAMLError as error:
         document.problems.append(syntax_problem(error))
-    except (YAMLError, RecursionError, ValueError, OverflowError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        document.problems.append(Problem((), f"cannot be read as YAML: {reason}"))
-    else:
-        if node is None:
-            document.problems.append(Problem((), "the file is empty; it must hold keys and values", 1))
-    document.raise_problems(what)
-    document.value = Composer(document).value(node, ())
+        document.raise_problems(what)
+    except (ValueError, OverflowError):  # PyYAML gives the number of an escape such as "\\UFFFFFFFF" to chr().
+        document.problems.append(Problem((), "an escape names no character", parser.line + 1))
+        document.raise_problems(what)
     return document
+
+
+def events(parser: yaml.SafeLoader) -> Iterator[Event]:
+    """What the parser finds, one after the other: nothing is constructed."""
+    while parser.check_event():
+        yield parser.get_event()  # type: ignore[no-untyped-call]
 
 
 def read_text(source: Path) -> str:
     """Text of a small UTF-8 file; ConfigurationError says why it cannot be read."""
     try:
+        mode = source.stat().st_mode
+        # A pipe or a device may never end.
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise ConfigurationError(f"{source} cannot be read: it is {kind}")
         with source.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise ConfigurationError(f"{source} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character.
+        raise ConfigurationError(f"{source} cannot be read: {getattr(error, 'strerror', error)}") from error
     if len(content) > LARGEST_FILE:
         raise ConfigurationError(f"{source} is larger than {LARGEST_FILE} bytes; this is not a configuration file")
     try:
@@ -114,8 +142,16 @@ def read_text(source: Path) -> str:
         raise ConfigurationError(f"{source} is not a text file: byte {error.start} is not UTF-8") from error
 
 
-def syntax_problem(error: MarkedYAMLError) -> Problem:
+def wrong_character(error: ReaderError, text: str) -> Problem:
+    """The first character that may not stand in a YAML text, such as a control character."""
+    line = text.count("\n", 0, error.position) + 1
+    return Problem((), f"cannot be read as YAML: U+{ord(text[error.position]):04X} is not allowed in a text", line)
+
+
+def syntax_problem(error: YAMLError) -> Problem:
     """The parser's complaint in one line."""
+    if not isinstance(error, MarkedYAMLError):
+        return Problem((), f"cannot be read as YAML: {error}")
     mark = error.problem_mark or error.context_mark
     text = " ".join(str(part) for part in (error.context, error.problem) if part)
     if "\\t" in text or "tab" in text.lower():
@@ -123,68 +159,102 @@ def syntax_problem(error: MarkedYAMLError) -> Problem:
     return Problem((), text, mark.line + 1 if mark else 0)
 
 
+class UnreadableError(Exception):
+    """A problem after which the rest of the file is not read; it is in the document."""
+
+
 @dataclass
 class Composer:
-    """Turns the parser's nodes into plain values; problems and lines go to the document."""
+    """Turns the parser's events into plain values; values, problems and lines go to the document."""
 
     document: Document
+    events: Iterator[Event]
 
-    def value(self, node: Node, path: KeyPath) -> Any:
-        """Plain value of ``node``, which lies at ``path``."""
-        self.document.lines.setdefault(path, node.start_mark.line + 1)
+    def compose(self) -> None:
+        """Read the one document of the file. Raises UnreadableError, and what the parser raises."""
+        next(self.events)  # the start of the stream
+        start = next(self.events)
+        if not isinstance(start, DocumentStartEvent):
+            self.stop((), "the file is empty; it must hold keys and values", start, line=1)
+        if start.version not in (None, (1, 2)) or start.tags:
+            self.stop((), "directives are not allowed, other than `%YAML 1.2`", start)
+        self.document.value = self.value(next(self.events), ())
+        next(self.events)  # the end of the document
+        after = next(self.events)
+        if isinstance(after, DocumentStartEvent):
+            self.stop((), "a second document starts here; a file holds one", after)
+
+    def stop(self, path: KeyPath, text: str, event: Event, line: int = 0) -> NoReturn:
+        """Add a problem after which nothing more is read."""
+        self.document.problems.append(Problem(path, text, line or line_of(event)))
+        raise UnreadableError
+
+    def value(self, event: Event, path: KeyPath) -> Any:
+        """Plain value that starts with ``event`` and lies at ``path``; None for what is refused."""
+        self.document.lines.setdefault(path, line_of(event))
         if len(path) > DEEPEST_NESTING:
-            self.document.refuse(path[:DEEPEST_NESTING], "nested too deeply")
-            return None
-        if node.anchor is not None:
-            self.document.refuse(path, "anchors and aliases are not allowed; write the value itself")
-            return None
-        if isinstance(node, MappingNode):
-            return self.mapping(node, path)
-        if isinstance(node, SequenceNode):
-            return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
-        assert isinstance(node, ScalarNode)
-        return self.scalar(node, path)
+            self.stop(path[:DEEPEST_NESTING], "nested too deeply", event)
+        allowed = self.is_plain(event, path)
+        value: Any = None
+        if isinstance(event, MappingStartEvent):
+            value = self.mapping(path)
+        elif isinstance(event, SequenceStartEvent):
+            value = self.sequence(path)
+        elif isinstance(event, ScalarEvent):
+            value = self.scalar(event, path)
+        return value if allowed else None
 
-    def mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode):
-                self.document.refuse(path, "a key must be a plain word")
-                continue
-            key = str(key_node.value)
-            if key in values:
-                first = self.document.lines[(*path, key)]
-                problem = Problem((*path, key), f"given twice (first on line {first})", key_node.start_mark.line + 1)
-                self.document.problems.append(problem)
-                continue
-            self.document.lines[(*path, key)] = key_node.start_mark.line + 1
-            values[key] = self.value(value_node, (*path, key))
+    def is_plain(self, event: Event, path: KeyPath) -> bool:
+        """Whether a value is written out where it stands: no anchor, no alias, no tag."""
+        if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
+            self.document.refuse(path, "anchors and aliases are not allowed; write the value itself")
+            return False
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            shown = UNPRINTABLE.sub("?", str(tag).replace("tag:yaml.org,2002:", "!!"))
+            self.document.refuse(path, f"the tag {shown} is not allowed; write a plain value")
+            return False
+        return True
+
+    def sequence(self, path: KeyPath) -> list[Any]:
+        values: list[Any] = []
+        while not isinstance(event := next(self.events), SequenceEndEvent):
+            values.append(self.value(event, (*path, len(values))))
         return values
 
-    def scalar(self, node: ScalarNode, path: KeyPath) -> Any:
-        kind = str(node.tag).removeprefix(TAG)
-        text = str(node.value)
-        try:
-            if kind == "int":
-                return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else 10)
-            if kind == "float":
-                return self.number(text, path)
-            if kind == "bool":
-                return BOOLEANS[text.lower()]
-        except (ValueError, KeyError):
-            self.document.refuse(path, f"{text[:40]!r} is not a value of type {kind}")
-            return None
-        if kind == "null":
-            return None
-        if kind in ("str", "timestamp", "value", "merge"):
-            return text
-        self.document.refuse(path, f"the tag {node.tag} is not allowed; write a plain value")
-        return None
+    def mapping(self, path: KeyPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), MappingEndEvent):
+            key = self.key(event, path)
+            first = self.document.lines.setdefault((*path, key), line_of(event))
+            if key in values:
+                problem = Problem((*path, key), f"given twice (first on line {first})", line_of(event))
+                self.document.problems.append(problem)
+                self.value(next(self.events), (*path, key))
+            else:
+                values[key] = self.value(next(self.events), (*path, key))
+        return values
 
-    def number(self, text: str, path: KeyPath) -> float | None:
-        plain = text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan")
-        number = float(plain)
-        if not math.isfinite(number):
-            self.document.refuse(path, f"{text[:40]} is not a finite number")
+    def key(self, event: Event, path: KeyPath) -> str:
+        if not isinstance(event, ScalarEvent) or UNPRINTABLE.search(event.value) or "\n" in event.value:
+            self.stop(path, "a key must be a plain word", event)
+        self.is_plain(event, (*path, event.value))
+        return str(event.value)
+
+    def scalar(self, event: ScalarEvent, path: KeyPath) -> Any:
+        if event.style is not None:
+            if UNPRINTABLE.search(event.value):
+                self.document.refuse(path, "holds a control character or half of a surrogate pair")
+                return None
+            return event.value
+        try:
+            return plain_value(event.value)
+        except ValueError as error:
+            self.document.refuse(path, str(error))
             return None
-        return number
+
+
+def line_of(event: Event) -> int:
+    """Line of the first character of an event, from 1."""
+    assert event.start_mark is not None
+    return event.start_mark.line + 1

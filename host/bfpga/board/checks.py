@@ -7,6 +7,7 @@ from typing import Any
 
 from bfpga.board.errors import Differences
 from bfpga.board.hardware import KERNEL, TENSOR_DMA, WEIGHT_DMA
+from bfpga.contract.registers import REGISTERS
 from bfpga.vendor.manifest import Manifest
 
 _OTHER_HANDOFF = (
@@ -28,16 +29,16 @@ def check_handoff(ip_dict: Mapping[str, Any], manifest: Manifest) -> Differences
         differences.compare(f"{name}: address", cell.base, entry["phys_addr"], _OTHER_HANDOFF)
         differences.compare(f"{name}: address range", cell.size, entry["addr_range"], _OTHER_HANDOFF)
     if KERNEL in ip_dict:
-        _check_registers(ip_dict[KERNEL], manifest, differences)
+        _check_registers(ip_dict[KERNEL], differences)
     for name in (TENSOR_DMA, WEIGHT_DMA):
         if name in ip_dict:
             _check_dma(name, ip_dict[name], manifest, differences)
     return differences
 
 
-def _check_registers(entry: Mapping[str, Any], manifest: Manifest, differences: Differences) -> None:
+def _check_registers(entry: Mapping[str, Any], differences: Differences) -> None:
     found = entry.get("registers") or {}
-    for register in manifest.registers:
+    for register in REGISTERS:
         offset = found.get(register.name, {}).get("address_offset")
         if offset != register.offset:
             shown = None if offset is None else f"offset {offset:#x}"

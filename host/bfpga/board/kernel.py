@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol, TypeVar
 
 from bfpga.board import diagnosis
 from bfpga.board.buffers import BoardBuffer
-from bfpga.board.diagnosis import Finding, Moved, Snapshot
+from bfpga.board.diagnosis import LikelyCause, Moved, Snapshot
 from bfpga.board.dma import ChannelError
 from bfpga.board.errors import BoardError
 from bfpga.board.hardware import BoardHardware
@@ -112,7 +112,7 @@ class _Report:
 class _RefusedError(Exception):
     """The hardware finished, but what it reports is wrong; within the driver only."""
 
-    def __init__(self, what: str, finding: Finding) -> None:
+    def __init__(self, what: str, finding: LikelyCause) -> None:
         self.what, self.finding = what, finding
         super().__init__(what)
 
@@ -316,7 +316,7 @@ class BoardKernel:
             raise error
         raise BoardError(diagnosis.diagnose(what, finding, snapshot, explanation, aftermath)) from error
 
-    def _finding(self, error: Exception, snapshot: Snapshot) -> tuple[str, Finding | None]:
+    def _finding(self, error: Exception, snapshot: Snapshot) -> tuple[str, LikelyCause | None]:
         """What happened, and why; no finding for an error that is not the hardware's."""
         if isinstance(error, _RefusedError):
             return error.what, error.finding

@@ -8,7 +8,8 @@ from __future__ import annotations
 from bfpga.board.errors import BoardDiagnosis, BoardError
 from bfpga.board.kernel import BoardKernel
 from bfpga.board.overlay import BoardOverlay, load, open_overlay, open_program
-from bfpga.board.target import TARGETS, default_target, on_board, open_target
+from bfpga.board.target import on_board
+from bfpga.board.target_choice import TARGETS, default_target, open_target
 
 __all__ = [
     "TARGETS",

@@ -21,7 +21,8 @@ from bfpga.board.errors import BoardError, Differences
 from bfpga.board.hardware import BoardHardware, kernel_registers, open_hardware
 from bfpga.board.kernel import BoardKernel
 from bfpga.board.overlays import OverlayFiles, find_overlay, overlay_for_program, staged_files
-from bfpga.board.target import BoardTarget, default_target, describe_failure, open_target
+from bfpga.board.target import BoardTarget, describe_failure
+from bfpga.board.target_choice import default_target, open_target
 from bfpga.board.virtual.pynq_internals import release_clocks
 from bfpga.devices.csim import cache_directory
 from bfpga.vendor.manifest import Manifest
@@ -289,7 +290,8 @@ class BoardOverlay:
                 "identification of the kernel",
                 f"{self.identification:#010x} ({self.manifest.accelerator.name})",
                 f"{found:#010x}",
-                "the .hwh does not belong to the .bit, or another overlay was loaded under the same name",
+                "the .hwh does not belong to the .bit, the .bit was built for another layout of descriptors, registers "
+                "or streams (build it again), or another overlay was loaded under the same name",
             )
         self._differences(differences)
 

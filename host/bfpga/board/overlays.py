@@ -1,7 +1,8 @@
 """Finding overlays: by path, by name, by the accelerator of a program; their files checked before anyone uses them.
 
 Places, in this order: the overlays of this package, those of other installed packages (entry points `pynq.overlays`,
-as PYNQ's own overlays are found), the user's cache. What is loaded at import is the standard library and numpy.
+as PYNQ's own overlays are found), the user's cache. The hardware handoff of a ready accelerator is not kept beside its
+manifest: it is rendered where it is missing. What is loaded at import is the standard library and numpy.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import difflib
 import importlib.metadata
 import importlib.util
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import Program
 from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.devices.csim import cache_directory
+from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
 from bfpga.vendor.manifest import (
+    BITSTREAM,
+    HANDOFF,
     MANIFEST_NAME,
     FileEntry,
     Manifest,
@@ -41,7 +48,10 @@ PACKAGE = "bfpga.overlays"
 
 @dataclass(frozen=True)
 class OverlayFiles:
-    """An overlay whose files are there and are those of its manifest; ``bitstream`` is None if it was never built."""
+    """An overlay whose files are there and are those of its manifest; ``bitstream`` is None if it was never built.
+
+    ``handoff`` lies beside the manifest, or in the user's cache where it was rendered.
+    """
 
     manifest: Manifest
     directory: Path
@@ -78,14 +88,34 @@ class StagedFiles:
 def load_overlay(path: str | Path) -> OverlayFiles:
     """The overlay in a directory, or of a manifest file; every file it names is compared with its hash.
 
-    Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for a file that is missing or
-    another.
+    Raises ConfigurationError for a manifest that is missing or damaged, DeviceError for an overlay of another layout
+    (with what differs) and for a file that is missing or another. A missing handoff is rendered if the overlay was
+    never built and holds a ready accelerator.
     """
     path = Path(path)
     directory, manifest_file = (path, path / MANIFEST_NAME) if path.is_dir() else (path.parent, path)
     manifest = read_manifest(manifest_file)
-    paths = {key: _checked(directory, entry) for key, entry in manifest.files.items() if entry is not None}
-    return OverlayFiles(manifest, directory, paths["handoff"], paths.get("bitstream"))
+    _check_layout(manifest, directory)
+    rendered = None if os.path.lexists(directory / manifest.handoff.name) else _rendered_handoff(manifest)
+    paths = {
+        key: rendered if rendered and key == HANDOFF else _checked(directory, entry)
+        for key, entry in manifest.files.items()
+        if entry is not None
+    }
+    return OverlayFiles(manifest, directory, paths[HANDOFF], paths.get(BITSTREAM))
+
+
+def _check_layout(manifest: Manifest, directory: Path) -> None:
+    """DeviceError with what differs unless the kernel has this package's layout."""
+    mismatch = layout_mismatch(manifest.layout)
+    if mismatch is None:
+        return
+    name = manifest.accelerator.name
+    again = f"scripts/build_bitstream.py {name}" if manifest.bitstream else f"bfpga overlay {name}"
+    raise DeviceError(
+        f"overlay {manifest.name} in {directory} is of another layout than this toolkit: {mismatch}. Make it again "
+        f"(`{again}`), or install the toolkit that made it"
+    )
 
 
 def _checked(directory: Path, entry: FileEntry) -> Path:
@@ -103,6 +133,62 @@ def _checked(directory: Path, entry: FileEntry) -> Path:
             "generate the overlay again"
         )
     return path
+
+
+def _holds(path: Path, entry: FileEntry) -> bool:
+    """Whether a file is there and is that of its entry."""
+    try:
+        return file_hash(path) == entry.sha256
+    except OSError:
+        return False
+
+
+def _rendered_handoff(manifest: Manifest) -> Path | None:
+    """The handoff of a ready accelerator in the user's cache, rendered if it is not there yet.
+
+    None for an overlay that was built, whose handoff only a build makes, and for one of another accelerator.
+    DeviceError if the packages that render are missing, the manifest is of another version of this toolkit, or the
+    cache cannot be written.
+    """
+    if manifest.bitstream is not None:
+        return None
+    entry = manifest.handoff
+    path = cache_directory() / "handoffs" / entry.name
+    if _holds(path, entry):
+        return path
+    content = _render(manifest)
+    if content is None:
+        return None
+    if content_hash(content) != entry.sha256:
+        raise DeviceError(
+            f"{MANIFEST_NAME} of overlay {manifest.name}: was written by another version of this toolkit, with another "
+            f"{entry.name}; write the overlay again with `bfpga overlay {manifest.accelerator.name} -o DIR`"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content)
+    except OSError as error:
+        raise _unwritable(path.parent, error) from None
+    return path
+
+
+def _render(manifest: Manifest) -> bytes | None:
+    """The text of the handoff of a manifest's accelerator; None if that is no ready one."""
+    try:
+        from bfpga.accelerator.loader import accelerator_names, load_accelerator
+        from bfpga.vendor.block_design import block_design
+        from bfpga.vendor.handoff import render_handoff
+    except ImportError as error:
+        raise DeviceError(
+            f"{manifest.handoff.name}: overlay {manifest.name} comes without its hardware handoff, and this machine "
+            f"cannot render it: {error}. Copy the overlay that `bfpga overlay {manifest.name} -o DIR` writes on "
+            "another machine, or deploy a bundle"
+        ) from None
+    name = manifest.accelerator.name
+    accelerator = load_accelerator(name) if name in accelerator_names() else None
+    if accelerator is None or accelerator.digest != manifest.accelerator.digest:
+        return None
+    return render_handoff(block_design(accelerator)).encode()
 
 
 # Places
@@ -179,12 +265,13 @@ def _is_path(name: str | Path) -> bool:
 def _name(directory: Path) -> str | None:
     """Name of the overlay in a directory; directories of the cache are named by digests, so there the manifest says.
 
-    None for a damaged overlay of the cache.
+    None for an overlay of the cache that is damaged, or that an earlier version of this toolkit generated.
     """
     if directory.parent != _cache():
         return directory.name
     manifest = _manifest(directory)
-    return manifest.name if manifest else None
+    usable = manifest is not None and (manifest.bitstream is not None or layout_mismatch(manifest.layout) is None)
+    return manifest.name if manifest is not None and usable else None
 
 
 def _manifest(directory: Path) -> Manifest | None:
@@ -254,9 +341,11 @@ def _generate(digest: str) -> Path | None:
 def _no_overlay(program: Program) -> str:
     manifests = filter(None, map(_manifest, overlay_directories()))
     other = next((item for item in manifests if item.accelerator.name == program.accelerator), None)
+    mismatch = layout_mismatch(other.layout) if other else None
+    changed = f"its layout is another ({mismatch})" if mismatch else "the accelerator or the toolkit has changed since"
     reason = (
-        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): the accelerator or the toolkit "
-        "has changed since; compile the network again, or load the overlay the program was compiled for"
+        f"the overlay of that name holds another one ({other.accelerator.digest[:12]}): {changed}; compile the network "
+        "again, or load the overlay the program was compiled for"
         if other
         else "write one with `bfpga overlay FILE -o DIR` and load it by its directory"
     )
@@ -282,11 +371,15 @@ def store_overlay(accelerator: Accelerator) -> Path:
     try:
         write_overlay(accelerator, directory)
     except OSError as error:
-        raise DeviceError(
-            f"{directory}: cannot write an overlay there: {error.strerror or error}; set BFPGA_CACHE to a directory "
-            "that can be written"
-        ) from None
+        raise _unwritable(directory, error) from None
     return directory
+
+
+def _unwritable(directory: Path, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"{directory}: cannot write an overlay there: {error.strerror or error}; set BFPGA_CACHE to a directory "
+        "that can be written"
+    )
 
 
 def staged_files(overlay: OverlayFiles, directory: Path, virtual: bool = False) -> StagedFiles:
@@ -310,7 +403,7 @@ def staged_files(overlay: OverlayFiles, directory: Path, virtual: bool = False) 
         (overlay.bitstream, staged.bitstream, overlay.manifest.bitstream),
         (overlay.handoff, staged.handoff, overlay.manifest.handoff),
     ):
-        if not (target.is_file() and file_hash(target) == entry.sha256):
+        if not _holds(target, entry):
             replace_file(target, source.read_bytes())
     return staged
 
@@ -332,9 +425,10 @@ def _stage_emulation(overlay: OverlayFiles, directory: Path) -> StagedFiles:
 def kernel_descriptions(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """What stands behind each kernel of an overlay, by instance name: what a virtual board needs to model it."""
     description = {
-        "kind": "systolic_array",
+        "kind": ARRAY,
         "name": manifest.accelerator.name,
         "digest": manifest.accelerator.digest,
-        "configuration": manifest.configuration().to_dict(),
+        "configuration": config_to_dict(manifest.configuration()),
+        "layout": manifest.layout,
     }
     return {name: description for name, cell in manifest.cells.items() if f":{TOP_FUNCTION}:" in cell.vlnv}

@@ -24,8 +24,8 @@ class NotReachedError(Exception):
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What a stage that passed found: a sentence, and its numbers for the report."""
+class Passed:
+    """A stage that passed: what it found in a sentence, and its numbers for the report."""
 
     text: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Report:
         self._program = name
         self._show(f"program {name}")
 
-    def stage(self, name: str, stage: Callable[[], Finding]) -> None:
+    def stage(self, name: str, stage: Callable[[], Passed]) -> None:
         """Run a stage. Whatever it raises is a failure of the board to be reported, not one of this program."""
         start = perf_counter()
         data: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.board.self_test_report import Finding, NotReachedError, StageError
+from bfpga.board.self_test_report import NotReachedError, Passed, StageError
 from bfpga.contract.program import LaunchStep, MatMulStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
@@ -42,7 +42,7 @@ CLOCK_TOLERANCE = 0.01
 PROBE_SECONDS = 1.0
 
 
-def environment(target: str) -> Finding:
+def environment(target: str) -> Passed:
     """Python, numpy and pynq of this machine, and on a board the rights to program it."""
     versions = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine()}
     try:
@@ -59,7 +59,7 @@ def environment(target: str) -> Finding:
         raise StageError("programming the logic needs root: start with sudo -E")
     versions["board"] = os.environ.get("BOARD", "")
     words = [f"Python {versions['python']}", f"numpy {versions['numpy']}", f"pynq {versions['pynq']}"]
-    return Finding(", ".join([*words, versions["machine"], *filter(None, [versions["board"]])]), dict(versions))
+    return Passed(", ".join([*words, versions["machine"], *filter(None, [versions["board"]])]), dict(versions))
 
 
 class OverlayStages:
@@ -86,7 +86,7 @@ class OverlayStages:
             raise NotReachedError("load")
         return self._overlay
 
-    def files(self) -> Finding:
+    def files(self) -> Passed:
         """The files of the overlay are those of its manifest."""
         from bfpga.board.overlays import load_overlay
 
@@ -100,12 +100,12 @@ class OverlayStages:
         self._files = files
         accelerator, board = files.manifest.accelerator, files.manifest.board
         hashes = "bitstream and handoff as hashed" if files.bitstream else "handoff as hashed, never built"
-        return Finding(
+        return Passed(
             f"{files.name}, accelerator {accelerator.name} ({accelerator.digest[:12]}) for {board.title}; {hashes}",
             {"accelerator": accelerator.name, "digest": accelerator.digest, "board": board.name},
         )
 
-    def load(self) -> Finding:
+    def load(self) -> Passed:
         """The logic is programmed and what PYNQ found in it is what the manifest says."""
         if self._files is None:
             raise NotReachedError("files")
@@ -114,16 +114,16 @@ class OverlayStages:
         start = perf_counter()
         self._overlay = load(self.path, self.target)
         seconds = perf_counter() - start
-        return Finding(f"programmed and compared with its manifest in {seconds:.2f} s", {"seconds": seconds})
+        return Passed(f"programmed and compared with its manifest in {seconds:.2f} s", {"seconds": seconds})
 
-    def clock(self) -> Finding:
+    def clock(self) -> Passed:
         """The measured clock is the manifest's."""
         measured, expected = self.loaded.clock_mhz, self.loaded.manifest.clock.actual_mhz
         if abs(measured - expected) > CLOCK_TOLERANCE * expected:
             raise StageError(f"the logic runs at {measured:.3f} MHz, {expected:.3f} MHz are right")
-        return Finding(f"{measured:.3f} MHz, as built", {"mhz": measured})
+        return Passed(f"{measured:.3f} MHz, as built", {"mhz": measured})
 
-    def identification(self) -> Finding:
+    def identification(self) -> Passed:
         """The kernel names the accelerator that the manifest names."""
         expected = self.loaded.identification
         found = self.loaded.hardware.registers.probe(PROBE_SECONDS)
@@ -131,9 +131,9 @@ class OverlayStages:
             raise StageError(f"the kernel did not finish a start without work within {PROBE_SECONDS:g} s")
         if found != expected:
             raise StageError(f"the kernel says {found:#010x}, {expected:#010x} is right: another bitstream is loaded")
-        return Finding(f"{found:#010x}", {"identification": found})
+        return Passed(f"{found:#010x}", {"identification": found})
 
-    def dma_limits(self) -> Finding:
+    def dma_limits(self) -> Passed:
         """The DMAs move as much at once as the manifest's length register counts."""
         dma = self.loaded.manifest.dma
         whole = ((1 << dma.length_bits) - 1) // dma.alignment * dma.alignment
@@ -141,7 +141,7 @@ class OverlayStages:
         for name, limit in limits.items():
             if limit != whole:
                 raise StageError(f"{name} moves {limit} bytes at once, {whole} are right: another block design")
-        return Finding(f"{whole:,} bytes in one transfer, {len(limits)} channels", {"bytes": limits})
+        return Passed(f"{whole:,} bytes in one transfer, {len(limits)} channels", {"bytes": limits})
 
 
 class CountingKernel:
@@ -194,7 +194,7 @@ class ProgramStages:
             raise NotReachedError("open")
         return self._device
 
-    def open(self) -> Finding:
+    def open(self) -> Passed:
         """The program belongs to the overlay, and its resident weights go to the kernel."""
         from bfpga.devices.streaming_device import StreamingDevice
 
@@ -205,19 +205,19 @@ class ProgramStages:
         self._device = StreamingDevice(program, self._kernel, self._overlay.target)
         self._program = program
         seconds, layers, moved = perf_counter() - start, len(program.nodes), self._kernel.weights
-        return Finding(
+        return Passed(
             f"{program.name}, {layers} layers, {moved:,} bytes of weights loaded in {1e3 * seconds:.1f} ms",
             {"seconds": seconds, "weight_bytes": moved, "layers": layers},
         )
 
-    def repeatable(self) -> Finding:
+    def repeatable(self) -> Passed:
         """The same sample gives the same bits twice."""
         inputs = random_inputs(self.program, 1, seed=2)
         first, second = (self._fresh(inputs) for _ in range(2))
         _require_equal("the second run", second, first)
-        return Finding("the same sample twice gives the same bits")
+        return Passed("the same sample twice gives the same bits")
 
-    def equals_emulator(self) -> Finding:
+    def equals_emulator(self) -> Passed:
         """Outputs are those of the emulator here, and of the emulator on the machine that made the vectors."""
         checked = []
         if self._vectors.exists():
@@ -229,9 +229,9 @@ class ProgramStages:
         expected = Emulator(self.program).run(inputs)
         _require_equal(f"the emulator (seed {seed})", self._fresh(inputs), expected.outputs)
         checked.append(f"{COMPARED_SAMPLES} fresh random samples")
-        return Finding(f"bit by bit in {' and '.join(checked)}", {"seed": seed, "samples": COMPARED_SAMPLES})
+        return Passed(f"bit by bit in {' and '.join(checked)}", {"seed": seed, "samples": COMPARED_SAMPLES})
 
-    def weights_resident(self) -> Finding:
+    def weights_resident(self) -> Passed:
         """Weights are moved when the program is opened, not again with each sample."""
         device, kernel = self.device, self._kernel
         assert kernel is not None
@@ -245,9 +245,9 @@ class ProgramStages:
         if streamed is not None and weights > streamed:
             raise StageError(f"a sample moves {weights:,} bytes of weights, {streamed:,} are right: they do not stay")
         text = f"{resident:,} bytes stay; a sample moves {weights:,} of weights and {tensors:,} of tensors"
-        return Finding(text, data)
+        return Passed(text, data)
 
-    def throughput(self, repeat: int, batch: int) -> Finding:
+    def throughput(self, repeat: int, batch: int) -> Passed:
         """Latency of one sample, images a second in batches, and where the time goes."""
         device = self.device
         one = random_inputs(self.program, 1, seed=4)
@@ -266,7 +266,7 @@ class ProgramStages:
         )  # fmt: skip
         if self._overlay.target == "virtual":
             text += "\nthese are times of this machine's simulation and say nothing about hardware"
-        return Finding(text, {"latency": latency, "runs": len(single.seconds), "batch": batch,
+        return Passed(text, {"latency": latency, "runs": len(single.seconds), "batch": batch,
                               "images_per_second": rate, "milliseconds_a_sample": parts})  # fmt: skip
 
     def _fresh(self, inputs: Arrays) -> Mapping[str, npt.NDArray[Any]]:

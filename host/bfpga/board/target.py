@@ -1,6 +1,7 @@
-"""Where an overlay runs: a virtual board in this process, this board, or a board behind PYNQ.remote.
+"""What every place has where an overlay runs, and what their implementations share.
 
-All of them are a `pynq.Device`; everything above is the same for all.
+A virtual board in this process, this board, or a board behind PYNQ.remote: all of them are a `pynq.Device`, and
+everything above is the same for all. ``target_choice`` opens them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from bfpga.board.errors import BoardError
 from bfpga.errors import DeviceError
 
 Family = Literal["zynq7", "zynqmp"]
 
-#: How targets are named.
-TARGETS = ("virtual", "virtual:remote", "board", "remote:HOST[:PORT]")
 #: Shortest time limit of a start in seconds. A virtual board says by itself when nothing can move any more.
 MINIMUM_SECONDS = 2.0
 #: Linux' file that programs the logic.
@@ -63,31 +61,6 @@ class BoardTarget(Protocol):
     def close(self) -> None:
         """Release the device."""
         ...
-
-
-def open_target(name: str, family: Family) -> BoardTarget:
-    """The target of a name, see ``TARGETS``; ``family``: of the overlay, which a virtual board takes on.
-
-    BoardError for an unknown name and for a board that cannot be opened, each with what to do.
-    """
-    from bfpga.board.local import LocalTarget, VirtualTarget
-    from bfpga.board.remote import RemoteTarget, remote_address
-
-    if name == "virtual":
-        return VirtualTarget(family)
-    if name == "virtual:remote":
-        return RemoteTarget.to_virtual_board(family)
-    if name == "board":
-        return LocalTarget(family)
-    if name.startswith("remote:"):
-        host, port = remote_address(name)
-        return RemoteTarget(name, host, port)
-    raise BoardError(f"target {name!r} is unknown; known are {', '.join(TARGETS)}")
-
-
-def default_target() -> str:
-    """`board` on a PYNQ board, else `virtual`."""
-    return "board" if on_board() else "virtual"
 
 
 def on_board() -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.options import Json
 
 #: Folder that the checked scripts name; nothing is read or written there.
 BUILD_FOLDER = Path("/build")
@@ -20,9 +21,7 @@ def check_tcl(
         list[str] | None, typer.Argument(help="Names of ready accelerators or YAML files.", show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every ready accelerator.")] = False,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")
-    ] = None,
+    json: Json = None,
 ) -> None:
     """Check the scripts for HLS and Vivado without these tools: they run in tclsh against a model of the commands.
 

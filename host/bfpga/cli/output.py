@@ -12,12 +12,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: Columns of a table when the output is no terminal (a file or a pipe has no width).
 PIPE_WIDTH = 140
@@ -27,6 +25,8 @@ NUMERIC = re.compile(r"-?|-?[\d.,]+(e[-+]?\d+)?( %| dB)?")
 
 def console() -> Console:
     """Console on the current standard output; plain text and a fixed width in a pipe."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False, soft_wrap=False)
 
 
@@ -42,6 +42,9 @@ def note(text: str) -> None:
 
 def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table; columns of numbers are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
     result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for index, header in enumerate(headers):
         numeric = all(NUMERIC.fullmatch(cell(row[index])) for row in rows)
@@ -119,6 +122,9 @@ def progress(text: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(text)
@@ -131,5 +137,7 @@ def waiting(text: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    from rich.console import Console
+
     with Console(stderr=True).status(text):
         yield

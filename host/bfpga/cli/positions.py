@@ -1,4 +1,4 @@
-"""`bfpga position-times` and `bfpga position-choice`: what fixed-point positions cost, and which way is fastest."""
+"""`bfpga research position-times`, `position-choice`: what fixed-point positions cost, and which way is fastest."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.options import Json, Picture
 from bfpga.cli.pictures import check_picture, write_picture
 from bfpga.cli.report_partition import choice
 
 if TYPE_CHECKING:
     from bfpga.engines.positions.times import Flow, FlowTimes
 
-Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
 WHAT: dict[Flow, str] = {
     "delayed": "position of the iteration before",
     "two_pass": "everything computed twice",
@@ -38,10 +38,7 @@ def position_times(
     launch: Annotated[
         float, typer.Option("--launch", min=0, help="A second start by the host, ms; 0: one start runs both passes.")
     ] = 0.0,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
-    ] = None,
+    picture: Picture = None,
     json: Json = None,
 ) -> None:
     """What finding the fixed-point position of a layer's results costs under each flow.
@@ -50,8 +47,8 @@ def position_times(
 
     \b
     Examples:
-      bfpga position-times
-      bfpga position-times --compute 10 --on-chip -o times.png
+      bfpga research position-times
+      bfpga research position-times --compute 10 --on-chip -o times.png
     """
     from bfpga.engines.positions.choice import modelled_choice
     from bfpga.engines.positions.sampling import SampleFraction
@@ -103,8 +100,8 @@ def position_choice(
 
     \b
     Examples:
-      bfpga position-choice clocks.json
-      bfpga position-choice clocks.json --by operation
+      bfpga research position-choice clocks.json
+      bfpga research position-choice clocks.json --by operation
     """
     from bfpga.engines.positions.choice import choice_rows
     from bfpga.engines.positions.measured_clocks import load_clocks

@@ -1,4 +1,4 @@
-"""`bfpga report-partition`: how the sparse cluster would cut maps of a file, and a picture of it."""
+"""`bfpga research report-partition`: how the sparse cluster would cut maps of a file, and a picture of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bfpga.cli import output
+from bfpga.cli.options import Json, Picture
 from bfpga.cli.pictures import check_picture, write_picture
 
 if TYPE_CHECKING:
@@ -33,20 +34,15 @@ def report_partition(
     padding: Annotated[int, typer.Option("--padding", min=0, help="Virtual zeros on every side.")] = 1,
     start: Annotated[str, typer.Option("--start", help="quantile or equal.")] = "quantile",
     tau: Annotated[float, typer.Option("--tau", min=0.0, help="Largest difference, in points of density.")] = 3.0,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")
-    ] = None,
+    picture: Picture = None,
+    json: Json = None,
 ) -> None:
     """Cut a feature map into pieces of equal work, as the sparse cluster's units would get it.
 
     \b
     Examples:
-      bfpga report-partition activations.npz --grid 4x4 -o partition.png
-      bfpga report-partition activations.npz --mode overlap_add --tau 1 --start equal
+      bfpga research report-partition activations.npz --grid 4x4 -o partition.png
+      bfpga research report-partition activations.npz --mode overlap_add --tau 1 --start equal
     """
     from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, balance, work_map
     from bfpga.engines.sparse_cluster.partition.geometry import Padding, halo_geometry, overlap_add_geometry

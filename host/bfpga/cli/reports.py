@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.cli.output import percent, say, table
+from bfpga.cli.report_host import host_content, milliseconds, print_host, rate
 from bfpga.cli.work import Job, accuracy
-from bfpga.compiler.dispatch.choice import SUPPORTED_OPERATIONS
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.program.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
 from bfpga.program.flow_listing import flow_choices
-from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows, host_share
+from bfpga.program.host import array_alone
+from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
 from bfpga.runtime import Evaluation
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def engines_beside(config: SystolicConfig) -> str:
 
 def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
     """What each engine of an accelerator computes, by its name (SC R14)."""
-    return {engine: list(SUPPORTED_OPERATIONS[engine]) for engine in config.engines}
+    return {engine: list(engine_named(engine).supported) for engine in config.engines}
 
 
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
@@ -112,7 +115,10 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
         ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
     ):
-        say(f"{what}: {count:,} cycles, {1e3 * seconds:.3f} ms, {rate(seconds)} images/s")
+        images = rate(1 / seconds if seconds else None)
+        say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
+    host = host_content(accelerator, program, estimate.seconds)
+    print_host(accelerator, host)
     if dispatched(program):
         say(f"{gain(program)} (`bfpga compile --explain` prints the figures of every layer)")
     return {
@@ -122,7 +128,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "cycles_total": cycles.dma_inclusive,
         "cycles_setup": cycles.setup.total,
         "latency_compute_s": estimate.compute_seconds,
-        "latency_s": estimate.seconds,
+        **host,
         "utilization": cycles.utilization,
         "limits": limits,
         "layers": [{**asdict(layer), "limit": layer.limit} for layer in estimate.layers],
@@ -154,14 +160,14 @@ def weight_formats(program: Program) -> list[dict[str, Any]]:
 
 def products_share(estimate: ProgramEstimate, peak: int) -> str:
     """Utilization over the layers that multiply: the others (pooling, addition) have no products to give."""
-    layers = [layer for layer in estimate.layers if layer.macs and layer.engine == "systolic_array"]
+    layers = [layer for layer in estimate.layers if layer.macs and layer.engine == ARRAY]
     busy, cycles = sum(layer.tile_clocks for layer in layers), sum(layer.cycles for layer in layers)
     return f"{percent(busy, cycles * peak)} over layers with products"
 
 
 def utilization(engine: str, busy: int, clocks: int) -> str:
     """Share of the array's lanes that a layer keeps busy; of other engines nothing is said, they skip products."""
-    return percent(busy, clocks) if engine == "systolic_array" else "-"
+    return percent(busy, clocks) if engine == ARRAY else "-"
 
 
 def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
@@ -169,14 +175,11 @@ def by_size(shares: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(shares.items(), key=lambda item: -item[1])
 
 
-def rate(seconds: float) -> str:
-    """Images a second of one image after the other; `-` when the array does nothing."""
-    return f"{1 / seconds:,.0f}" if seconds else "-"
-
-
 def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any]:
-    """A compiled program for machines: its layers, where they run and their cycles."""
-    cycles = program_cycles(program)
+    """A compiled program for machines: its layers, where they run and their cycles; prints what the host takes."""
+    estimate = estimate_program(accelerator, program)
+    cycles, host = estimate.cycles, host_content(accelerator, program, estimate.seconds)
+    print_host(accelerator, host)
     return {
         "model": program.name,
         "accelerator": accelerator.name,
@@ -184,7 +187,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "macs": cycles.macs,
         "cycles_total": cycles.dma_inclusive,
         "cycles_compute": cycles.compute_bound,
-        "host_share": host_share(program),
+        **host,
         "layers": layer_rows(program),
         "weight_formats": weight_formats(program),
         "engine_choices": engine_choices(program),
@@ -246,8 +249,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "accuracy": None,
         "cycles_total": estimate.cycles.dma_inclusive,
         "cycles_compute": estimate.cycles.compute_bound,
-        "latency_s": estimate.seconds,
-        "host_share": host_share(job.program),
+        **host_content(job.accelerator, job.program, estimate.seconds),
         "weight_formats": weight_formats(job.program),
         "engine_choices": engine_choices(job.program),
     }
@@ -289,14 +291,14 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     clock = f"{job.accelerator.clock_mhz:g} MHz"
     count = job.program.side_by_side
     what = "one sample" if count == 1 else f"{count} samples side by side"
-    say(f"{what}: {content['cycles_total']:,} cycles = {1e3 * content['latency_s']:.3f} ms at {clock} (estimated)")
+    time = f"{milliseconds(content['latency_array_s'])} at {clock} (estimated{array_alone(job.program)})"
+    say(f"{what}: {content['cycles_total']:,} cycles = {time}")
+    print_host(job.accelerator, content)
     total, board = estimate_parts(job.accelerator)["total"], job.accelerator.board
     say(
         f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, "
         f"{percent(total.lut, board.lut)} of the LUTs, {percent(total.ff, board.ff)} of the FFs (estimated)"
     )
-    if content["host_share"]:
-        say(f"the host does {100 * content['host_share']:.2g} % of the operations")
     for remark in job.program.notes:
         say(f"note: {remark}")
 
@@ -329,7 +331,7 @@ def verification_report(name: str, report: VerifyReport) -> dict[str, Any]:
 
 def lint_report(findings: Sequence[Finding]) -> dict[str, Any]:
     """Print findings, one a line, and their number."""
-    from bfpga.vendor.lint.finding import format_findings
+    from bfpga.vendor.lint.rules import format_findings
 
     say(format_findings(findings))
     return {"findings": [asdict(finding) for finding in findings]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
 from bfpga.cli.output import note, progress, waiting
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
-from bfpga.compiler.read.importer import import_model
+from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
 from bfpga.contract.program import Program
 from bfpga.data import Samples, load_samples
@@ -36,70 +37,59 @@ CALIBRATION_SAMPLES = 64
 class Job:
     """A network compiled for an accelerator, with the samples it shall run on."""
 
-    model: Path
+    network: Network
     accelerator: Accelerator
     program: Program
     samples: Samples
 
 
-def prepare(
-    model: Path, accelerator: str, data: Path, calibration: Path | None, options: CompileOptions, count: int | None
-) -> Job:
+def prepare(task: RunOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(accelerator)
-    shape = input_shape(model)
-    samples = load_samples(data, shape, count)
-    if calibration is not None:
-        sources = load_samples(calibration, shape).x
+    described = load_accelerator(task.accelerator)
+    network = read_network(task.model)
+    shape = input_shape(network)
+    samples = load_samples(task.data, shape, task.samples)
+    if task.calibration is not None:
+        sources = load_samples(task.calibration, shape).x
     else:
         sources = samples.x[:CALIBRATION_SAMPLES]
-        note(f"calibrated with the first {len(sources)} samples of {data}; --calibration gives others")
-    return Job(model, described, compile_program(described, model, sources, options), samples)
+        note(f"calibrated with the first {len(sources)} samples of {task.data}; --calibration gives others")
+    return Job(network, described, compile_program(described, network, sources, options), samples)
 
 
-def input_shape(model: Path) -> tuple[int, ...]:
+def input_shape(network: Network) -> tuple[int, ...]:
     """Shape of the network's only input without the batch axis; ModelError for a network with several inputs."""
-    graph = import_model(model)
-    if len(graph.inputs) != 1:
+    shapes = network.inputs
+    if len(shapes) != 1:
         raise ModelError(
-            f"{model}: has the inputs {', '.join(graph.inputs)}; the commands feed networks with one input"
+            f"{network.path}: has the inputs {', '.join(shapes)}; the commands feed networks with one input"
         )
-    return graph.shapes[graph.inputs[0]]
+    return next(iter(shapes.values()))
 
 
-def compile_options(
-    recipe: str | None = None,
-    policy: str | None = None,
-    side_by_side: int | None = None,
-    formats: str | None = None,
-    engine: str | None = None,
-    dispatch: str | None = None,
-    flow: str | None = None,
-    rule: str | None = None,
-) -> CompileOptions:
+def compile_options(engines: EngineOptions, exponents: ExponentOptions | None = None) -> CompileOptions:
     """Options of a recipe with those that are given on top; ConfigurationError for what there is not."""
-    given = {
-        "policy": policy, "side_by_side": side_by_side, "formats": formats, "engine": engine, "dispatch": dispatch,
-        "flow": flow, "rule": rule,
-    }  # fmt: skip
+    given = asdict(engines) | asdict(exponents or ExponentOptions())
+    recipe = given.pop("recipe")
     options = load_recipe(recipe) if recipe else CompileOptions()
-    return replace(options, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 def compile_program(
-    accelerator: Accelerator, model: Path, calibration: Calibration | None, options: CompileOptions
+    accelerator: Accelerator, network: Network, calibration: Calibration | None, options: CompileOptions
 ) -> Program:
-    """Compile ``model`` for ``accelerator``; errors are those of the compiler."""
-    with waiting(f"compiling {model.name}"):
-        return runtime.compile(model, accelerator, calibration, options)
+    """Compile ``network`` for ``accelerator``; errors are those of the compiler."""
+    with waiting(f"compiling {network.path.name}"):
+        return runtime.compile(network, accelerator, calibration, options)
 
 
 def compile_for_file(
     accelerator: Accelerator, model: Path, calibration: Path | None, options: CompileOptions
 ) -> Program:
     """Compile for a program file; without samples every layer measures its own range."""
-    sources = load_samples(calibration, input_shape(model)).x if calibration else None
-    return compile_program(accelerator, model, sources, options)
+    network = read_network(model)
+    sources = load_samples(calibration, input_shape(network)).x if calibration else None
+    return compile_program(accelerator, network, sources, options)
 
 
 def compile_for_estimate(
@@ -113,11 +103,12 @@ def compile_for_estimate(
     """
     if calibration is not None:
         return compile_for_file(accelerator, model, calibration, options)
-    graph = import_model(model)
+    network = read_network(model)
     random = np.random.default_rng(0)
-    noise = {name: random.normal(size=(2, *graph.shapes[name])).astype(np.float32) for name in graph.inputs}
+    shapes = network.graph().shapes  # checked: noise of any shape that a file states would not do
+    noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
     options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
-    return compile_program(accelerator, model, noise, options)
+    return compile_program(accelerator, network, noise, options)
 
 
 @contextmanager
@@ -157,7 +148,7 @@ def evaluate(job: Job, batch: int) -> runtime.Evaluation:
     """All samples on the emulator and in float."""
     with progress("evaluating") as show:
         labels = class_labels(job)
-        return runtime.evaluate(job.program, job.model, job.samples.x, labels, batch=batch, progress=show)
+        return runtime.evaluate(job.program, job.network, job.samples.x, labels, batch=batch, progress=show)
 
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:

@@ -7,25 +7,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
+from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
-from bfpga.compiler.numbers.calibrate import Histogram, measure, samples_of
-from bfpga.compiler.numbers.equalize import element_scale, equalize
-from bfpga.compiler.numbers.input_moments import input_moments
+from bfpga.compiler.numbers.calibrate import Histogram, samples_of
+from bfpga.compiler.numbers.equalize import equalize
+from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
-from bfpga.compiler.numbers.sampled_inputs import sampled_inputs
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
 from bfpga.compiler.options import CompileOptions
-from bfpga.compiler.read.importer import Graph, import_model
+from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.fitting import misfits
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
 from bfpga.compiler.schedule.measuring import histogram_base, product_base
@@ -36,7 +39,6 @@ from bfpga.contract.program import (
     ArrayNode,
     HostNode,
     HostStep,
-    IntArray,
     LaunchStep,
     MatMulNode,
     Node,
@@ -45,6 +47,7 @@ from bfpga.contract.program import (
     TensorSpec,
 )
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
 Progress = Callable[[str], None]
@@ -52,75 +55,62 @@ Calibration = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 
 
 def compile_network(
-    model_path: str | Path,
-    accelerator_name: str,
-    digest: str,
-    config: SystolicConfig,
-    clock_mhz: float,
+    network: str | Path | Network,
+    accelerator: Accelerator,
     calibration: Calibration | None = None,
     options: CompileOptions | None = None,
     progress: Progress | None = None,
     items: int = 1,
 ) -> Program:
-    """Compile an ONNX network for an accelerator.
+    """Compile a network (an ONNX file, or one that was read) for an accelerator.
 
     calibration: float samples (samples, ...) in the layout of the network's input, or a dictionary of them by input
-    name; without them every layer measures its own range (policy ``max``). digest: of the accelerator's description;
-    a program runs only where it agrees. items: of a batch that is one sample of the program, so that they share its
-    exponents (networks of fully connected layers; their input becomes (items, K)). Raises ModelError, DataError or
-    ConfigurationError.
+    name; without them every layer measures its own range (policy ``max``). items: of a batch that is one sample of the
+    program, so that they share its exponents (networks of fully connected layers; their input becomes (items, K)).
+    Raises ModelError, DataError or ConfigurationError.
     """
     say = progress or (lambda text: None)
-    options = options or CompileOptions()
+    options, config = options or CompileOptions(), accelerator.systolic
     check_formats(config, options)
     check_engines(config, options)
-    say("read the network")
     count = options.side_by_side
-    if count > 1 and calibration is None:
-        raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
-    if count > 1 and items > 1:
-        raise ConfigurationError("samples side by side cannot be items of a batch too; choose one of them")
-    graph = import_model(model_path, max(count, items))
+    _check_side_by_side(count, calibration, items)
+    say("read the network")
+    network = read_network(network)
+    graph = network.graph(max(count, items))
     say("lower the layers")
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
-    if count > 1 and calibration is not None:
-        calibration = _grouped(calibration, count)
-    samples = None if calibration is None else samples_of(graph, calibration)
-    histograms: dict[str, Histogram] = {}
-    shifts: dict[str, IndexArray] = {}
-    moments: dict[str, Moments] = {}
-    if samples is not None and options.equalize:
-        shifts = equalize(graph, lowered, config.format, samples)
-    stored = stored_scales(shifts, fold_averages(lowered, graph.outputs, config, options))
-    if samples is not None:
+    builder = _Builder(graph, lowered, config, options)
+    if calibration is not None:
         say("measure the ranges")
-        scales = {name: element_scale(lowered.tensors[name], scale) for name, scale in stored.items()}
-        histograms = measure(graph, samples, list(lowered.tensors), scales)
-        if options.compensation and len(config.weight_formats) > 1:
-            products = [layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights]
-            moments = input_moments(graph, lowered, products, samples, stored)
+        samples = samples_of(graph, _grouped(calibration, count) if count > 1 else calibration)
+        builder.measured = measure(graph, lowered, config, options, samples)
     say("choose formats and pack the weights")
-    builder = _Builder(graph, lowered, config, options, histograms, shifts, moments)
+    builder.choose_numbers()
     builder.add_nodes()
-    if options.bias_correction and samples is not None:
-        correct_biases(graph, lowered, builder.array_nodes(), config, samples, stored)
+    builder.correct_biases()
     if len(config.engines) > 1:
         say("choose the engines")
-    inputs = {}
-    if len(config.engines) > 1 and samples is not None and options.count_zeros:
-        names = [node.inputs[0] for node in builder.array_nodes() if node.kind == "gemm"]
-        inputs = sampled_inputs(graph, lowered, names, samples, stored, builder.exponents, config.format)
+    inputs = builder.sampled_inputs()
     builder.choose_engines(inputs)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     measure_strips(steps, builder.array_nodes(), builder.tensors, config, inputs)
     return Program(
-        Path(model_path).stem, accelerator_name, digest, config, clock_mhz, builder.tensors, builder.nodes,
-        setup, steps, {name: graph.shapes[name] for name in graph.inputs},
+        network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
+        builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
         {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes], count,
-    )
+    )  # fmt: skip
+
+
+def _check_side_by_side(count: int, calibration: Calibration | None, items: int) -> None:
+    """Whether ``count`` samples can travel together, as far as it does not depend on the network."""
+    if count > 1 and calibration is None:
+        raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
+    if count > 1 and items > 1:
+        raise ConfigurationError("samples side by side cannot be items of a batch too; choose one of them")
 
 
 def _grouped(calibration: Calibration, count: int) -> Calibration:
@@ -154,9 +144,13 @@ class _Builder:
     lowered: Lowered
     config: SystolicConfig
     options: CompileOptions
-    histograms: dict[str, Histogram]
-    shifts: dict[str, IndexArray]
-    moments: dict[str, Moments]
+    #: Of the calibration samples; None without any.
+    measured: Measurements | None = None
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    moments: dict[str, Moments] = field(default_factory=dict)
+    #: Powers of two that channels of tensors are stored times, and the binary logarithm of that with averages' factors.
+    shifts: dict[str, IndexArray] = field(default_factory=dict)
+    scales: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -167,14 +161,24 @@ class _Builder:
     def array_nodes(self) -> list[ArrayNode]:
         return [node for node in self.nodes if isinstance(node, ArrayNode)]
 
+    def choose_numbers(self) -> None:
+        """What channels are stored times, which the layers' weights take up, and what samples tell of that."""
+        measured = self.measured
+        if measured is not None and measured.ranges is not None:
+            self.shifts = equalize(self.lowered, measured.ranges, self.config.format)
+        averages = fold_averages(self.lowered, self.graph.outputs, self.config, self.options)
+        self.scales = stored_scales(self.shifts, averages)
+        if measured is not None:
+            self.histograms = measured.histograms_by_name(self.scales)
+            if measured.moments is not None:
+                self.moments = measured.moments.moments(self.scales)
+
     def add_nodes(self) -> None:
         """Nodes in the order of their stages, with formats."""
         order = stages(self.graph, self.lowered)
         layers = [layer for stage in order for layer in stage.layers]
         edges = frozenset((*self.graph.inputs, *self.graph.outputs))
-        choice = PolicyChoice(
-            self.config, self.options, self.histograms, layers, edges
-        )
+        choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges)
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()
@@ -184,12 +188,13 @@ class _Builder:
                 spec.input_exponent = choice.input_exponent(name)
             self.tensors[name] = spec
         self._operands_of_products(layers, choice)
+        work = count_operations(self.graph.model) if self.lowered.host else {}
         for number, stage in enumerate(order):
             first = len(self.nodes)
             hosts = sum(isinstance(node, HostNode) for node in self.nodes)
             if stage.kind == HOST:
                 needed = outside_values(self.graph, self.lowered, order, number)
-                self.nodes.append(host_node(f"host_{hosts}", self.graph, self.lowered, stage, needed))
+                self.nodes.append(host_node(f"host_{hosts}", self.graph, self.lowered, stage, needed, work))
             else:
                 self.nodes += [self._node(layer, choice) for layer in stage.layers]
             self.ranges.append((stage, first, len(self.nodes)))
@@ -229,6 +234,18 @@ class _Builder:
 
     def _stage_nodes(self, first: int, last: int) -> list[ArrayNode]:
         return [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
+
+    def correct_biases(self) -> None:
+        """Take the mean error of rounded weights out of the biases."""
+        measured = self.measured
+        if measured is not None and measured.means is not None:
+            correct_biases(measured.products, self.array_nodes(), self.config, measured.means, self.scales)
+
+    def sampled_inputs(self) -> dict[str, IntArray]:
+        """Mantissas of samples by tensor, as far as zeros decide on engines."""
+        if self.measured is None or self.measured.inputs is None:
+            return {}
+        return self.measured.inputs.mantissas(self.scales, self.exponents, self.config.format)
 
     def choose_engines(self, inputs: Mapping[str, IntArray]) -> None:
         """Give every array node its engine. inputs: mantissas of samples by tensor."""

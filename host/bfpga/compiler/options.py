@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from bfpga.contract.engine_numbers import EngineName
+from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
+from bfpga.engines.registry import ENGINES
 from bfpga.errors import ConfigurationError
 
 #: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
 FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
 #: Engines that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
-EngineChoice = Literal["auto", EngineName]
+if TYPE_CHECKING:
+    EngineChoice = str
+else:
+    EngineChoice = Literal[("auto", *(engine.name for engine in ENGINES))]
 #: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
 DispatchRule = Literal["cost", "majority", "band"]
-PolicyName = Literal[
-    "auto", "static", "max", "known_range", "stats", "rolling_max", "feedback", "static_history", "worst_case",
-    "lookup", "dynamic", "delayed",
-]  # fmt: skip
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 

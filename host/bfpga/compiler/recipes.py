@@ -16,9 +16,9 @@ from bfpga.compiler.options import (
     DispatchRule,
     EngineChoice,
     FormatChoice,
-    PolicyName,
     RuleName,
 )
+from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS
 from bfpga.errors import ConfigurationError

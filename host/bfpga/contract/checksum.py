@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-#: Beats whose rotations are the same are 32 apart.
-_PERIOD = 32
+#: Bits to which a beat is folded, and by how many the sum turns left for each beat.
+FOLD_BITS, ROTATION = 32, 1
+#: Beats whose rotations are the same are so many apart.
+_PERIOD = FOLD_BITS // ROTATION
 
 
 def stream_checksum(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8], beat_bits: int) -> int:
@@ -21,8 +23,8 @@ def stream_checksum(data: bytes | bytearray | memoryview | npt.NDArray[np.uint8]
     # Leading zeros do not change the sum, so the beats can be aligned to the end.
     aligned = np.concatenate([np.zeros(-len(folded) % _PERIOD, folded.dtype), folded]).reshape(-1, _PERIOD)
     columns = np.bitwise_xor.reduce(aligned, axis=0).astype(np.uint64)
-    turns = np.arange(_PERIOD - 1, -1, -1, dtype=np.uint64)
-    rotated = (columns << turns | columns >> (np.uint64(_PERIOD) - turns)) & np.uint64(0xFFFFFFFF)
+    turns = ROTATION * np.arange(_PERIOD - 1, -1, -1, dtype=np.uint64)
+    rotated = (columns << turns | columns >> (np.uint64(FOLD_BITS) - turns)) & np.uint64(0xFFFFFFFF)
     return int(np.bitwise_xor.reduce(rotated))
 
 
@@ -30,7 +32,7 @@ def repeated_checksum(checksum: int, beats: int, repeats: int) -> int:
     """Checksum of a stream that is sent ``repeats`` times, from the checksum of its ``beats`` beats."""
     total = 0
     for _ in range(repeats):
-        turned = beats % _PERIOD
-        total = (total << turned | total >> (_PERIOD - turned)) & 0xFFFFFFFF if turned else total
+        turned = ROTATION * beats % FOLD_BITS
+        total = (total << turned | total >> (FOLD_BITS - turned)) & 0xFFFFFFFF if turned else total
         total ^= checksum
     return total

@@ -1,16 +1,20 @@
 """The numbers that define one systolic array: the single source for emulator, C++ header, estimates and driver.
 
-Only the standard library is imported: a board loads this module too.
+Only the standard library and numpy are imported: a board loads this module too.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
 
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
+from bfpga.contract.functions import USUAL_FUNCTIONS
 from bfpga.formats.block_format import BlockFormat, container_bits
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
+
+#: Numbers of one engine beside the array.
+Numbers = TypeVar("Numbers", bound=EngineNumbers)
 
 Multiplier = Literal["dsp", "dsp_packed", "shift"]
 #: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
@@ -23,8 +27,6 @@ SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 PIPELINE_DEPTH = 24
 #: Cycles a load, a store or a weight transfer spends beyond its loop.
 TRANSFER_DEPTH = 8
-#: Exponent of the sigmoid and tanh results (BFP 4.4).
-ACTIVATION_EXPONENT = -14
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class SystolicConfig:
     parameter_rows: int = 2048
     stream_bits: int = 64
     weight_stream_bits: int = 64
-    functions: tuple[str, ...] = ("none", "relu", "leaky_relu", "sigmoid", "tanh", "clip")
+    functions: tuple[str, ...] = USUAL_FUNCTIONS
     skew: bool = True
     tensor_slots: int = 64
     policy_slots: int = 64
@@ -56,9 +58,8 @@ class SystolicConfig:
     shift_columns: int = 0
     #: Words of the shift units; None for an array without them.
     shift: ShiftFormat | None = None
-    #: Engines beside the array, for layers with many zeros (docs/engines.md).
-    zero_skip: ZeroSkipBuild | None = None
-    sparse_cluster: ClusterBuild | None = None
+    #: Engines beside the array, for layers with many zeros (docs/engines.md), in the order of ``engines.registry``.
+    beside: tuple[EngineNumbers, ...] = ()
     #: Bins of the collector that finds exponents by other rules than the lead; 0: there is none (FP 2.3).
     position_bins: int = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
@@ -67,8 +68,21 @@ class SystolicConfig:
     @property
     def engines(self) -> tuple[EngineName, ...]:
         """The engines of the kernel; the array is always there."""
-        beside: dict[EngineName, object] = {"zero_skip": self.zero_skip, "sparse_cluster": self.sparse_cluster}
-        return ("systolic_array", *(name for name, build in beside.items() if build is not None))
+        return (ARRAY, *(numbers.engine for numbers in self.beside))
+
+    def numbers_of(self, kind: type[Numbers]) -> Numbers:
+        """The numbers of an engine beside the array by their class; ValueError if the kernel lacks it."""
+        for numbers in self.beside:
+            if isinstance(numbers, kind):
+                return numbers
+        raise ValueError(f"this accelerator has no engine {kind.engine}")
+
+    def numbers_beside(self, engine: EngineName) -> EngineNumbers:
+        """The numbers of an engine beside the array by its name; ValueError if the kernel lacks it."""
+        for numbers in self.beside:
+            if numbers.engine == engine:
+                return numbers
+        raise ValueError(f"this accelerator has no engine {engine} beside the array")
 
     @property
     def banks(self) -> int:
@@ -76,7 +90,7 @@ class SystolicConfig:
 
         Pixels that one clock brings to another engine lie in different ones too.
         """
-        ports = max([self.columns, *(build.load_pixels for build in (self.zero_skip, self.sparse_cluster) if build)])
+        ports = max([self.columns, *(numbers.load_pixels for numbers in self.beside)])
         if ports == 1:
             return 1
         number = max(ports, 5)
@@ -181,19 +195,3 @@ class SystolicConfig:
     def terms_limit(self) -> int:
         """Largest number of products one accumulator holds exactly, one bit kept for the bias (BFP 7)."""
         return ((1 << (self.accumulator_bits - 2)) - 1) // self.largest_product
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @staticmethod
-    def from_dict(values: dict[str, Any]) -> SystolicConfig:
-        values = dict(values)
-        values["format"] = BlockFormat(**values["format"])
-        values["functions"] = tuple(values["functions"])
-        if values.get("shift") is not None:
-            values["shift"] = ShiftFormat.from_dict(values["shift"])
-        if values.get("zero_skip") is not None:
-            values["zero_skip"] = ZeroSkipBuild.from_dict(values["zero_skip"])
-        if values.get("sparse_cluster") is not None:
-            values["sparse_cluster"] = ClusterBuild.from_dict(values["sparse_cluster"])
-        return SystolicConfig(**values)

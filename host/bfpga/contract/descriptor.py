@@ -18,6 +18,8 @@ from enum import IntEnum, IntFlag
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.functions import Function as Function  # one of the descriptor's enumerations
+
 
 class Operation(IntEnum):
     """What one descriptor does."""
@@ -54,17 +56,6 @@ class Flag(IntFlag):
     KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
 
 
-class Function(IntEnum):
-    """The function unit (BFP R11)."""
-
-    NONE = 0
-    RELU = 1
-    LEAKY_RELU = 2
-    SIGMOID = 3
-    TANH = 4
-    CLIP = 5
-
-
 class Policy(IntEnum):
     """How the output exponent is chosen (BFP 3.2)."""
 
@@ -83,6 +74,14 @@ class LeadRule(IntEnum):
     RATE = 2
     LSB = 3
     WINDOW = 4
+
+
+class EntryOrder(IntEnum):
+    """Order in which the zero-skip engine takes the coefficients of its kernels (ZS 4.2)."""
+
+    Z_MAJOR = 0  # kernel by kernel
+    POS_MAJOR = 1  # position by position
+    INTERLEAVED = 2  # a round over the kernels
 
 
 @dataclass
@@ -154,8 +153,8 @@ class Descriptor:
     bias_exponent: int = 0
     # Function unit and output exponent
     function: int = 0  # Function
-    function_argument: int = 0  # leaky ReLU: right shift; clip: mantissa of the upper bound
-    function_exponent: int = 0  # clip: exponent of the upper bound
+    function_argument: int = 0  # contract/functions.py: right shift of leaky ReLU, mantissa of clip's upper bound
+    function_exponent: int = 0  # exponent of clip's upper bound
     policy: int = 0  # Policy
     policy_slot: int = 0
     output_exponent: int = 0  # static exponent, or the preset of a policy
@@ -168,7 +167,7 @@ class Descriptor:
     position_base: int = 0  # bin 0 of the histogram, from the exponent of the accumulators
     wide_word: int = 0  # KEEP, KEPT: first word in the keep buffer
     # Engines beside the array
-    entry_order: int = 0  # ZERO_SKIP: order of the coefficients: 0 z_major, 1 pos_major, 2 interleaved
+    entry_order: int = 0  # ZERO_SKIP: EntryOrder
     piece_rows: int = 0  # SPARSE: the most rows of a piece
     piece_columns: int = 0  # SPARSE: the most columns of a piece
     count_step: int = 0  # SPARSE: every count_step-th channel word is counted for the partition; 0: equal pieces

@@ -7,17 +7,13 @@ Only the standard library and numpy are imported here: a board loads programs wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
-from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.flows import Flow, Sample
+from bfpga.formats.arrays import IntArray
 
-IntArray = npt.NDArray[np.integer[Any]]
 #: Signal to noise that stands for no error at all.
 EXACT_DB = 200.0
 
@@ -175,7 +171,7 @@ class ArrayNode:
     weight_choices: list[FormatFigures] = field(default_factory=list)
     weight_reason: str = ""
     #: Which engine computes the layer; results are the same on all of them.
-    engine: EngineName = "systolic_array"
+    engine: EngineName = ARRAY
     #: What each engine of the accelerator would take, and why it is this one (SC R13, ZS R53); empty without a choice.
     engine_choices: list[EngineFigures] = field(default_factory=list)
     engine_reason: str = ""
@@ -189,6 +185,11 @@ class ArrayNode:
     tiles: list[Tile] = field(default_factory=list)
     #: Multiply-accumulates of one sample that the network needs (not those the array spends).
     macs: int = 0
+
+    @property
+    def on_array(self) -> bool:
+        """Whether the systolic array computes the layer, not an engine beside it."""
+        return self.engine == ARRAY
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, Node
 from bfpga.engines.array.arithmetic import LayerCounters
 
@@ -30,7 +31,7 @@ def engine_of(node: Node) -> str:
     """Name of what computes a node, as ``LayerResult`` tells it."""
     if isinstance(node, ArrayNode):
         return node.engine
-    return "host" if isinstance(node, HostNode) else "systolic_array"
+    return "host" if isinstance(node, HostNode) else ARRAY
 
 
 @dataclass

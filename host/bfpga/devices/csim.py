@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import shlex
 import tempfile
@@ -17,7 +18,9 @@ from typing import Literal
 
 import numpy as np
 
+from bfpga.contract.bridge import RunRecord
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
@@ -34,77 +37,50 @@ _FLAGS: dict[Integers, tuple[str, ...]] = {
 
 
 def cache_directory() -> Path:
-    """Where compiled kernels are kept: $BFPGA_CACHE, else ~/.cache/bfpga."""
-    return Path(os.environ.get("BFPGA_CACHE") or Path.home() / ".cache" / "bfpga")
-
-
-class RunRecord(ctypes.Structure):
-    """``Run`` of the bridge."""
-
-    _fields_ = (
-        ("descriptors", ctypes.c_int32),
-        ("clear_policies", ctypes.c_int32),
-        ("input", ctypes.c_void_p),
-        ("input_bytes", ctypes.c_uint64),
-        ("weights", ctypes.c_void_p),
-        ("weight_bytes", ctypes.c_uint64),
-        ("output", ctypes.c_void_p),
-        ("output_capacity", ctypes.c_uint64),
-        ("operation_cycles", ctypes.c_void_p),
-        ("output_bytes", ctypes.c_uint64),
-        ("packets", ctypes.c_uint64),
-        ("open_beats", ctypes.c_uint64),
-        ("input_left", ctypes.c_uint64),
-        ("weights_left", ctypes.c_uint64),
-        ("cycles", ctypes.c_uint32),
-        ("overflows", ctypes.c_uint32),
-        ("underflows", ctypes.c_uint32),
-        ("status", ctypes.c_int32),
-        ("input_checksum", ctypes.c_uint32),
-        ("weight_checksum", ctypes.c_uint32),
-        ("output_checksum", ctypes.c_uint32),
-        ("error", ctypes.c_char * 512),
-    )
+    """Where what can be made again is kept: $BFPGA_CACHE, else $XDG_CACHE_HOME/bfpga, else ~/.cache/bfpga."""
+    own, common = os.environ.get("BFPGA_CACHE"), Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if own:
+        return Path(own)
+    # The XDG base directory specification: a relative path is ignored.
+    return (common if common.is_absolute() else Path.home() / ".cache") / "bfpga"
 
 
 def build(config: SystolicConfig, integers: Integers, name: str, digest: str, flags: Sequence[str] = ()) -> Path:
     """The shared library of an accelerator's kernel, compiled unless the cache has it.
 
     $BFPGA_CXXFLAGS stands behind the flags of this module, ``flags`` behind both. The cache key covers rendered
-    sources, library headers, flags and compiler, so a stale file is never used; files appear by renaming, so several
-    processes may build at once. ToolError if a tool is missing or fails.
+    sources, the headers they include, flags and compiler, so a stale file is never used, and a header of what this
+    kernel lacks changes nothing. Files appear by renaming, so several processes may build at once. ToolError if a tool
+    is missing or fails.
     """
     try:
-        from bfpga.vendor.render import library_directory, render_kernel
+        from bfpga.vendor.render import kernel_sources, render_kernel
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulated kernel needs the package {error.name}: pip install {error.name}") from None
 
     rendered = render_kernel(name, digest, config)
-    sources = {path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))}
-    headers = library_directory()
+    sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))})
     chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
     arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
-    library = cache_directory() / "csim" / f"{_content_digest(sources, headers, arguments)}.so"
+    library = cache_directory() / "csim" / f"{_content_digest(sources, arguments)}.so"
     if not library.exists():
-        _compile(sources, headers, arguments, library)
+        _compile(sources, arguments, library)
     return library
 
 
-def _content_digest(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]) -> str:
+def _content_digest(sources: Mapping[str, str], arguments: Sequence[str]) -> str:
     content = hashlib.sha256()
     parts = [toolchain.compiler_version(toolchain.find_compiler()), *arguments]
-    for path in sorted(headers.rglob("*.hpp")):
-        parts += [str(path.relative_to(headers)), path.read_text()]
-    for path_name, text in sorted(sources.items()):
-        parts += [path_name, text]
+    for path, text in sorted(sources.items()):
+        parts += [path, text]
     for part in parts:
         content.update(len(part).to_bytes(8, "little") + part.encode())
     return content.hexdigest()[:32]
 
 
-def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str], library: Path) -> None:
+def _compile(sources: Mapping[str, str], arguments: Sequence[str], library: Path) -> None:
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as temporary:
         directory = Path(temporary)
@@ -112,7 +88,7 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
-        includes = ["-I", str(directory / "include"), "-I", str(directory / "src"), "-I", str(headers)]
+        includes = ["-I", str(directory / "include"), "-I", str(directory / "src")]
         built = directory / "kernel.so"
         bridge = str(directory / "src" / "bridge.cpp")
         toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)])
@@ -120,12 +96,34 @@ def _compile(sources: Mapping[str, str], headers: Path, arguments: Sequence[str]
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """A compiled bridge with the types of what makes, names and frees a kernel."""
+    """A compiled bridge with the types of what makes, names and frees a kernel.
+
+    DeviceError for one that was compiled for another layout (with what differs) or does not name its own.
+    """
     library = ctypes.CDLL(str(path))
+    mismatch = layout_mismatch(_compiled_layout(library))
+    if mismatch is not None:
+        raise DeviceError(
+            f"{path}: the compiled kernel is of another layout than this toolkit: {mismatch}. Delete the file: the "
+            "kernel is compiled again then"
+        )
     library.bfpga_create.restype = ctypes.c_void_p
     library.bfpga_identification.restype = ctypes.c_uint32
     library.bfpga_destroy.argtypes = [ctypes.c_void_p]
     return library
+
+
+def _compiled_layout(library: ctypes.CDLL) -> object:
+    """The layout that a bridge names; None for a bridge that names none."""
+    try:
+        function = library.bfpga_layout
+    except AttributeError:
+        return None
+    function.restype = ctypes.c_char_p
+    try:
+        return json.loads(function())
+    except ValueError:
+        return None
 
 
 def create_kernel(library: ctypes.CDLL) -> int:

@@ -15,14 +15,15 @@ import numpy.typing as npt
 from bfpga.compiler.schedule.matmul import product_node
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
-from bfpga.devices.cluster_clocks import ClusterClocks
 from bfpga.devices.graph_route import GraphRoute, available
 from bfpga.devices.host import HostFunction, host_function
+from bfpga.devices.input_cycles import LayerCycles
 from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.accumulators import Block, activation_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.engines.registry import engine_beside
 from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
 
 
@@ -35,7 +36,7 @@ class Emulator:
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
         self.engines: dict[int, LayerEngine] = {}
-        self.clusters: dict[int, ClusterClocks] = {}
+        self.counted: dict[int, LayerCycles] = {}
         self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program)
         self._route: GraphRoute | None = None
@@ -55,8 +56,9 @@ class Emulator:
             self.engines[index] = LayerEngine(layer, config, self.registers, products)
         else:
             self.engines[index] = LayerEngine(node, config, self.registers)
-            if node.engine == "sparse_cluster":
-                self.clusters[index] = ClusterClocks(self.program, node)
+            engine = engine_beside(node)
+            if engine is not None and engine.by_inputs is not None:
+                self.counted[index] = LayerCycles(self.program, node, engine.by_inputs)
 
     def run(
         self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
@@ -165,8 +167,8 @@ class Emulator:
         cycles = samples * self.cycles.layers.get(node.name, CycleCount()).total
         if node.name in measured and node.name in self.cycles.first_sample:
             cycles += self.cycles.first_sample[node.name].total
-        if index in self.clusters:
-            cycles += self.clusters[index].beyond_expected(values.nonzero(node.inputs[0]), node.name in measured)
+        if index in self.counted:
+            cycles += self.counted[index].beyond_expected(values.nonzero(node.inputs[0]), node.name in measured)
         return LayerResult(node.name, engine_of(node), samples * node.macs, cycles, counters)
 
     def reset(self) -> None:

@@ -17,6 +17,7 @@ from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.graph_translation import NotTranslatableError, Segment, static_exponents, translate
 from bfpga.devices.host import onnx_session
 from bfpga.devices.values import Values
+from bfpga.engines.registry import depends_on_inputs
 from bfpga.errors import DataError
 from bfpga.program.layout import encode_tensor, to_array
 
@@ -84,8 +85,8 @@ class GraphRoute:
         for index, node in enumerate(self.program.nodes):
             if index not in inside:
                 read.update(node.inputs)
-        # The clocks of the sparse cluster follow from the zeros of what its layers read.
-        counted = {node.inputs[0] for node in nodes if node.engine == "sparse_cluster"} - read
+        # The clocks of some engines follow from the zeros of what their layers read.
+        counted = {node.inputs[0] for node in nodes if depends_on_inputs(node.engine)} - read
         self.counted |= counted
         read |= counted
         outputs = dict.fromkeys(node.output for node in nodes if node.output in read)

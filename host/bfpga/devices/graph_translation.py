@@ -22,17 +22,16 @@ from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.program import ArrayNode, Program, TensorSpec
 from bfpga.engines.array.products import EXACT_FLOAT32
 from bfpga.engines.output.stage import evaluate, requantize
+from bfpga.formats.arrays import BoolArray, Float32Array, Float64Array, Int64Array
 from bfpga.formats.block_format import Status
 from bfpga.program.layout import channel_factors, memory_axes, onnx_shape
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
+#: Functions that operators compute exactly on integers in float32.
+TRANSLATED = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP)
 OPSET, IR_VERSION = 13, 8
 #: Powers of two beyond this are not trusted to stay normal float32 numbers after scaling.
 LARGEST_SCALE = 90
@@ -244,8 +243,8 @@ class _Translation:
     def _layer(self, node: ArrayNode) -> None:
         if not node.policy.inherit and node.policy.policy != Policy.STATIC:
             raise NotTranslatableError(f"layer {node.name} chooses its exponent by its results")
-        if node.function not in (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP):
-            raise NotTranslatableError(f"layer {node.name} uses a table")
+        if node.function not in TRANSLATED:
+            raise NotTranslatableError(f"{node.function.key} of layer {node.name} has no operator that is exact")
         kinds = {"gemm": self._products, "max": self._maxima, "sum": self._sums}
         value = kinds[node.kind](node)
         if node.channels == self.program.tensors[node.output].channels:

@@ -36,11 +36,11 @@ from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
-from bfpga.engines.array.cycles import COMPUTE, ENGINES
 from bfpga.engines.array.pitch import split
 from bfpga.engines.array.streams import pack_parameters, pack_weights
 from bfpga.engines.beside.tiles import output_columns
 from bfpga.engines.output.exponents import LEARNING
+from bfpga.engines.registry import COMPUTE, operation_engine
 
 
 class Kernel(Protocol):
@@ -338,7 +338,7 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
     wrap = done.output_wrap_word, done.output_wrap_bank
-    if done.operation in ENGINES:
+    if operation_engine(operation) is not None:
         # Their wrap leads from row to row, that of a STORE from behind a row to the next.
         banks, words = program.config.banks, done.output_pixel_words
         wrap = split(program.config, wrap[0] // words * banks + wrap[1] - done.output_width, words)

@@ -18,8 +18,8 @@ from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
 from bfpga.engines.array.accumulators import Block
 from bfpga.engines.array.arithmetic import LayerEngine
-from bfpga.engines.array.cycles import COMPUTE
 from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.engines.registry import COMPUTE
 from bfpga.errors import ProgramError
 from bfpga.program.cycles import started_clocks
 

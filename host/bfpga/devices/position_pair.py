@@ -13,7 +13,7 @@ from itertools import cycle
 import numpy as np
 
 from bfpga.contract.descriptor import LeadRule
-from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, Program
+from bfpga.contract.program import ArrayNode, BlockTensor, Program
 from bfpga.devices.layer_kernels import LayerMachine, LayerRun
 from bfpga.devices.values import HostArray
 from bfpga.engines.positions.closure import batch_sample
@@ -23,6 +23,7 @@ from bfpga.engines.positions.pipeline_events import PipelineRun, Side, simulate
 from bfpga.engines.positions.pipeline_run import Turn
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.program.layout import apart, onnx_shape, to_array, together
 

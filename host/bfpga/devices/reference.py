@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.devices.host import onnx_runtime_installed, onnx_session
 from bfpga.errors import ModelError, ToolError
+from bfpga.formats.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
+if TYPE_CHECKING:
+    from bfpga.compiler.read.network import Network
 
 
 class FloatNetwork:
-    """An ONNX file in float32; ``values`` names what is fetched besides the outputs, as far as the file has it."""
+    """A network in float32, of an ONNX file or read already.
 
-    def __init__(self, path: str | Path, values: Iterable[str] = ()) -> None:
+    values: names of what is fetched besides the outputs, as far as the file has it.
+    """
+
+    def __init__(self, network: str | Path | Network, values: Iterable[str] = ()) -> None:
         if not onnx_runtime_installed():
             raise ToolError("a float reference needs ONNX Runtime: pip install onnx onnxruntime")
         import onnx
 
+        path = network if isinstance(network, (str, Path)) else network.path
         try:
-            model = onnx.load(str(path))
+            model = onnx.ModelProto()
+            model.CopyFrom(onnx.load(str(network)) if isinstance(network, (str, Path)) else network.model)
             outputs = [value.name for value in model.graph.output]
             produced = {name for node in model.graph.node for name in node.output}
             extra = [name for name in dict.fromkeys(values) if name in produced and name not in outputs]

@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
+from bfpga.dynamic_graph.windows import Pair
+from bfpga.formats.arrays import IntArray
 
-if TYPE_CHECKING:
-    from bfpga.dynamic_graph.run import EagerRun
-    from bfpga.dynamic_graph.windows import Pair
+
+class Operations(Protocol):
+    """What computes for arrays: the operations that arrays, numpy and modules of PyTorch ask a session for.
+
+    ``EagerRun`` has them all and says what each of them does. Operands are arrays of the session, or of numpy.
+    """
+
+    @property
+    def device(self) -> str: ...
+    def wrap(self, block: ArrayBlock) -> EagerArray: ...
+    def rearranged(self, x: EagerArray, rearrange: Callable[[IntArray], IntArray]) -> EagerArray: ...
+
+    def add(self, x: Any, y: Any) -> EagerArray: ...
+    def subtract(self, x: Any, y: Any) -> EagerArray: ...
+    def multiply(self, x: Any, y: Any) -> EagerArray: ...
+    def scale(self, x: Any, factor: float) -> EagerArray: ...
+    def matmul(self, x: Any, weights: Any) -> EagerArray: ...
+    def linear(self, x: Any, weights: Any, bias: Any = None) -> EagerArray: ...
+    def conv2d(
+        self, x: Any, weights: Any, bias: Any = None, stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1,
+        groups: int = 1, function: Any = None,
+    ) -> EagerArray: ...  # fmt: skip
+
+    def relu(self, x: Any) -> EagerArray: ...
+    def leaky_relu(self, x: Any, slope: float = 0.125) -> EagerArray: ...
+    def sigmoid(self, x: Any) -> EagerArray: ...
+    def tanh(self, x: Any) -> EagerArray: ...
+    def clip(self, x: Any, low: float = 0.0, high: float = np.inf) -> EagerArray: ...
+    def max_pool2d(self, x: Any, kernel: Pair, stride: Pair | None = None, padding: Pair = 0) -> EagerArray: ...
+    def average_pool2d(self, x: Any, kernel: Pair, stride: Pair | None = None, padding: Pair = 0) -> EagerArray: ...
+
+    def numpy_ufunc(self, function: np.ufunc, kind: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any: ...
+    def numpy_function(
+        self, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any: ...
+    def on_host(self, name: str, compute: Callable[[], Any], operands: Sequence[EagerArray], reason: str) -> Any: ...
 
 
 class EagerArray(NDArrayOperatorsMixin):
@@ -23,7 +58,7 @@ class EagerArray(NDArrayOperatorsMixin):
     ``numpy.asarray`` reads the values as float32. numpy has a part in what the array cannot do (docs/eager.md).
     """
 
-    def __init__(self, run: EagerRun, block: ArrayBlock) -> None:
+    def __init__(self, run: Operations, block: ArrayBlock) -> None:
         self.run = run
         self.block = block
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import decode, encode_samples
 from bfpga.formats.block_format import BlockFormat
 
-IntArray = npt.NDArray[np.integer[Any]]
 HostArray = npt.NDArray[Any]
 
 

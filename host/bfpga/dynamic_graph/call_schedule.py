@@ -19,9 +19,9 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec
 from bfpga.dynamic_graph.calls import RESULT
-from bfpga.engines.array.cycles import COMPUTE
 from bfpga.engines.array.descriptors import output_stage
 from bfpga.engines.array.streams import pack_weights
+from bfpga.engines.registry import COMPUTE
 from bfpga.program.cycles import started_clocks
 
 #: Bytes of a placeholder: the tile's number.

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
-from bfpga.contract.descriptor import Function
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.contract.functions import Function
+from bfpga.dynamic_graph.blocks import ArrayBlock
+from bfpga.formats.arrays import IntArray
 
 #: Name of the result's tensor; operands are called after their place.
 RESULT = "result"
@@ -19,7 +20,7 @@ RESULT = "result"
 
 @dataclass(frozen=True)
 class Activation:
-    """The function that an operation ends with. argument: leaky ReLU: right shift; clip: upper bound."""
+    """The function that an operation ends with, with its argument if it takes one."""
 
     function: Function = Function.NONE
     argument: float = 0.0

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bfpga.contract.functions import Function
 from bfpga.contract.program import Window
 from bfpga.dynamic_graph.windows import columns_of
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
-#: Functions that an operation may end with, and the argument of those that take one where none is given.
-ARGUMENTS = {"relu": 0.0, "leaky_relu": 0.125, "sigmoid": 0.0, "tanh": 0.0, "clip": 6.0}
+#: Functions that an operation may end with.
+NAMES = tuple(function.key for function in Function if function != Function.NONE)
 
 
-def named_function(function: str | tuple[str, float]) -> tuple[str, float]:
-    """Name and argument of a function; DataError for a name that is unknown."""
+def named_function(function: str | tuple[str, float]) -> tuple[Function, float]:
+    """A function by its name, and its argument (0 if it takes none); DataError for a name that is unknown."""
     name, argument = function if isinstance(function, tuple) else (function, None)
-    if name not in ARGUMENTS:
-        raise DataError(f"function {name!r} is unknown; known are {', '.join(ARGUMENTS)}")
-    return name, ARGUMENTS[name] if argument is None else float(argument)
-
-
-def host_function(name: str, argument: float) -> Callable[[FloatArray], FloatArray]:
-    """One of ``ARGUMENTS`` by its name; argument: slope of leaky ReLU, upper bound of clip."""
-    functions: dict[str, Callable[[FloatArray], FloatArray]] = {
-        "relu": lambda x: np.maximum(x, 0),
-        "leaky_relu": lambda x: np.where(x > 0, x, x * np.float32(argument)),
-        "sigmoid": lambda x: 0.5 * (np.tanh(0.5 * x) + 1),
-        "tanh": np.tanh,
-        "clip": lambda x: np.clip(x, 0, argument),
-    }
-    return functions[name]
+    if name not in NAMES:
+        raise DataError(f"function {name!r} is unknown; known are {', '.join(NAMES)}")
+    found = Function.named(name)
+    usual = found.row.argument.usual if found.row.argument is not None else 0.0
+    return found, usual if argument is None else float(argument)
 
 
 def host_convolution(

@@ -12,12 +12,13 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.kernel_device import Kernel
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.call_schedule import CompiledCall
 from bfpga.dynamic_graph.calls import RESULT, operand_names
 from bfpga.engines.array.accumulators import Block
 from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import mantissa_dtype
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bfpga.dynamic_graph.array import EagerArray
-
-if TYPE_CHECKING:
-    from bfpga.dynamic_graph.run import EagerRun
+from bfpga.dynamic_graph.array import EagerArray, Operations
 
 #: Functions that only move the elements of their first argument.
 REARRANGING = frozenset(
@@ -24,7 +21,9 @@ REARRANGING = frozenset(
 INSPECTING = frozenset({np.shape, np.ndim, np.size})
 
 
-def apply_ufunc(run: EagerRun, function: np.ufunc, kind: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+def apply_ufunc(
+    run: Operations, function: np.ufunc, kind: str, inputs: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
     """A function element by element, or a product of matrices; kind: `__call__` or a method such as `reduce`.
 
     TypeError for a result that should go into an array that exists.
@@ -44,7 +43,7 @@ def apply_ufunc(run: EagerRun, function: np.ufunc, kind: str, inputs: Sequence[A
 
 
 def apply_function(
-    run: EagerRun, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
+    run: Operations, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """A function of whole arrays."""
     first = inputs[0] if inputs else None
@@ -56,7 +55,7 @@ def apply_function(
 
 
 def with_numpy(
-    run: EagerRun, name: str, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
+    run: Operations, name: str, function: Callable[..., Any], inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """A function of the values of arrays, wherever they stand among the arguments."""
     found: list[EagerArray] = []

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Kind, Layer
+from bfpga.compiler.lower.state import NotOnArrayError
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Function
+from bfpga.contract.functions import UnfitArgumentError
 from bfpga.contract.program import Window
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray
+from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.calls import RESULT, Activation, ArrayCall, image, operand_names
 from bfpga.dynamic_graph.host_functions import named_function
 from bfpga.dynamic_graph.windows import columns_of, stacked
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Shaper = Callable[[IntArray], IntArray]
 #: Elements that operations element by element take as channels of a pixel, at most.
 PIXEL = 64
-
-
-class NotOnArrayError(Exception):
-    """The array cannot compute an operation; the text says why."""
 
 
 @dataclass
@@ -261,19 +256,12 @@ def check_channels(shape: tuple[int, ...], axis: int, name: str, **numbers: Floa
 
 def activation_of(function: str | tuple[str, float], config: SystolicConfig) -> Activation:
     """The function unit's setting; NotOnArrayError for a function, slope or bound that it cannot have."""
-    name, argument = named_function(function)
-    if name not in config.functions:
-        raise NotOnArrayError(f"the accelerator has no {name}")
-    if name == "clip" and not argument > 0:
-        raise NotOnArrayError(f"an upper bound of {argument:g}: the array clips from 0 on")
-    if name == "leaky_relu":
-        argument = float(_leaky_shift(argument))
-    return Activation(Function[name.upper()], argument)
-
-
-def _leaky_shift(slope: float) -> int:
-    mantissa, exponent = np.frexp(slope)
-    shift = 1 - int(exponent)
-    if mantissa != 0.5 or not 1 <= shift <= 15:
-        raise NotOnArrayError(f"a slope of {slope:g} is no power of two from 1/2 to 2^-15")
-    return shift
+    found, argument = named_function(function)
+    if found.key not in config.functions:
+        raise NotOnArrayError(f"the accelerator has no {found.key}")
+    if found.row.argument is not None:
+        try:
+            found.row.argument.encoded(argument)
+        except UnfitArgumentError as error:
+            raise NotOnArrayError(str(error)) from None
+    return Activation(found, argument)

@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.compiler.lower.state import NotOnArrayError
 from bfpga.compiler.options import FormatChoice, RuleName
 from bfpga.contract.flows import Flow
 from bfpga.dynamic_graph import requests
 from bfpga.dynamic_graph.array import EagerArray
-from bfpga.dynamic_graph.blocks import ArrayBlock, IntArray, encode_block
+from bfpga.dynamic_graph.blocks import ArrayBlock, encode_block
 from bfpga.dynamic_graph.calls import Activation
-from bfpga.dynamic_graph.host_functions import host_convolution, host_function, host_pool, named_function
+from bfpga.dynamic_graph.host_functions import host_convolution, host_pool, named_function
 from bfpga.dynamic_graph.numpy_functions import apply_function, apply_ufunc
 from bfpga.dynamic_graph.records import OperationRecord, Report
-from bfpga.dynamic_graph.requests import NotOnArrayError, Request
+from bfpga.dynamic_graph.requests import Request
 from bfpga.dynamic_graph.session import PositionOptions, Session, accelerator_of
 from bfpga.dynamic_graph.torch_modules import attached
 from bfpga.dynamic_graph.windows import Pair, window_of
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Arrays of the session, or numbers that become one.
 Operand = EagerArray | npt.ArrayLike
 #: A function by name, with its argument where it takes one: ("leaky_relu", slope), ("clip", upper bound).
@@ -353,12 +354,12 @@ class EagerRun:
         return result
 
     def function(self, x: Operand, function: str | tuple[str, float]) -> EagerArray:
-        """A function by its name, with its argument if it takes one: relu, leaky_relu, sigmoid, tanh, clip."""
-        operand, (name, argument) = self.array(x), named_function(function)
+        """A function by its name in accelerator files, with its argument if it takes one: ("leaky_relu", 0.25)."""
+        operand, (found, argument) = self.array(x), named_function(function)
         return self._on_array(
-            name,
-            lambda: requests.function(name, operand.block, requests.activation_of(function, self.config)),
-            lambda: host_function(name, argument)(operand.numpy()),
+            found.key,
+            lambda: requests.function(found.key, operand.block, requests.activation_of(function, self.config)),
+            lambda: found.row.plain(operand.numpy(), argument),
             [operand],
         )
 

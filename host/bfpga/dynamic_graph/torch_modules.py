@@ -8,21 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.dynamic_graph.array import Operations
 from bfpga.errors import DataError, ToolError
-
-if TYPE_CHECKING:
-    from bfpga.dynamic_graph.run import EagerRun
 
 Forward = Callable[[Any], Any]
 
 
 @contextmanager
-def attached(run: EagerRun, module: Any) -> Iterator[Mapping[str, str]]:
+def attached(run: Operations, module: Any) -> Iterator[Mapping[str, str]]:
     """Within the `with` block every nn.Linear and nn.Conv2d of ``module`` computes on the device (FP R4, forward only).
 
     Yields the names of such layers that are left to PyTorch, with the reason. ToolError without PyTorch; DataError for
@@ -79,7 +77,7 @@ def _padding(layer: Any) -> tuple[int, int] | None:
     return None if total[0] % 2 or total[1] % 2 else (total[0] // 2, total[1] // 2)
 
 
-def _forward(run: EagerRun, layer: Any, torch: Any) -> Forward:
+def _forward(run: Operations, layer: Any, torch: Any) -> Forward:
     """What the layer computes, on the device; parameters are read at every call, and packed again if they changed."""
 
     def linear(x: Any) -> Any:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.program import Window
-from bfpga.dynamic_graph.blocks import IntArray
 from bfpga.errors import DataError
+from bfpga.formats.arrays import IntArray
 
 #: One number for both axes, or (vertical, horizontal).
 Pair = int | tuple[int, int]

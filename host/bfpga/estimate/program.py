@@ -13,9 +13,11 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.engine_clocks import engine_operations
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
-from bfpga.engines.array.cycles import COMPUTE, ENGINES, fetch_cycles, kernel_steps, passes, tensor_beats
-from bfpga.estimate.engine_limits import engine_limits
+from bfpga.engines.array.cycles import fetch_cycles, kernel_steps, passes, tensor_beats
+from bfpga.engines.beside.embedded_kernels import embedded_weights
+from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, step_operations
 from bfpga.program.explanation import node_engine
 
@@ -69,7 +71,7 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
     limits = beside_limits(program)
     for operation, times in operations:
         if not operation.first_only:
-            layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, "systolic_array"))
+            layer = layers.setdefault(operation.layer, LayerEstimate(operation.layer, ARRAY))
             add_operation(accelerator, layer, operation, times, limits.get(id(operation)))
     cycles = program_cycles(program)
     for name, count in cycles.layers.items():
@@ -83,10 +85,13 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
 def beside_limits(program: Program) -> dict[int, dict[str, int]]:
     """What the operations of the engines beside the array spend their clocks on, by their identity."""
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    return {
-        id(operation): engine_limits(program.config, node, program.tensors[node.inputs[0]], tile, operation)
-        for operation, node, tile in engine_operations(program.steps, nodes)
-    }
+    limits = {}
+    for operation, node, tile in engine_operations(program.steps, nodes):
+        engine = operation_engine(operation)
+        assert engine is not None
+        weights = embedded_weights(node, program.tensors[node.inputs[0]], tile.m0, tile.m1)
+        limits[id(operation)] = engine.cycle_shares(program.config, operation, weights)
+    return limits
 
 
 def add_operation(
@@ -103,7 +108,7 @@ def add_operation(
     config = accelerator.systolic
     cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
     moved = stream_bytes(config, operation.descriptor)
-    if operation.descriptor.operation in ENGINES:
+    if operation_engine(operation) is not None:
         moved += len(operation.weights)
     if limits is None:
         limits = operation_limits(config, operation.descriptor, cycles)

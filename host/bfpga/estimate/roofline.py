@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.engines.resource_units import Resources
-from bfpga.engines.resources import estimate_resources
+from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel_resources import estimate_resources
 
 
 @dataclass(frozen=True)

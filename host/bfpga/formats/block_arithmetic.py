@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
-from bfpga.formats.block_float import Encoded, FloatArray, decode, encode, requantize_block
+from bfpga.formats.arrays import BoolArray, FloatArray, Int64Array, IntArray
+from bfpga.formats.block_float import Encoded, decode, encode, requantize_block
 from bfpga.formats.block_format import BlockFormat, Rounding
 from bfpga.formats.block_shapes import BlockShape, segment_starts
 from bfpga.formats.packing import BlockMatrix
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, shift_round, shift_to_bits
+from bfpga.formats.rounding import shift_round, shift_to_bits
 
 
 @dataclass

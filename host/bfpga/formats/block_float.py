@@ -13,20 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import BoolArray, FloatArray, Int32Array, Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat, LogMode, Saturation, Status
-from bfpga.formats.rounding import (
-    BoolArray,
-    HostRounding,
-    Int64Array,
-    IntArray,
-    ceil_log2,
-    floor_log2,
-    shift_to_bits,
-    wrap,
-)
-
-FloatArray = npt.NDArray[np.floating[Any]]
-Int32Array = npt.NDArray[np.int32]
+from bfpga.formats.rounding import HostRounding, ceil_log2, floor_log2, shift_to_bits, wrap
 
 #: float32 powers of two that are normal numbers: scaling by them is exact.
 _NORMAL_FLOAT32 = (-126, 126)

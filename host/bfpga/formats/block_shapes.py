@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError
-from bfpga.formats.rounding import Int64Array, IntArray
+from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Shortest run of equal exponents along the reduction that is worth its shift and add: 8 pairs of products.
 SHORTEST_SEGMENT = 16

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError, DataError
-from bfpga.formats.block_float import FloatArray, decode, encode, mantissa_dtype
+from bfpga.formats.arrays import FloatArray, Int64Array, IntArray
+from bfpga.formats.block_float import decode, encode, mantissa_dtype
 from bfpga.formats.block_format import BlockFormat, Rounding, Saturation
-from bfpga.formats.rounding import HostRounding, Int64Array, IntArray, mantissa_range, shift_round, shift_to_bits
+from bfpga.formats.rounding import HostRounding, mantissa_range, shift_round, shift_to_bits
 
 #: Bits of narrow mantissas, bits of wide results, and the positions that an int8 register holds for them. FP 2.1.
 OUT_WIDTHS = (4, 16)

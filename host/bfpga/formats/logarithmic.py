@@ -13,11 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray
+from bfpga.formats.arrays import BoolArray, ByteArray, FloatArray, Int64Array, IntArray
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
-
-FloatArray = npt.NDArray[np.floating[Any]]
-ByteArray = npt.NDArray[np.uint8]
 
 #: Words packed at once: a whole number of bytes for every width, and few enough to stay in a cache.
 _PACKED_WORDS = 1 << 16

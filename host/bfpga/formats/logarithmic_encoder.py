@@ -18,13 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import Float64Array, FloatArray, Int32Array, Int64Array, IntArray
 from bfpga.formats.interval_search import IntervalSearch
-from bfpga.formats.logarithmic import FloatArray, code_dtype, code_values, decode, decode_real
-from bfpga.formats.rounding import Int64Array, IntArray
+from bfpga.formats.logarithmic import code_dtype, code_values, decode, decode_real
 from bfpga.formats.shift_format import WEIGHT_FRAC_MAX, WEIGHT_FRAC_MIN, ShiftFormat, WeightMode
 
-Float64Array = npt.NDArray[np.float64]
-Int32Array = npt.NDArray[np.int32]
 #: ``linear``: smallest error. ``log``: smallest ratio, the threshold between 2**k and 2**(k+1) is sqrt(2) * 2**k.
 Nearest = Literal["linear", "log"]
 #: ``least_squares``: smallest squared error of 16 scales. ``max``: the largest weight comes nearest the largest value,

@@ -1,4 +1,4 @@
-"""The memory format of block floating point matrices, and the containers of streams (BFP 2.4).
+"""The memory format of block floating point matrices (BFP 2.4).
 
 Mantissas are little-endian and row-major in containers of 4, 8, 16 or 32 bits; exponents lie in a buffer of their own,
 in table order, so that mantissa bursts keep their full width.
@@ -11,46 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.block_shapes import BlockShape
-from bfpga.formats.rounding import Int64Array, IntArray
+from bfpga.formats.containers import pack_elements, unpack_elements
 
-ByteArray = npt.NDArray[np.uint8]
-Int32Array = npt.NDArray[np.int32]
-
-_WORDS: dict[int, np.dtype[Any]] = {8: np.dtype("<i1"), 16: np.dtype("<i2"), 32: np.dtype("<i4")}
 #: Mantissa bits, exponent bits, shape, its two sizes, rows, columns, exponent bias.
 _HEADER = struct.Struct("<8i")
 HEADER_BYTES = _HEADER.size
 _SHAPES = ("whole", "row", "rows", "column", "quarter", "tile", "diagonal", "map")
-
-
-def pack_elements(mantissas: IntArray, container_bits: int) -> ByteArray:
-    """Integers of any shape as bytes: the low bits of each in a container, little-endian, low nibble first.
-
-    container_bits: 4, 8, 16 or 32. An odd number of 4-bit elements is padded with zero.
-    """
-    flat: npt.NDArray[Any] = np.asarray(mantissas).reshape(-1)
-    if container_bits != 4:
-        return flat.astype(_WORDS[container_bits]).view(np.uint8)
-    nibbles = np.zeros(flat.size + flat.size % 2, np.int8)
-    nibbles[: flat.size] = flat
-    octets: npt.NDArray[np.int8] = (nibbles[0::2] & 15) | (nibbles[1::2] << 4)
-    return octets.view(np.uint8)
-
-
-def unpack_elements(data: bytes | ByteArray, count: int, container_bits: int) -> Int32Array:
-    """Inverse of ``pack_elements``: the first ``count`` elements, sign-extended; further bytes are ignored."""
-    octets = np.frombuffer(data, np.uint8, -(-count * container_bits // 8))
-    if container_bits != 4:
-        return np.frombuffer(octets, _WORDS[container_bits]).astype(np.int32)
-    elements = np.empty(octets.size * 2, np.int8)
-    elements[0::2] = (octets << 4).view(np.int8) >> 4
-    elements[1::2] = octets.view(np.int8) >> 4
-    return elements[:count].astype(np.int32)
 
 
 @dataclass
@@ -97,7 +68,7 @@ def pack_matrix(matrix: BlockMatrix) -> PackedMatrix:
     stored = np.asarray(matrix.exponent, np.int64) - matrix.exponent_bias
     return PackedMatrix(
         header,
-        pack_elements(matrix.mantissa, fmt.container_bits).tobytes(),
+        pack_elements(matrix.mantissa, fmt.container_bits),
         stored.astype(_exponent_type(fmt)).tobytes(),
     )
 
@@ -116,6 +87,6 @@ def unpack_matrix(packed: PackedMatrix) -> BlockMatrix:
     needed = -(-rows * columns * fmt.container_bits // 8)
     if len(packed.mantissas) < needed:
         raise DataError(f"{rows} x {columns} mantissas need {needed} bytes, the buffer has {len(packed.mantissas)}")
-    mantissa = unpack_elements(packed.mantissas, rows * columns, fmt.container_bits).reshape(rows, columns)
+    mantissa = unpack_elements(packed.mantissas, fmt.container_bits, rows * columns).reshape(rows, columns)
     exponent = np.frombuffer(packed.exponents, _exponent_type(fmt)).astype(np.int64) + bias
     return BlockMatrix(fmt, shape, mantissa, exponent, bias)

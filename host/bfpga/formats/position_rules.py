@@ -12,8 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.fixed_point import require_choice, require_range
-from bfpga.formats.rounding import Int64Array
 from bfpga.formats.wide_statistics import StatisticsKind, WideStatistics
 
 Rule = Literal["max", "rate", "lsb", "window"]

@@ -6,16 +6,14 @@ Everything is exact on int64 arrays and vectorised. The hardware has five roundi
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.formats.arrays import BoolArray, Int64Array
 from bfpga.formats.block_format import Rounding, Saturation
 
-IntArray = npt.NDArray[np.integer[Any]]
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 #: The rounding modes of the hardware and the host's stochastic rounding.
 HostRounding = Rounding | Literal["stochastic"]
 

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.fixed_point import ACC_WIDTHS, require_choice, require_range
-from bfpga.formats.rounding import Int64Array, floor_log2
+from bfpga.formats.rounding import floor_log2
 
 #: What is kept of the highest bits: all counts, those of the uppermost positions, or the largest position alone.
 NsbKind = Literal["histogram", "coarse", "maximum"]

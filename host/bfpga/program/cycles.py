@@ -18,13 +18,13 @@ from bfpga.contract.program import (
     Program,
     Step,
 )
-from bfpga.engines.array.cycles import COMPUTE, ENGINES, fetch_cycles, operation_cycles, selection_cycles
-from bfpga.engines.sparse_cluster.cycles import most_clocks
+from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
+from bfpga.engines.registry import COMPUTE, operation_engine
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """Clocks of one operation without the fetch of its descriptor; those of SPARSE are what its input lets expect."""
-    if Operation(operation.descriptor.operation) in ENGINES:
+    """Clocks of one operation without the fetch of its descriptor; where data decides, what its input lets expect."""
+    if operation_engine(operation) is not None:
         return operation.clocks + selection_cycles(config, operation.descriptor)
     return operation_cycles(config, operation.descriptor)
 
@@ -36,15 +36,17 @@ def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
 
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     """The most clocks that a kernel may count for an operation, whatever its data."""
-    if depends_on_data(operation):
+    engine = operation_engine(operation)
+    if engine is not None and engine.by_inputs is not None:
         selection = selection_cycles(config, operation.descriptor)
-        return fetch_cycles(config) + selection + most_clocks(config, operation.descriptor)
+        return fetch_cycles(config) + selection + engine.by_inputs.most(config, operation.descriptor)
     return started_clocks(config, operation)
 
 
 def depends_on_data(operation: KernelOperation) -> bool:
     """Whether the clocks of an operation are known only with its input."""
-    return operation.descriptor.operation == Operation.SPARSE
+    engine = operation_engine(operation)
+    return engine is not None and engine.by_inputs is not None
 
 
 @dataclass
@@ -154,7 +156,7 @@ def tile_clocks(program: Program) -> dict[str, int]:
 def beside_layers(program: Program) -> frozenset[str]:
     """Layers that other engines than the array compute."""
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    return frozenset(node.name for node in nodes if node.engine != "systolic_array")
+    return frozenset(node.name for node in nodes if not node.on_array)
 
 
 def program_cycles(program: Program) -> ProgramCycles:

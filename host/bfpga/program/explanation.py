@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, EngineFigures, HostNode, Node, Program
+from bfpga.engines.registry import ENGINES, depends_on_inputs
 from bfpga.program.cycles import started_clocks, step_operations
 
 #: Engines in tables.
-ENGINE_WORDS: dict[EngineName, str] = {
-    "systolic_array": "array", "zero_skip": "zero-skip", "sparse_cluster": "sparse cluster",
-}  # fmt: skip
+ENGINE_WORDS: dict[EngineName, str] = {engine.name: engine.title for engine in ENGINES}
 #: What the columns of ``engine_rows`` hold.
 ENGINES_TITLE = "Engines: zeros of weights and inputs, clocks of one sample on each engine with all transfers"
 
@@ -24,7 +23,7 @@ def node_engine(node: Node) -> str:
     """Where a node is computed: the name of an engine, or `host`."""
     if isinstance(node, ArrayNode):
         return node.engine
-    return "host" if isinstance(node, HostNode) else "systolic_array"
+    return "host" if isinstance(node, HostNode) else ARRAY
 
 
 def dispatched(program: Program) -> list[ArrayNode]:
@@ -81,7 +80,7 @@ def without_choice(program: Program) -> dict[str, list[str]]:
     for node in program.nodes:
         if node.name not in chosen:
             engine = node_engine(node)
-            places.setdefault("host" if engine == "host" else ENGINE_WORDS["systolic_array"], []).append(node.name)
+            places.setdefault("host" if engine == "host" else ENGINE_WORDS[ARRAY], []).append(node.name)
     return places
 
 
@@ -92,16 +91,16 @@ def gain(program: Program) -> str:
     chosen, alone = 0, 0
     for node in nodes:
         cycles = {item.engine: item.cycles + moves[node.name] for item in node.engine_choices}
-        chosen, alone = chosen + cycles[node.engine], alone + cycles["systolic_array"]
+        chosen, alone = chosen + cycles[node.engine], alone + cycles[ARRAY]
     shared = ", ".join(f"{engine} {count}" for engine, count in got.items())
     compared = "" if chosen == alone else f", {alone:,} on the array alone"
     return f"{len(nodes)} layers with weights ({shared}): {chosen:,} clocks{compared}"
 
 
 def zeros_unknown(program: Program) -> bool:
-    """Whether the sparse cluster was passed over because the zeros of some input are not known."""
+    """Whether an engine was passed over because the zeros of some input are not known."""
     return any(
-        node.input_density is None and item.engine == "sparse_cluster" and not item.refused
+        node.input_density is None and depends_on_inputs(item.engine) and not item.refused
         for node in dispatched(program)
         for item in node.engine_choices
     )

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.engines.drawing import empty_figure
+from bfpga.engines.registry import ENGINES, engine_named
 from bfpga.errors import ConfigurationError
 from bfpga.program.explanation import ENGINE_WORDS, dispatched, gain, moving_clocks, weight_density
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Colours that people with a colour vision deficiency tell apart.
-COLOURS: dict[EngineName, str] = {"systolic_array": "#0072b2", "zero_skip": "#e69f00", "sparse_cluster": "#009e73"}
+#: Colours of the zeros of weights and of inputs: those of an engine that skips them.
+ZERO_COLOURS = {engine.skips: engine.colour for engine in reversed(ENGINES)}
 WIDTH, LAYER_HEIGHT, MARGINS = 11.0, 0.45, 1.8
 #: Of the height of a layer the part that its bars fill, and how solid the bars are that were not chosen.
 FILLED, PALE = 0.8, 0.3
@@ -52,7 +52,7 @@ def _draw_clocks(axes: Any, program: Program, nodes: list[ArrayNode]) -> None:
             if item.engine == engine and not item.refused
         ]
         places, lengths, chosen = (list(values) for values in zip(*bars, strict=True)) if bars else ([], [], [])
-        drawn = axes.barh(places, lengths, height, color=COLOURS[engine], label=ENGINE_WORDS[engine])
+        drawn = axes.barh(places, lengths, height, color=engine_named(engine).colour, label=ENGINE_WORDS[engine])
         for bar, solid in zip(drawn, chosen, strict=True):
             bar.set_alpha(1.0 if solid else PALE)
     axes.set_xscale("log")
@@ -66,8 +66,8 @@ def _draw_zeros(axes: Any, nodes: list[ArrayNode]) -> None:
     places = np.arange(len(nodes))
     weights = [100 * (1 - weight_density(node)) for node in nodes]
     inputs = [np.nan if node.input_density is None else 100 * (1 - node.input_density) for node in nodes]
-    axes.plot(weights, places, "s", color=COLOURS["zero_skip"], label="weights")
-    axes.plot(inputs, places, "o", color=COLOURS["sparse_cluster"], label="inputs")
+    axes.plot(weights, places, "s", color=ZERO_COLOURS["weights"], label="weights")
+    axes.plot(inputs, places, "o", color=ZERO_COLOURS["inputs"], label="inputs")
     axes.set_xlim(-2, 102)
     axes.set_xlabel("zeros, %")
     axes.grid(axis="x", alpha=PALE)

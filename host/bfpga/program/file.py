@@ -21,13 +21,15 @@ import numpy as np
 from bfpga.contract import program as shapes
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
+from bfpga.contract.layout import layout, layout_mismatch
 from bfpga.contract.program import Program
+from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
-VERSION = 2
+VERSION = 3
 HEADER = "program.json"
 #: Classes that a header may name; the key ``type`` tells members of a union apart.
 CLASSES = {
@@ -42,7 +44,8 @@ def save_program(program: Program, path: str | Path) -> None:
     """Write a program; the file appears complete or not at all."""
     path = Path(path)
     blobs: dict[bytes, str] = {}
-    header = {"magic": MAGIC, "version": VERSION, "program": _plain(program, blobs)}
+    shape = layout(program.config.functions)
+    header = {"magic": MAGIC, "version": VERSION, "layout": shape, "program": _plain(program, blobs)}
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -69,7 +72,7 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
     """Read a program.
 
     digest: that of the accelerator it shall run on. Raises ProgramError for files that are not programs, truncated or
-    of another version, and for programs of another accelerator.
+    of another version, and for programs of another layout (with what differs) or another accelerator.
     """
     try:
         with opened(Path(path), memory_limit()) as archive:
@@ -87,6 +90,12 @@ def load_program(path: str | Path, digest: str | None = None) -> Program:
         raise ProgramError(
             f"{path}: program file of version {header.get('version')}, this toolkit reads version {VERSION}; "
             "compile the network again"
+        )
+    mismatch = layout_mismatch(header.get("layout"))
+    if mismatch is not None:
+        raise ProgramError(
+            f"{path}: the program was compiled for kernels of another layout than this toolkit's: {mismatch}. Compile "
+            "the network again, or install the toolkit that compiled it"
         )
     try:
         program = _object(Program, header["program"], blobs)
@@ -113,7 +122,7 @@ def _plain(value: Any, blobs: dict[bytes, str]) -> Any:
     if isinstance(value, Descriptor):
         return [int(word) for word in value.to_words()[: len(FIELDS)]]
     if isinstance(value, SystolicConfig):
-        return value.to_dict()
+        return config_to_dict(value)
     if is_dataclass(value) and not isinstance(value, type):
         result = {item.name: _plain(getattr(value, item.name), blobs) for item in fields(value)}
         return {"type": type(value).__name__, **result} if type(value).__name__ in CLASSES else result
@@ -187,7 +196,7 @@ def _leaf(hint: Any, value: Any, blobs: dict[str, bytes]) -> Any:
             raise TypeError("a descriptor holds whole numbers")
         return Descriptor.from_words([*value, *([0] * (DESCRIPTOR_WORDS - len(value)))])
     if hint is SystolicConfig:
-        return SystolicConfig.from_dict(value)
+        return config_from_dict(value)
     if hint is bytes:
         return b"" if value is None else blobs[value]
     if isinstance(hint, type) and is_dataclass(hint):

@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, TensorSpec
 from bfpga.errors import DataError
+from bfpga.formats.arrays import FloatArray
 from bfpga.formats.block_float import decode, encode_samples
 from bfpga.formats.block_format import BlockFormat
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 
 def memory_axes(spec: TensorSpec) -> tuple[int, ...]:

@@ -19,18 +19,12 @@ from bfpga.contract.program import (
 from bfpga.program.cycles import CycleCount, program_cycles
 from bfpga.program.explanation import ENGINE_WORDS
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
+from bfpga.program.host import array_alone, host_share
 
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
 
 #: What the columns of ``format_rows`` hold.
 FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, clocks of the passes"
-
-
-def host_share(program: Program) -> float:
-    """The share of the network's operations that the host computes (a multiply-accumulate counts two)."""
-    host = sum(node.flops for node in program.nodes if isinstance(node, HostNode))
-    array = sum(2 * node.macs for node in program.nodes if not isinstance(node, HostNode))
-    return host / (host + array) if host + array else 0.0
 
 
 def listing(program: Program) -> str:
@@ -95,7 +89,7 @@ def _totals(program: Program) -> list[str]:
     total = cycles.dma_inclusive
     return [
         f"multiply-accumulates {cycles.macs:,}; kernel starts {starts}; cycles {cycles.compute_bound:,} computing, "
-        f"{total:,} with transfers = {1e3 * cycles.latency_s(total):.3f} ms",
+        f"{total:,} with transfers = {1e3 * cycles.latency_s(total):.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC a clock",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
     ]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
+from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.array.streams import pack_rows, pad_to, stored_bytes, transfer_of, unpack_rows, weight_stream
 from bfpga.errors import DataError
 from bfpga.program.cycles import longest_clocks, started_clocks
@@ -100,8 +101,8 @@ class SamplePackets:
         """Header and elements of every sample: (samples, bytes)."""
         descriptor, count, beat = place.operation.descriptor, last - first, self.config.stream_bits // 8
         result = np.zeros((count, place.end - place.start), np.uint8)
-        exponents = np.ascontiguousarray(tensor.exponent[first:last], "<i4")
-        result[:, :4] = exponents.view(np.uint8).reshape(count, 4)
+        exponent = TENSOR_HEADER["exponent"]
+        result[:, exponent.octets] = exponent.packed(tensor.exponent[first:last])
         bits = _loaded_bits(place.operation, self.config)
         # Samples that end within a byte (4-bit mantissas on the narrowest array) cannot be packed side by side.
         step = 1 if bits % 8 else max(count, 1)
@@ -137,7 +138,7 @@ class SamplePackets:
             walked = unpack_rows(elements, config, step * rows, width, words)
             part = target[start : start + step]
             part[...] = walked.reshape(*part.shape[:2], -1, walked.shape[-1])[..., : part.shape[-1]]
-        tensor.exponent[first:last] = np.ascontiguousarray(data[:, :4]).view("<i4").reshape(-1)
+        tensor.exponent[first:last] = TENSOR_HEADER["exponent"].unpacked(data)
 
 
 def _elements(config: SystolicConfig, rows: int, width: int, words: int) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfpga.training.products import Activations, FloatArray, Products
+from bfpga.formats.arrays import FloatArray
+from bfpga.training.products import Activations, Products
 
 
 @dataclass

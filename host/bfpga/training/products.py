@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.dynamic_graph.array import EagerArray
 from bfpga.dynamic_graph.blocks import ArrayBlock
 from bfpga.dynamic_graph.run import EagerRun
+from bfpga.formats.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Values of a layer: numbers, or a block that stays one from layer to layer.
 Activations = EagerArray | FloatArray
 

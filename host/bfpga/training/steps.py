@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import FloatArray
 from bfpga.training.layers import Parameter
-from bfpga.training.products import FloatArray
 
 
 def cross_entropy(scores: FloatArray, labels: npt.NDArray[np.integer[Any]]) -> tuple[float, FloatArray]:

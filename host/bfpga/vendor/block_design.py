@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import (
     CONTROL_PORT,
@@ -18,7 +19,7 @@ from bfpga.contract.registers import (
     TOP_FUNCTION,
     WEIGHT_STREAM,
 )
-from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ClockSetting, ProcessingSystem, clock_setting
+from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ProcessingSystem
 
 #: Bits of the DMA's length register: the most that the IP offers (PG021), 64 MiB - 1 byte.
 DMA_LENGTH_BITS = 26
@@ -106,7 +107,7 @@ def kernel_vlnv() -> str:
 def block_design(accelerator: Accelerator) -> BlockDesign:
     """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1."""
     system = PROCESSING_SYSTEMS[accelerator.board.processing_system]
-    clock = clock_setting(system, accelerator.clock_mhz)
+    clock = clock_setting(system.name, accelerator.clock_mhz)
     return BlockDesign(
         accelerator,
         system,

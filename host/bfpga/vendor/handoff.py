@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from bfpga.accelerator.clocks import ClockSetting
 from bfpga.vendor.block_design import BlockDesign, Cell, Link, Net, Segment
 from bfpga.vendor.ip_registers import (
     WIDTH,
@@ -21,7 +22,6 @@ from bfpga.vendor.ip_registers import (
     interrupt_controller_registers,
     kernel_registers,
 )
-from bfpga.vendor.processing_systems import ClockSetting
 
 _COMMENT = "Rendered by bfpga from the block design, for the virtual board; a build brings the file of Vivado."
 #: XML attributes in the order they are written.

@@ -1,4 +1,4 @@
-"""JSON text <-> frozen dataclasses, checked by their type hints. Standard library only: a board reads with it.
+"""JSON text <-> frozen dataclasses, checked by their type hints. A board reads with it.
 
 Numbers that people compare with addresses (`base`, `size`, `offset`) are written as `0x…`.
 """
@@ -14,11 +14,16 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.configurations import FILED, configuration_of, filed
+
 Kind = TypeVar("Kind")
 
 #: Fields that are written in hexadecimal, and fields that hold a SHA-256.
 HEXADECIMAL = frozenset({"base", "size", "offset"})
 SHA256 = frozenset({"digest", "sha256"})
+#: Columns of a text, and of what follows a key on its line.
+WIDTH, SHORT = 120, 90
 _HEXADECIMAL_TEXT = re.compile(r"0x[0-9a-f]{1,16}")
 _SHA256_TEXT = re.compile(r"[0-9a-f]{64}")
 _TYPES = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
@@ -109,6 +114,8 @@ def read_value(hint: Any, value: Any, where: str) -> Any:
     if origin in (dict, Mapping):
         _require(isinstance(value, dict), "an object", value, where)
         return {key: read_value(arguments[1], item, _join(where, key)) for key, item in value.items()}
+    if hint is SystolicConfig:
+        return configuration_of(read_object(FILED, value, where))
     if is_dataclass(hint):
         assert isinstance(hint, type)
         return read_object(hint, value, where)
@@ -147,6 +154,8 @@ def _shown(value: Any) -> str:
 
 def plain(value: Any, renamed: Mapping[str, str] | None = None) -> Any:
     """``value`` in JSON's types: dataclasses become objects (``renamed``: field -> key), tuples become lists."""
+    if isinstance(value, SystolicConfig):
+        value = filed(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {
             (renamed or {}).get(item.name, item.name): _plain_field(item.name, getattr(value, item.name))
@@ -161,3 +170,34 @@ def plain(value: Any, renamed: Mapping[str, str] | None = None) -> Any:
 
 def _plain_field(name: str, value: Any) -> Any:
     return f"{value:#x}" if name in HEXADECIMAL and type(value) is int else plain(value)
+
+
+def json_text(value: Any, margin: str = "") -> str:
+    """JSON with sorted keys: an object or a list of plain values is filled up to ``WIDTH`` columns like a paragraph.
+
+    Equal values give equal texts. ValueError for NaN and infinities.
+    """
+    if not isinstance(value, (dict, list)) or not value:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    inner = f"{margin}  "
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, dict):
+        members = [f"{json.dumps(key, ensure_ascii=False)}: {json_text(value[key], inner)}" for key in sorted(value)]
+    else:
+        members = [json_text(item, inner) for item in value]
+    nested = any(isinstance(item, (dict, list)) for item in (value.values() if isinstance(value, dict) else value))
+    lines = [f"{member}," for member in members] if nested else _filled(members, WIDTH - len(inner))
+    body = f"\n{inner}".join(lines).rstrip(",")
+    if not nested and len(lines) == 1 and len(body) <= SHORT:
+        return f"{opening}{body}{closing}"
+    return f"{opening}\n{inner}{body}\n{margin}{closing}"
+
+
+def _filled(members: list[str], width: int) -> list[str]:
+    """Members with their commas in lines of at most ``width`` columns."""
+    lines = [""]
+    for member in members:
+        if lines[-1] and len(lines[-1]) + len(member) + 2 > width:
+            lines.append("")
+        lines[-1] += f" {member}," if lines[-1] else f"{member},"
+    return lines

@@ -6,7 +6,6 @@ The text is JSON, which is YAML too, so that a board reads it with the standard 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import tempfile
@@ -16,12 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.registers import Register
 from bfpga.errors import ConfigurationError
-from bfpga.vendor.json_fields import FieldError, parse, plain, read_object
+from bfpga.vendor.json_fields import FieldError, json_text, parse, plain, read_object
 
-#: Version of the layout of the file.
-FORMAT = 1
+#: Version of the file's keys. Version 1 named no layout.
+FORMAT = 2
 #: Name of the file in the directory of an overlay.
 MANIFEST_NAME = "overlay.yaml"
 #: Files every overlay names; the bitstream is null until a build has made it.
@@ -31,6 +29,10 @@ HASH_DIGITS = 8
 
 #: Key of a field where it is not the field's name.
 _KEYS = {"systolic": "configuration"}
+_OLD = (
+    ". The file is of an earlier toolkit and does not say how its bitstream places descriptors, registers and streams: "
+    "build the bitstream again, or install the toolkit that built it"
+)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 
 
@@ -93,8 +95,9 @@ class FileEntry:
 class Manifest:
     """Everything a driver has to know of an overlay without reading its other files.
 
-    ``cells``: those with registers, by instance name. ``interrupts``: the inputs of the interrupt controller in order,
-    as `cell/pin`. ``tools``, ``utilization``, ``timing``: of the build that made the bitstream, None without one.
+    ``layout``: that of the kernel's descriptors, registers and streams (`contract.layout`). ``cells``: those with
+    registers, by instance name. ``interrupts``: the inputs of the interrupt controller in order, as `cell/pin`.
+    ``tools``, ``utilization``, ``timing``: of the build that made the bitstream, None without one.
     """
 
     name: str
@@ -102,8 +105,8 @@ class Manifest:
     board: BoardEntry
     clock: ClockEntry
     systolic: SystolicConfig
+    layout: Mapping[str, Any]
     cells: Mapping[str, CellEntry]
-    registers: tuple[Register, ...]
     dma: DmaEntry
     interrupts: tuple[str, ...]
     files: Mapping[str, FileEntry | None]
@@ -161,9 +164,9 @@ def parse_manifest(text: str) -> Manifest:
         raise FieldError("", "must be an object")
     version = document.pop("format", None)
     if type(version) is not int:
-        raise FieldError("format", f"must be the version of the layout, {FORMAT}")
+        raise FieldError("format", f"must be the version of the keys, {FORMAT}")
     if version != FORMAT:
-        raise FieldError("format", f"is {version}; this toolkit reads {FORMAT}")
+        raise FieldError("format", f"is {version}; this toolkit reads {FORMAT}{_OLD if version < FORMAT else ''}")
     manifest = read_object(Manifest, document, renamed=_KEYS)
     _check(manifest)
     return manifest
@@ -202,7 +205,7 @@ def is_plain_name(name: str) -> bool:
 def manifest_text(manifest: Manifest) -> str:
     """The JSON text of a manifest; equal manifests give equal texts."""
     document = {"format": FORMAT, **plain(manifest, _KEYS)}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+    return json_text(document) + "\n"
 
 
 def write_manifest(manifest: Manifest, path: str | Path) -> None:

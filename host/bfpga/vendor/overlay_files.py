@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.registers import REGISTERS
+from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
@@ -134,8 +134,8 @@ def make_manifest(
         ),
         clock=ClockEntry(design.clock.requested_mhz, actual_mhz),
         systolic=accelerator.systolic,
+        layout=layout(accelerator.systolic.functions),
         cells=_cells(design),
-        registers=REGISTERS,
         dma=_dma(design),
         interrupts=INTERRUPTS,
         files=files,

@@ -1,4 +1,4 @@
-"""The two processing systems: names of ports, pins and parameters, register windows, clocks.
+"""The two processing systems: names of ports, pins and parameters, register windows.
 
 Sources: UG585 (Zynq-7000), UG1085 and UG1087 (Zynq UltraScale+), PG082 and PG201 for the names of the IP.
 """
@@ -8,26 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bfpga.errors import ConfigurationError
-
-
-@dataclass(frozen=True)
-class ClockSetting:
-    """The clock of the logic: PLL of ``pll_mhz`` divided by two dividers. ``actual_mhz`` is what comes out."""
-
-    requested_mhz: float
-    pll_mhz: float
-    divisor0: int
-    divisor1: int
-
-    @property
-    def actual_mhz(self) -> float:
-        return self.pll_mhz / (self.divisor0 * self.divisor1)
-
-    @property
-    def period_ns(self) -> float:
-        """Period in nanoseconds, rounded down to a picosecond so that no script asks for less speed."""
-        return int(1e6 / max(self.actual_mhz, self.requested_mhz)) / 1000
+from bfpga.accelerator.clocks import ClockSetting
 
 
 @dataclass(frozen=True)
@@ -54,21 +35,7 @@ class ProcessingSystem:
     register_base: int
     low_memory: int
     address_bits: int
-    pll_mhz: float
     parameters: Callable[[ClockSetting, int], Mapping[str, str]]
-
-
-def clock_setting(system: ProcessingSystem, mhz: float) -> ClockSetting:
-    """The dividers (6 bits each) whose clock is nearest to ``mhz``; ConfigurationError beyond 2 %."""
-    divisors = [(first, second) for first in range(1, 64) for second in range(1, 64) if second <= first]
-    first, second = min(divisors, key=lambda pair: (abs(system.pll_mhz / (pair[0] * pair[1]) - mhz), pair[1]))
-    setting = ClockSetting(mhz, system.pll_mhz, first, second)
-    if abs(setting.actual_mhz - mhz) > 0.02 * mhz:
-        raise ConfigurationError(
-            f"clock_mhz: {mhz:g} MHz cannot be divided from the {system.pll_mhz:g} MHz of the processing system; "
-            f"the nearest clock is {setting.actual_mhz:.3f} MHz"
-        )
-    return setting
 
 
 def _zynq7_parameters(clock: ClockSetting, port_bits: int) -> dict[str, str]:
@@ -117,7 +84,6 @@ PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
         register_base=0x43C00000,
         low_memory=1 << 30,
         address_bits=32,
-        pll_mhz=1000.0,
         parameters=_zynq7_parameters,
     ),
     "zynqmp": ProcessingSystem(
@@ -136,7 +102,6 @@ PROCESSING_SYSTEMS: dict[str, ProcessingSystem] = {
         register_base=0xA0000000,
         low_memory=1 << 31,
         address_bits=40,
-        pll_mhz=1500.0,
         parameters=_zynqmp_parameters,
     ),
 }

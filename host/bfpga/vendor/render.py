@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -18,21 +19,33 @@ from typing import Any
 
 import jinja2
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, TRANSFER_DEPTH, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag, Function, LeadRule, Operation, Policy
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild, ZeroSkipBuild
+from bfpga.contract.bridge import PIECE, RUN, StartState
+from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
+from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
+from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
-from bfpga.engines.output.functions import TABLES
+from bfpga.contract.streams import BEATS
+from bfpga.engines.beside.engine import BesideEngine
+from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
-from bfpga.formats.block_format import Status
 from bfpga.formats.shift_format import ShiftFormat
+from bfpga.vendor.json_fields import json_text
 
 #: Called with a configuration, returns testbench files: name -> content.
 VectorWriter = Callable[[SystolicConfig], dict[str, bytes]]
 
-_MULTIPLIERS = {"dsp": "Dsp", "dsp_packed": "DspPacked", "shift": "ShiftUnits"}
+#: Multiplier of the array -> its type in the library, and the header that has it.
+_MULTIPLIERS = {
+    "dsp": ("Dsp", "bfpga/array/multiplier.hpp"),
+    "dsp_packed": ("DspPacked", "bfpga/array/multiplier.hpp"),
+    "shift": ("ShiftUnits", "bfpga/array/shift_tiles.hpp"),
+}
 #: Multipliers of the engines beside the array.
 _LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
+#: Includes of headers of the library, in C++.
+_INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 
 
 def library_directory() -> Path:
@@ -136,54 +149,47 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             engine_depth=ENGINE_DEPTH,
         ),
         _group(
-            "Functions that are built in",
-            **{
-                f"has_{function.name.lower()}": function.name.lower() in config.functions
-                for function in Function
-                if function != Function.NONE
-            },
+            "Functions that are built in: bit n for the function of code n",
+            functions=_mask(Function.named(name) for name in config.functions),
         ),
         _group(
             "Engines beside the array; a sum is used again `dependence_latency` clocks later at the earliest",
-            has_zero_skip=config.zero_skip is not None,
-            has_sparse_cluster=config.sparse_cluster is not None,
             dependence_latency=DEPENDENCE_LATENCY,
         ),
-        *_zero_skip_groups(config.zero_skip),
-        *_cluster_groups(config.sparse_cluster),
+        *(_engine_header(engine, config) for engine in engines_beside(config)),
     ]
 
 
-def _zero_skip_groups(build: ZeroSkipBuild | None) -> list[dict[str, Any]]:
-    """Numbers of the zero-skip engine; nothing for an accelerator without one."""
-    if build is None:
-        return []
-    derived = {"row_banks": build.row_banks, "plane_words": build.plane_words}
-    comment = "Zero-skip engine: one coefficient on a row of a tile, `lanes` x `rows_parallel` products a clock"
-    return [_group(comment, **_prefixed("zero_skip", build), **_named("zero_skip", derived))]
-
-
-def _cluster_groups(build: ClusterBuild | None) -> list[dict[str, Any]]:
-    """Numbers of the sparse cluster; nothing for an accelerator without one."""
-    if build is None:
-        return []
-    comment = "Sparse cluster: units of `kernel` x `kernel` products, one non-zero activation each a clock"
-    return [_group(comment, **_prefixed("cluster", build), cluster_units=build.units)]
-
-
-def _prefixed(prefix: str, build: ZeroSkipBuild | ClusterBuild) -> dict[str, int]:
-    """Every number of an engine's build by its name in C++; its multiplier is a type there."""
-    return _named(prefix, {name: value for name, value in asdict(build).items() if name != "multiplier"})
-
-
-def _named(prefix: str, numbers: dict[str, int]) -> dict[str, int]:
-    return {f"{prefix}_{name}": value for name, value in numbers.items()}
+def _engine_header(engine: BesideEngine, config: SystolicConfig) -> dict[str, Any]:
+    header = engine.header(config)
+    return _group(header.comment, **header.numbers)
 
 
 def _lane_multipliers(config: SystolicConfig) -> dict[str, str]:
     """What multiplies in the engines beside the array: name in the header -> type of the library."""
-    builds = {"ZeroSkipMultiplier": config.zero_skip, "ClusterMultiplier": config.sparse_cluster}
-    return {name: _LANE_MULTIPLIERS[build.multiplier] for name, build in builds.items() if build is not None}
+    return {
+        engine.header(config).multiplier_type: _LANE_MULTIPLIERS[config.numbers_beside(engine.name).multiplier]
+        for engine in engines_beside(config)
+    }
+
+
+def _engines(config: SystolicConfig) -> dict[str, str]:
+    """The engines beside the array: name in the header -> type of the library, for a ``Storage``."""
+    built = {engine.name for engine in engines_beside(config)}
+    names = {engine.name: _pascal(engine.name) for engine in BESIDE}
+    return {
+        name: f"{name}Operation<Config, Storage>" if engine in built else "AbsentEngine"
+        for engine, name in names.items()
+    }
+
+
+def _part_headers(config: SystolicConfig) -> list[str]:
+    """The headers of what this kernel is made of and another may lack; what is always there is included by them."""
+    headers = {"bfpga/kernel/engines.hpp", "bfpga/numeric/numeric.hpp", _MULTIPLIERS[config.multiplier][1]}
+    headers |= {f"bfpga/{engine.name}/operation.hpp" for engine in engines_beside(config)}
+    if config.shift_columns:
+        headers.add("bfpga/array/mixed_columns.hpp")
+    return sorted(headers)
 
 
 def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
@@ -200,8 +206,23 @@ def _shift_numbers(shift: ShiftFormat | None) -> dict[str, int | bool | str]:
     }
 
 
-def _tables() -> list[dict[str, Any]]:
-    return [{"name": name, "limit": limit, "points": points} for name, (limit, points) in TABLES.items()]
+def _mask(functions: Iterable[Function]) -> int:
+    return sum(1 << function for function in functions)
+
+
+def _functions() -> dict[str, Any]:
+    """What the function unit takes from the rows: numbers, sets of functions, tables."""
+    tables = [(function, function.row.method) for function in Function if isinstance(function.row.method, Table)]
+    return {
+        "exponent": ACTIVATION_EXPONENT,
+        "grid_bits": GRID_BITS,
+        "argument_bits": ARGUMENT_BITS,
+        "with_table": _mask(function for function, _ in tables),
+        "below_relu": _mask(function for function in Function if function.row.below_relu),
+        "in_table_unit": _mask(function for function in Function if function.row.unit == "table"),
+        "in_finer_unit": _mask(function for function in Function if function.row.unit == "finer"),
+        "tables": [{"name": function.key, "limit": table.limit, "points": table.points} for function, table in tables],
+    }
 
 
 def _registers() -> list[dict[str, Any]]:
@@ -218,6 +239,14 @@ def _registers() -> list[dict[str, Any]]:
     ]
 
 
+def _beats() -> list[dict[str, Any]]:
+    """Fields of beats by the name of their C++ structure."""
+    return [
+        {"name": f"{_pascal(beat)}Fields", "fields": [{"name": name, **asdict(item)} for name, item in parts.items()]}
+        for beat, parts in BEATS.items()
+    ]
+
+
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
     return {
         "name": name,
@@ -227,20 +256,27 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "streams": {"input": INPUT_STREAM, "weights": WEIGHT_STREAM, "output": OUTPUT_STREAM},
         "registers": _registers(),
         "groups": _groups(config),
-        "multiplier": _MULTIPLIERS[config.multiplier],
+        "multiplier": _MULTIPLIERS[config.multiplier][0],
         "lane_multipliers": _lane_multipliers(config),
-        "enumerations": [_enumeration(item) for item in (Operation, Function, Policy, LeadRule)],
-        "bits": [_enumeration(item) for item in (Flag, Status)],
+        "engines": _engines(config),
+        "part_headers": _part_headers(config),
+        "structures": {"Run": RUN, "Piece": PIECE},
+        "start_states": _enumeration(StartState),
+        "enumerations": [_enumeration(item) for item in ENUMERATIONS],
+        "bits": [_enumeration(item) for item in BITS],
         "fields": FIELDS,
         "words": DESCRIPTOR_WORDS,
-        "tables": _tables(),
-        "exponent": ACTIVATION_EXPONENT,
+        "functions": _functions(),
+        "beats": _beats(),
+        "layout": json_text(layout(config.functions)),
+        "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
 
 
 #: Rendered file -> template.
 _FILES = {
     "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
+    "include/bfpga/contract/beats.hpp": "systolic/beats.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
     "src/top.hpp": "systolic/top.hpp.j2",
@@ -256,6 +292,23 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
     context = _context(name, digest, config)
     return {path: _environment().get_template(template).render(context) for path, template in _FILES.items()}
+
+
+def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
+    """All that a kernel is compiled from: path in the project -> text.
+
+    ``rendered``: its rendered files, as ``render_kernel`` gives them, or some of them; to these come the headers of the
+    library that they include, and those that headers include. Nothing else of the library belongs to the kernel.
+    """
+    sources = dict(rendered)
+    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp"))]
+    while waiting:
+        for header in _INCLUDE.findall(waiting.pop()):
+            path = f"include/{header}"
+            if path not in sources:
+                sources[path] = (library_directory() / header).read_text()
+                waiting.append(sources[path])
+    return sources
 
 
 def write_project(
@@ -283,8 +336,8 @@ def write_project(
 def _fill_project(
     name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None
 ) -> None:
-    shutil.copytree(library_directory(), directory / "include", ignore=shutil.ignore_patterns(".*"))
-    files: dict[str, bytes] = {path: text.encode() for path, text in render_kernel(name, digest, config).items()}
+    sources = kernel_sources(render_kernel(name, digest, config))
+    files: dict[str, bytes] = {path: text.encode() for path, text in sources.items()}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     for path, content in files.items():

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import EngineName
+from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
@@ -81,7 +81,7 @@ def verify_case(
     report.cases += 1
     report.layers += len(program.nodes)
     engines = [node.engine for node in program.nodes if isinstance(node, ArrayNode)]
-    report.engine_layers.update(engine for engine in engines if engine != "systolic_array")
+    report.engine_layers.update(engine for engine in engines if engine != ARRAY)
     report.values += sum(tensor.mantissa.size for tensor in expected.tensors.values())
     try:
         found = first_mismatch(program, expected, _on_new_device(device_for, program, inputs, traced))

@@ -14,10 +14,11 @@ from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
-from bfpga.contract.engine_numbers import EngineName
-from bfpga.contract.program import ArrayNode, IntArray, PolicySpec, Program, TensorSpec, Window
-from bfpga.engines.beside.fit import refusal
+from bfpga.contract.engine_numbers import ARRAY, EngineName
+from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.engines.registry import engines_beside
 from bfpga.errors import ModelError
+from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
 from bfpga.verify.random_windows import engine_window, random_window
@@ -61,13 +62,11 @@ class NetworkBuilder:
     def function(self) -> tuple[Function, int, int]:
         """A function of the kernel with its argument and the argument's exponent."""
         drawn = (*Function, Function.RELU)
-        kinds = [int(kind) for kind in drawn if kind.name.lower() in self.config.functions]
-        kind = Function(int(self.rng.choice(sorted(kinds))))
-        if kind is Function.LEAKY_RELU:
-            return kind, int(self.rng.integers(0, 6)), 0
-        if kind is Function.CLIP:
-            return kind, int(self.rng.integers(1, 100)), int(self.rng.integers(-12, 3))
-        return kind, 0, 0
+        kind = Function(int(self.rng.choice(sorted(int(kind) for kind in drawn if kind.key in self.config.functions))))
+        if kind.row.argument is None:
+            return kind, 0, 0
+        argument, exponent = (int(self.rng.integers(item.start, item.stop)) for item in kind.row.argument.drawn)
+        return kind, argument, exponent
 
     def engine(self) -> EngineName:
         """The engine that the next layer should suit; rarely the array, which every other kind of layer is on."""
@@ -75,9 +74,10 @@ class NetworkBuilder:
         return names[int(self.rng.integers(1, len(names)))] if len(names) > 1 and self.rng.random() < 0.8 else names[0]
 
     def window(self, spec: TensorSpec, engine: EngineName) -> Window:
-        if engine == "systolic_array":
-            return random_window(self.rng, spec, 5)
-        return engine_window(self.rng, spec, self.config, engine)
+        for beside in engines_beside(self.config):
+            if beside.name == engine:
+                return engine_window(self.rng, spec, self.config, beside)
+        return random_window(self.rng, spec, 5)
 
     def convolution(self, source: str) -> str:
         """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
@@ -127,7 +127,7 @@ class NetworkBuilder:
         engine: the one it should suit; it may be on any that takes it.
         """
         rng, inner = self.rng, self.tensors[source].channels // groups
-        weight_format = self.weight_format() if engine == "systolic_array" else "linear"
+        weight_format = self.weight_format() if engine == ARRAY else "linear"
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
         if weight_format == "linear" and len(self.config.engines) > 1:
             weights = pruned(rng, weights)
@@ -150,10 +150,10 @@ class NetworkBuilder:
 
     def choose_engine(self, node: ArrayNode) -> None:
         """Any engine beside the array that takes the layer, or rarely the array."""
-        spec, beside = self.tensors[node.inputs[0]], self.config.engines[1:]
-        taking: list[EngineName] = [engine for engine in beside if not refusal(node, spec, self.config, engine)]
+        spec, beside = self.tensors[node.inputs[0]], engines_beside(self.config)
+        taking = [engine for engine in beside if not engine.refusal(node, spec, self.config)]
         if taking and self.rng.random() < 0.95:
-            node.engine = taking[int(self.rng.integers(len(taking)))]
+            node.engine = taking[int(self.rng.integers(len(taking)))].name
             node.input_density = float(self.rng.random()) if self.rng.random() < 0.7 else None
 
     def averaging(self, source: str) -> str:

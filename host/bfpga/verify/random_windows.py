@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import TensorSpec, Window
+from bfpga.engines.beside.engine import BesideEngine
 
 Generator = np.random.Generator
 #: Strides of random windows.
@@ -30,20 +28,12 @@ def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
     return _padded(rng, result, spec, 0, 0)
 
 
-def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: EngineName) -> Window:
+def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: BesideEngine) -> Window:
     """A window with a kernel and strides that an engine beside the array takes.
 
     Now and then with padding beyond its kernel, which has zeros around it then.
     """
-    tiles, cluster = config.zero_skip, config.sparse_cluster
-    if engine == "zero_skip":
-        assert tiles is not None
-        strides = [stride for stride in STRIDES if stride <= tiles.stride]
-        height, width = tiles.kernel_height, tiles.kernel_width
-    else:
-        assert cluster is not None
-        strides = [stride for stride in (*STRIDES, 4) if gcd(stride, cluster.kernel) == 1]
-        height = width = cluster.kernel
+    height, width, strides = engine.random.windows(config)
     result = Window(
         kernel_height=int(rng.integers(1, min(height, spec.height) + 1)),
         kernel_width=int(rng.integers(1, min(width, spec.width) + 1)),

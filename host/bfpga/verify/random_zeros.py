@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import FloatArray, IntArray
 
 Generator = np.random.Generator
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Shares of weights that pruning makes zero.
 PRUNED = (0.0, 0.5, 0.9, 0.99, 1.0)
 

@@ -12,7 +12,6 @@ from bfpga.contract.program import Program
 from bfpga.devices.base import Device
 
 if TYPE_CHECKING:
-    from bfpga.accelerator.loader import Accelerator
     from bfpga.board.overlay import BoardOverlay
 
 
@@ -38,28 +37,17 @@ class VirtualBoards:
         return self._overlay.open(program)
 
     def _load(self, program: Program) -> BoardOverlay:
+        from bfpga.accelerator.variants import accelerator_around
         from bfpga.board.overlay import open_overlay
         from bfpga.board.overlays import load_overlay
         from bfpga.vendor.overlay_files import write_overlay
 
         directory = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="bfpga_verify_")))
-        write_overlay(accelerator_of(program), directory)
+        described = accelerator_around(program.config, program.accelerator, program.digest, program.clock_mhz)
+        write_overlay(described, directory)
         return self._opened.enter_context(open_overlay(load_overlay(directory), "virtual"))
 
     def close(self) -> None:
         """Release the board. Another program may be opened afterwards."""
         self._overlay = None
         self._opened.close()
-
-
-def accelerator_of(program: Program) -> Accelerator:
-    """An accelerator with a program's array, on the first board with DSP blocks of its kind, whether it fits or not:
-
-    a virtual board has room for any array.
-    """
-    from bfpga.accelerator.boards import load_boards
-    from bfpga.accelerator.loader import Accelerator
-
-    config = program.config
-    board = next((board for board in load_boards() if board.dsp_kind == config.dsp), load_boards()[0])
-    return Accelerator(program.accelerator, "", board, program.clock_mhz, config, program.digest, Path())

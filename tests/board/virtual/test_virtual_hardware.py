@@ -159,7 +159,7 @@ def test_a_damaged_handoff_is_read_or_refused_never_a_crash(data: st.DataObject)
 
 @pytest.mark.parametrize("name", ["pynq_z2_dense", "zcu104_dense", "tiny"])
 def test_a_rendered_handoff_is_the_block_design(name: str) -> None:
-    for module_name in ("pydantic", "jinja2", "ruamel.yaml"):
+    for module_name in ("pydantic", "jinja2", "yaml"):
         pytest.importorskip(module_name)
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.vendor.block_design import INTERRUPTS, block_design

@@ -11,6 +11,7 @@ from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Tran
 from bfpga.engines.array import streams
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.containers import unpack_elements
 
 CONFIG = SystolicConfig(columns=2, rows=4, lanes=2)
 
@@ -19,22 +20,10 @@ def gemm_node(weights: np.ndarray, groups: int = 1, **fields: object) -> ArrayNo
     return ArrayNode("layer", "gemm", ("x",), "y", len(weights), groups=groups, weights=weights, **fields)
 
 
-@pytest.mark.parametrize("bits", [4, 8, 16, 32])
-def test_elements_survive_packing(bits: int) -> None:
-    values = np.random.default_rng(bits).integers(-(1 << (bits - 1)), 1 << (bits - 1), 64)
-    data = streams.pack_elements(values, bits)
-    assert len(data) == 64 * bits // 8
-    assert (streams.unpack_elements(data, bits) == values).all()
-
-
-def test_four_bit_elements_share_a_byte_low_first() -> None:
-    assert streams.pack_elements(np.array([1, -2, 3]), 4) == bytes([0xE1, 0x03])
-
-
 def test_weight_words_are_ordered_by_block_tap_and_channel_word() -> None:
     """R59, R60: a word holds rows x lanes mantissas; row r, lane l is element r * lanes + l."""
     weights = np.random.default_rng(0).integers(-127, 128, (6, 1, 2, 3)).astype(np.int8)
-    words = streams.unpack_elements(streams.pack_weights(gemm_node(weights), CONFIG, 0, 6), 8).reshape(2, 2, 2, 4, 2)
+    words = unpack_elements(streams.pack_weights(gemm_node(weights), CONFIG, 0, 6), 8).reshape(2, 2, 2, 4, 2)
     for b, t, j, r, lane in np.ndindex(words.shape):
         m, c = b * 4 + r, j * 2 + lane
         assert words[b, t, j, r, lane] == (weights[m, 0, t, c] if m < 6 and c < 3 else 0)  # R74: odd K
@@ -51,7 +40,7 @@ def test_depthwise_weights_lie_on_the_diagonal_of_each_block() -> None:
     node = gemm_node(weights, groups=8)
     assert streams.input_window(node, CONFIG, 0, 8) == streams.InputWindow(0, 2, 2)
     assert streams.input_window(node, CONFIG, 4, 8) == streams.InputWindow(2, 0, 2)
-    words = streams.unpack_elements(streams.pack_weights(node, CONFIG, 0, 8), 8).reshape(2, 2, 4, 2)
+    words = unpack_elements(streams.pack_weights(node, CONFIG, 0, 8), 8).reshape(2, 2, 4, 2)
     matrix = words.transpose(0, 2, 1, 3).reshape(2, 4, 4)
     assert (matrix == [np.diag([1, 2, 3, 4]), np.diag([5, 6, 7, 8])]).all()
 
@@ -100,7 +89,7 @@ def test_pixels_of_a_group_lie_side_by_side_word_by_word() -> None:
     rows = np.zeros((2, 5, 3), np.int32)
     for y, x, channel in np.ndindex(rows.shape):
         rows[y, x, channel] = 100 * y + 10 * x + channel + 1
-    data = streams.unpack_elements(streams.pack_rows(rows, CONFIG), 8)
+    data = unpack_elements(streams.pack_rows(rows, CONFIG), 8)
     assert data[:8].tolist() == [1, 2, 11, 12, 21, 22, 31, 32]
     assert data[8:16].tolist() == [3, 0, 13, 0, 23, 0, 33, 0]
     assert data[16:32].tolist() == [41, 42, 0, 0, 0, 0, 0, 0, 43, 0, 0, 0, 0, 0, 0, 0]

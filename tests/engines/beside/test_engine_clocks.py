@@ -15,13 +15,13 @@ from reference_strips import pieces_of, sparse
 from reference_tiles import zero_skip
 
 from bfpga.contract.descriptor import Descriptor, Operation
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.beside.expanded_weights import expanded_weights
-from bfpga.engines.beside.streams import cluster_stream, zero_skip_stream
 from bfpga.engines.sparse_cluster import cycles as cluster_operation
 from bfpga.engines.sparse_cluster.cycles import ClusterOperation, most_clocks
 from bfpga.engines.sparse_cluster.limits import limits, piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.streams import cluster_stream
 from bfpga.engines.zero_skip.cycles import (
     ORDERS,
     best_order,
@@ -30,10 +30,12 @@ from bfpga.engines.zero_skip.cycles import (
     group_segments,
     zero_skip_clocks,
 )
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.formats.compressed.kernels import KernelFormat
 
-TILES = replace(PLAIN, zero_skip=ZeroSkipBuild(4, 4, lanes=4, kernels_in_flight=2, load_pixels=4))
-STRIPS = replace(PLAIN, sparse_cluster=ClusterBuild(1, 2, kernel=1, kernels_in_flight=2, load_pixels=2))
+TILES = replace(PLAIN, beside=(ZeroSkipNumbers(4, 4, lanes=4, kernels_in_flight=2, load_pixels=4),))
+STRIPS = replace(PLAIN, beside=(ClusterNumbers(1, 2, kernel=1, kernels_in_flight=2, load_pixels=2),))
 
 
 # Weights of groups
@@ -101,8 +103,7 @@ def test_masks_that_would_take_longer_than_their_entries_are_sent_as_words() -> 
 @given(zero_skip_cases())
 def test_tiles_take_the_clocks_of_an_engine_of_plain_integers(case: EngineCase) -> None:
     """ZS R22, R34, R45, R48, R51: entry by entry, read from the weight stream."""
-    assert case.config.zero_skip is not None
-    steps = entry_steps(case.config.zero_skip, case.descriptor)
+    steps = entry_steps(case.config.numbers_of(ZeroSkipNumbers), case.descriptor)
     stream = zero_skip_stream(case.weights, case.config, steps)
     found = zero_skip(case.config, case.descriptor, case.rectangle(0), stream)
     assert zero_skip_clocks(case.config, case.descriptor, case.weights) == found.clocks
@@ -223,8 +224,7 @@ def test_strips_take_the_clocks_of_units_of_plain_integers(case: EngineCase) -> 
 @given(cluster_cases())
 def test_balance_is_the_busiest_unit_over_the_mean(case: EngineCase) -> None:
     """SC R131."""
-    build = case.config.sparse_cluster
-    assert build is not None
+    build = case.config.numbers_of(ClusterNumbers)
     balance = ClusterOperation(case.config, case.descriptor, case.weights).balance(case.x)
     for sample, found in enumerate(balance):
         pieces = pieces_of(case.config, case.descriptor, case.rectangle(sample), build)
@@ -268,7 +268,7 @@ def test_samples_are_counted_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_pieces_may_grow_alike_in_both_directions() -> None:
     """SC R155."""
-    build = ClusterBuild(2, 4, kernel=3, accumulator_words=48, memory_words=100, load_pixels=8)
+    build = ClusterNumbers(2, 4, kernel=3, accumulator_words=48, memory_words=100, load_pixels=8)
     assert piece_limits(build, 16, 32, (3, 3)) == (14, 20)
     assert piece_limits(build, 4, 4, (3, 3)) == (4, 4)
     assert piece_limits(replace(build, accumulator_words=15), 16, 32, (3, 3)) is None
@@ -280,7 +280,7 @@ def test_pieces_may_grow_alike_in_both_directions() -> None:
 )
 def test_piece_sizes_are_the_best_of_all(rows: int, columns: int, down: int, across: int, sums: int, k: int) -> None:
     """SC R155: of all sizes that fit a unit and cover the strip."""
-    build = ClusterBuild(down, across, kernel=3, accumulator_words=sums, memory_words=30, load_pixels=4)
+    build = ClusterNumbers(down, across, kernel=3, accumulator_words=sums, memory_words=30, load_pixels=4)
     kernel = 1 + k % 3, 1 + k // 4
 
     def rank(size: tuple[int, int]) -> tuple[float, int]:

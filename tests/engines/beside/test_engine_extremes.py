@@ -14,13 +14,15 @@ from array_layers import PlainKernel, gemm, image
 from bfpga.compiler.dispatch.choice import Decision, choose_engines, decide
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import Program, Window
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
-from bfpga.engines.beside.fit import refusal
+from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import BlockFormat
 from bfpga.verify.check import simulation
 from bfpga.verify.random_network import NetworkBuilder, schedule
@@ -28,17 +30,21 @@ from bfpga.verify.random_network import NetworkBuilder, schedule
 FULL = BlockFormat(mantissa_bits=8, saturation="full")
 CONFIG = SystolicConfig(
     format=FULL, columns=9, rows=4, lanes=2, accumulator_bits=24, bias_bits=24, activation_words=1024,
-    zero_skip=ZeroSkipBuild(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4),
-    sparse_cluster=ClusterBuild(2, 3, kernels_in_flight=4, accumulator_words=24, memory_words=8, load_pixels=4),
+    beside=(
+        ZeroSkipNumbers(4, 5, lanes=9, kernels_in_flight=4, load_pixels=4),
+        ClusterNumbers(2, 3, kernels_in_flight=4, accumulator_words=24, memory_words=8, load_pixels=4),
+    ),
 )  # fmt: skip
 #: As many kernels as a header counts, the largest kernels, strides, blocks and segments.
 LARGEST = SystolicConfig(
     format=BlockFormat(mantissa_bits=16, saturation="full"), columns=25, rows=4, lanes=1, accumulator_bits=48,
-    zero_skip=ZeroSkipBuild(
-        8, 6, lanes=25, rows_parallel=4, kernels_in_flight=255, kernel_height=16, kernel_width=16, stride=16,
-        multiplier="lut", load_pixels=32,
+    beside=(
+        ZeroSkipNumbers(
+            8, 6, lanes=25, rows_parallel=4, kernels_in_flight=255, kernel_height=16, kernel_width=16, stride=16,
+            multiplier="lut", load_pixels=32,
+        ),
+        ClusterNumbers(4, 8, kernel=5, kernels_in_flight=64, multiplier="lut", load_pixels=32),
     ),
-    sparse_cluster=ClusterBuild(4, 8, kernel=5, kernels_in_flight=64, multiplier="lut", load_pixels=32),
 )  # fmt: skip
 ENGINES: tuple[EngineName, ...] = ("zero_skip", "sparse_cluster")
 #: Exponent of inputs: a mantissa of 128 is 1.
@@ -171,8 +177,7 @@ def test_strides_as_large_as_the_kernel() -> None:
 
 def widest_row() -> int:
     """Columns of the widest image of which the units hold a row of outputs, by docs/engines.md, sections 2 and 6."""
-    build = CONFIG.sparse_cluster
-    assert build is not None
+    build = CONFIG.numbers_of(ClusterNumbers)
     rows = 2  # a row of outputs reads three, the higher band has two
     columns = max(
         columns for columns in range(1, 1000)
@@ -237,5 +242,6 @@ def test_channels_are_numbered_with_sixteen_bits(engine: EngineName) -> None:
     """Section 4: the header of a part."""
     builder = network(engine, np.ones((1, 1, 1, 1), int), (1, 1))
     node, spec = builder.nodes[0], builder.tensors["t0"]
-    assert refusal(node, replace(spec, channels=65536), CONFIG, engine) == ""
-    assert "65537 channels, the engine 65536 at most" in refusal(node, replace(spec, channels=65537), CONFIG, engine)
+    refusal = engine_named(engine).refusal
+    assert refusal(node, replace(spec, channels=65536), CONFIG) == ""
+    assert "65537 channels, the engine 65536 at most" in refusal(node, replace(spec, channels=65537), CONFIG)

@@ -12,12 +12,14 @@ from array_layers import gemm, image
 from bfpga.compiler.lower.layers import Layer
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, PolicySpec, Window
-from bfpga.engines.beside.fit import refusal
+from bfpga.engines.registry import engine_named
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import BlockFormat
 
-BOTH = SystolicConfig(columns=9, zero_skip=ZeroSkipBuild(), sparse_cluster=ClusterBuild())
+BOTH = SystolicConfig(columns=9, beside=(ZeroSkipNumbers(), ClusterNumbers()))
 IMAGE = image("x", 14, 14, 4)
 ENGINES: tuple[EngineName, ...] = ("zero_skip", "sparse_cluster")
 
@@ -34,7 +36,7 @@ def layer(kernel: int = 3, stride: int = 1, pad: int = 1, **fields: object) -> A
     ("kernel", "stride", "pad"), [(3, 1, 1), (1, 1, 0), (2, 2, 0), (3, 2, 2), (1, 1, 1), (1, 2, 1)]
 )
 def test_convolutions_within_the_sizes_are_taken(engine: EngineName, kernel: int, stride: int, pad: int) -> None:
-    assert refusal(layer(kernel, stride, pad), IMAGE, BOTH, engine) == ""
+    assert engine_named(engine).refusal(layer(kernel, stride, pad), IMAGE, BOTH) == ""
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -43,9 +45,9 @@ def test_layers_in_float_are_judged_by_their_geometry(engine: EngineName) -> Non
     node = layer()
     assert node.weights is not None
     floats = Layer("c", "gemm", ("x",), "y", 6, node.window, weights=node.weights.astype(np.float32))
-    assert refusal(floats, IMAGE, BOTH, engine) == ""
+    assert engine_named(engine).refusal(floats, IMAGE, BOTH) == ""
     floats.window = replace(node.window, dilation_x=2)
-    assert "dilated by 1x2" in refusal(floats, IMAGE, BOTH, engine)
+    assert "dilated by 1x2" in engine_named(engine).refusal(floats, IMAGE, BOTH)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -66,7 +68,7 @@ def test_layers_in_float_are_judged_by_their_geometry(engine: EngineName) -> Non
 )
 def test_other_layers_are_refused_with_a_reason(engine: EngineName, node: ArrayNode, reason: str) -> None:
     """ZS R53, SC R14: the dispatcher says why an engine does not take a layer."""
-    found = refusal(node, IMAGE, BOTH, engine)
+    found = engine_named(engine).refusal(node, IMAGE, BOTH)
     assert re.search(reason, found)
     assert "\n" not in found
 
@@ -78,35 +80,36 @@ def test_other_layers_are_refused_with_a_reason(engine: EngineName, node: ArrayN
         ({"format": BlockFormat(mantissa_bits=18)}, "18 bits, the engine multiplies 16"),
         ({"accumulator_bits": 50}, "50 bits, the engine's have 16 to 48"),
         ({"parameter_rows": 1}, "2 channels do not fit 1 parameter rows"),
-        ({"zero_skip": None, "sparse_cluster": None}, "no engine"),
+        ({"beside": ()}, "no engine"),
     ],
 )
 def test_arrays_whose_numbers_an_engine_does_not_have(
     engine: EngineName, change: dict[str, object], reason: str
 ) -> None:
-    assert reason in refusal(layer(), IMAGE, replace(BOTH, **change), engine)
+    assert reason in engine_named(engine).refusal(layer(), IMAGE, replace(BOTH, **change))
 
 
 def test_padding_beyond_a_kernel_is_taken_as_far_as_zeros_around_the_kernel_fit() -> None:
     """Section 9: a kernel grows by two lines for each line of padding beyond it; the refusal says to what."""
-    found = refusal(layer(1, pad=2), IMAGE, BOTH, "zero_skip")
+    found = engine_named("zero_skip").refusal(layer(1, pad=2), IMAGE, BOTH)
     assert "with zeros around it the kernel is 5x5, the engine's largest is 3x3" in found
-    large = replace(BOTH, zero_skip=ZeroSkipBuild(kernel_height=5, kernel_width=5))
-    assert refusal(layer(1, pad=2), IMAGE, large, "zero_skip") == ""
+    large = replace(BOTH, beside=(ZeroSkipNumbers(kernel_height=5, kernel_width=5),))
+    assert engine_named("zero_skip").refusal(layer(1, pad=2), IMAGE, large) == ""
     one_side = Window(1, 1, pad_top=2, output_height=16, output_width=14)
-    assert refusal(replace(layer(1), window=one_side), IMAGE, BOTH, "sparse_cluster") == ""
+    assert engine_named("sparse_cluster").refusal(replace(layer(1), window=one_side), IMAGE, BOTH) == ""
 
 
 def test_strides_share_no_factor_with_the_blocks_of_the_cluster() -> None:
     """Section 6: outputs of a row lie in different banks."""
-    found = refusal(layer(3, 3), IMAGE, BOTH, "sparse_cluster")
+    found = engine_named("sparse_cluster").refusal(layer(3, 3), IMAGE, BOTH)
     assert "3x3 has a factor in common with the engine's kernel of 3" in found
-    assert refusal(layer(3, 3), IMAGE, replace(BOTH, zero_skip=ZeroSkipBuild(stride=3)), "zero_skip") == ""
+    wide = replace(BOTH, beside=(ZeroSkipNumbers(stride=3),))
+    assert engine_named("zero_skip").refusal(layer(3, 3), IMAGE, wide) == ""
 
 
 def test_rows_too_long_for_the_units_are_refused() -> None:
     """SC R55, R155"""
-    small = ClusterBuild(grid_rows=1, grid_columns=2, accumulator_words=8, memory_words=256)
-    found = refusal(layer(), IMAGE, replace(BOTH, sparse_cluster=small), "sparse_cluster")
+    small = ClusterNumbers(grid_rows=1, grid_columns=2, accumulator_words=8, memory_words=256)
+    found = engine_named("sparse_cluster").refusal(layer(), IMAGE, replace(BOTH, beside=(small,)))
     assert "one row of its output does not fit the units" in found
     assert "1x2 pieces of 8 sums" in found

@@ -15,25 +15,32 @@ from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation, Policy
-from bfpga.contract.engine_numbers import ClusterBuild, EngineName, ZeroSkipBuild
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, PolicySpec, Program, TensorSpec, Tile, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.array.descriptors import Placement
 from bfpga.engines.array.regions import Region
-from bfpga.engines.beside.descriptors import engine_descriptor
 from bfpga.engines.beside.embedded_kernels import Lines, embedded_size, embedded_weights, kernel_margins, padding
-from bfpga.engines.beside.tiles import cluster_strips, engine_tiles
+from bfpga.engines.registry import engine_beside
+from bfpga.engines.sparse_cluster.descriptors import descriptor as cluster_descriptor
 from bfpga.engines.sparse_cluster.limits import piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.tiles import cluster_strips
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.tiles import tiles as zero_skip_tiles
+from bfpga.errors import ProgramError
 from bfpga.program.file import load_program, save_program
 
 SMALL = SystolicConfig(
     columns=9, rows=4, lanes=2, activation_words=512, weight_words=512, parameter_rows=64,
-    zero_skip=ZeroSkipBuild(
-        tile_height=4, tile_width=5, lanes=9, kernels_in_flight=4, kernel_height=3, kernel_width=3, load_pixels=4
-    ),
-    sparse_cluster=ClusterBuild(
-        grid_rows=2, grid_columns=2, kernels_in_flight=4, accumulator_words=24, memory_words=24, load_pixels=4
+    beside=(
+        ZeroSkipNumbers(
+            tile_height=4, tile_width=5, lanes=9, kernels_in_flight=4, kernel_height=3, kernel_width=3, load_pixels=4
+        ),
+        ClusterNumbers(
+            grid_rows=2, grid_columns=2, kernels_in_flight=4, accumulator_words=24, memory_words=24, load_pixels=4
+        ),
     ),
 )  # fmt: skip
 ENGINES: tuple[EngineName, ...] = ("zero_skip", "sparse_cluster")
@@ -100,7 +107,10 @@ TARGET = Region("y", 200, 100, 15, 13, 7, 4, 2, 0, 11)
 
 def described(engine: EngineName, tile: Tile, target: Region = TARGET, **fields: int) -> Descriptor:
     node, tensors = convolution(engine, **fields)
-    return engine_descriptor(SMALL, Placement(node, tensors["x"], [SOURCE], target, tile, parameter_base=8))
+    place = Placement(node, tensors["x"], [SOURCE], target, tile, parameter_base=8)
+    engine = engine_beside(node)
+    assert engine is not None
+    return engine.descriptor(SMALL, place)
 
 
 def values(descriptor: Descriptor, *names: str) -> tuple[int, ...]:
@@ -198,9 +208,9 @@ def test_about_four_channel_words_are_counted(channels: int, step: int) -> None:
     source = replace(SOURCE, channels=channels, pixel_words=-(-channels // 2))
     node, tensors = convolution("sparse_cluster", (11, 13, channels))
     place = Placement(node, tensors["x"], [source], TARGET, Tile(0, 4, 0, 7))
-    assert engine_descriptor(SMALL, place).count_step == step
-    alone = replace(SMALL, sparse_cluster=ClusterBuild(grid_rows=1, grid_columns=1))
-    assert engine_descriptor(alone, place).count_step == 0
+    assert cluster_descriptor(SMALL, place).count_step == step
+    alone = replace(SMALL, beside=(ClusterNumbers(grid_rows=1, grid_columns=1),))
+    assert cluster_descriptor(alone, place).count_step == 0
 
 
 # Tiles and strips
@@ -209,7 +219,7 @@ def test_about_four_channel_words_are_counted(channels: int, step: int) -> None:
 def test_tiles_are_nearly_equal() -> None:
     """ZS Z2: 11 x 13 outputs in tiles of at most 4 x 5."""
     node, tensors = convolution("zero_skip")
-    tiles = engine_tiles(node, tensors["x"], SMALL, Tile(0, 11, 0, 7))
+    tiles = zero_skip_tiles(node, tensors["x"], SMALL, Tile(0, 11, 0, 7))
     assert [(tile.y0, tile.y1) for tile in tiles[::3]] == [(0, 4), (4, 8), (8, 11)]
     assert [(tile.x0, tile.x1) for tile in tiles[:3]] == [(0, 5), (5, 10), (10, 13)]
     assert len(tiles) == 9
@@ -217,9 +227,9 @@ def test_tiles_are_nearly_equal() -> None:
 
 def test_tiles_of_several_steps_end_where_a_step_ends() -> None:
     """56 columns in tiles of 32 at 8 lanes: 7 steps a row, as 4 and 3; two tiles of 28 would take 8."""
-    build = ZeroSkipBuild(tile_height=32, tile_width=32, lanes=8, rows_parallel=2)
+    build = ZeroSkipNumbers(tile_height=32, tile_width=32, lanes=8, rows_parallel=2)
     node, tensors = convolution("zero_skip", (34, 56, 2))
-    tiles = engine_tiles(node, tensors["x"], replace(SMALL, columns=8, zero_skip=build), Tile(0, 34, 0, 7))
+    tiles = zero_skip_tiles(node, tensors["x"], replace(SMALL, columns=8, beside=(build,)), Tile(0, 34, 0, 7))
     assert [(tile.y0, tile.y1, tile.x0, tile.x1) for tile in tiles] == [
         (0, 18, 0, 32), (0, 18, 32, 56), (18, 34, 0, 32), (18, 34, 32, 56)
     ]  # fmt: skip
@@ -228,7 +238,7 @@ def test_tiles_of_several_steps_end_where_a_step_ends() -> None:
 def test_strips_leave_their_pieces_room_to_grow() -> None:
     """SC R22, R155: 12 x 12 inputs in 2 x 2 pieces of 6 x 6; a unit holds 7 x 7 at most, 1.17 times as many lines."""
     node, tensors = convolution("sparse_cluster", (12, 12, 2))
-    build = ClusterBuild(grid_rows=2, grid_columns=2, accumulator_words=16, memory_words=64, load_pixels=4)
+    build = ClusterNumbers(grid_rows=2, grid_columns=2, accumulator_words=16, memory_words=64, load_pixels=4)
     assert build.piece_fits(6, 6, 3, 3)
     strips = cluster_strips(node.window, tensors["x"], build, 0, 12)
     assert strips == [(0, 4), (4, 8), (8, 12)]
@@ -240,7 +250,7 @@ def test_strips_leave_their_pieces_room_to_grow() -> None:
 
 def test_strips_that_cannot_grow_are_as_few_as_fit() -> None:
     node, tensors = convolution("sparse_cluster", (9, 12, 2))
-    build = ClusterBuild(grid_rows=1, grid_columns=1, accumulator_words=30, memory_words=64, load_pixels=4)
+    build = ClusterNumbers(grid_rows=1, grid_columns=1, accumulator_words=30, memory_words=64, load_pixels=4)
     assert build.grid_words(12, 3) == 6
     # Five words of rows: 9 input rows touch 5, if the strip has up to 9 of them
     assert build.grid_words(9, 3) == 5
@@ -360,6 +370,22 @@ def test_layers_of_the_array_keep_room_for_a_block_of_rows(rows: int) -> None:
     large.name, large.inputs, large.output = "large", ("y",), "z"
     tensors["z"] = replace(more["y"], name="z")
     check(scheduled(replace(SMALL, parameter_rows=rows), tensors, [small, large]), samples=1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("given", ["node", "operation"])
+def test_a_program_file_for_an_engine_that_its_accelerator_lacks_is_refused(
+    engine: EngineName, given: str, tmp_path: Path
+) -> None:
+    """A damaged file: the layer or an operation names an engine, the numbers of the kernel hold none."""
+    node, tensors = convolution(engine)
+    program = scheduled(SMALL, tensors, [node])
+    program.config = replace(SMALL, beside=())
+    if given == "operation":
+        node.engine = "systolic_array"
+    save_program(program, tmp_path / "net.program")
+    with pytest.raises(ProgramError, match=f"layer {node.name}: the accelerator has no engine '{engine}'"):
+        load_program(tmp_path / "net.program")
 
 
 def test_kernels_of_all_tiles_are_one_member_of_a_program_file(tmp_path: Path) -> None:

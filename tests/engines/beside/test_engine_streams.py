@@ -12,15 +12,19 @@ from reference_tiles import images_of_group
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
-from bfpga.engines.beside.streams import cluster_stream, zero_skip_stream
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.sparse_cluster.streams import cluster_stream
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
+from bfpga.engines.zero_skip.streams import zero_skip_stream
 from bfpga.formats.block_format import BlockFormat
 
 ENGINES = SystolicConfig(
     columns=9,
     lanes=2,
-    zero_skip=ZeroSkipBuild(kernels_in_flight=4, kernel_height=5, kernel_width=7),
-    sparse_cluster=ClusterBuild(kernels_in_flight=4),
+    beside=(
+        ZeroSkipNumbers(kernels_in_flight=4, kernel_height=5, kernel_width=7),
+        ClusterNumbers(kernels_in_flight=4),
+    ),
 )
 #: Clocks of one entry on the tile.
 STEPS = 4

@@ -13,15 +13,16 @@ from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.constraints import board_findings, config_findings, exceeded, largest_columns
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import ClusterBuild, ZeroSkipBuild
-from bfpga.engines.resource_units import Resources
-from bfpga.engines.resources import estimate_resources
+from bfpga.engines.interface.resource_units import Resources
+from bfpga.engines.kernel_resources import estimate_resources
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import BlockFormat
 
 ARRAY = SystolicConfig(columns=9, rows=4, lanes=2, multiplier="dsp_packed", accumulator_bits=32)
-ZERO_SKIP = ZeroSkipBuild(16, 16, lanes=12, rows_parallel=2, kernels_in_flight=8)
-CLUSTER = ClusterBuild(2, 4, kernel=3, kernels_in_flight=8, accumulator_words=64, memory_words=256)
-BOTH = replace(ARRAY, zero_skip=ZERO_SKIP, sparse_cluster=CLUSTER)
+ZERO_SKIP = ZeroSkipNumbers(16, 16, lanes=12, rows_parallel=2, kernels_in_flight=8)
+CLUSTER = ClusterNumbers(2, 4, kernel=3, kernels_in_flight=8, accumulator_words=64, memory_words=256)
+BOTH = replace(ARRAY, beside=(ZERO_SKIP, CLUSTER))
 
 
 def parts(config: SystolicConfig) -> dict[str, Resources]:
@@ -29,11 +30,11 @@ def parts(config: SystolicConfig) -> dict[str, Resources]:
 
 
 def with_cluster(**changes: Any) -> SystolicConfig:
-    return replace(ARRAY, sparse_cluster=replace(CLUSTER, **changes))
+    return replace(ARRAY, beside=(replace(CLUSTER, **changes),))
 
 
 def with_zero_skip(**changes: Any) -> SystolicConfig:
-    return replace(ARRAY, zero_skip=replace(ZERO_SKIP, **changes))
+    return replace(ARRAY, beside=(replace(ZERO_SKIP, **changes),))
 
 
 def total(config: SystolicConfig) -> Resources:
@@ -132,9 +133,8 @@ def test_pixels_that_are_multiplied_are_not_in_block_memory() -> None:
 def test_more_of_a_cluster_never_costs_less(key: str, rows: int, columns: int, flight: int, multiplier: str) -> None:
     """SC 7.3."""
     small = with_cluster(grid_rows=rows, grid_columns=columns, kernels_in_flight=flight, multiplier=multiplier)
-    assert small.sparse_cluster is not None
-    more = replace(small.sparse_cluster, **{key: 2 * getattr(small.sparse_cluster, key)})
-    assert_no_less(total(replace(small, sparse_cluster=more)), total(small))
+    more = replace(small.numbers_of(ClusterNumbers), **{key: 2 * getattr(small.numbers_of(ClusterNumbers), key)})
+    assert_no_less(total(replace(small, beside=(more,))), total(small))
 
 
 @given(
@@ -149,9 +149,8 @@ def test_more_of_a_zero_skip_engine_never_costs_less_in_multipliers_and_tables(
         tile_height=64, tile_width=64, lanes=lanes, rows_parallel=rows, kernels_in_flight=flight,
         multiplier=multiplier, stride=1,
     )  # fmt: skip
-    assert small.zero_skip is not None
-    more = replace(small.zero_skip, **{key: 2 * getattr(small.zero_skip, key)})
-    large = total(replace(small, zero_skip=more))
+    more = replace(small.numbers_of(ZeroSkipNumbers), **{key: 2 * getattr(small.numbers_of(ZeroSkipNumbers), key)})
+    large = total(replace(small, beside=(more,)))
     assert_no_less(replace(large, bram36=total(small).bram36), total(small), lut_slack=0.1)
 
 
@@ -172,7 +171,7 @@ def test_a_unit_more_costs_the_same_in_products_wherever_it_comes(units: int) ->
 
 
 def test_wider_mantissas_cost_more_of_everything_an_engine_multiplies_and_adds() -> None:
-    narrow = replace(BOTH, accumulator_bits=48, zero_skip=replace(ZERO_SKIP, multiplier="lut"))
+    narrow = replace(BOTH, accumulator_bits=48, beside=(replace(ZERO_SKIP, multiplier="lut"), CLUSTER))
     wide = replace(narrow, format=BlockFormat(16), multiplier="dsp")
     narrow = replace(narrow, multiplier="dsp")
     for name in ("zero-skip multipliers", "zero-skip tile buffer", "cluster sums", "cluster pieces"):

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import load_vectors, saturate, shift
 
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.positions import pipeline_run as position_pipeline_run
 from bfpga.engines.positions.closure import batch_sample
 from bfpga.engines.positions.pipeline_events import Side
@@ -21,6 +20,7 @@ from bfpga.engines.positions.pipeline_run import Pipeline, PipelineLayer, Turn
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.engines.positions.transfer import narrowest_bytes, pack_wide, unpack_wide
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.position_rules import PositionRule, Rule, select_shift
 from bfpga.formats.wide_statistics import WideStatistics
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import load_vectors
 
-from bfpga.engines.positions.pipeline import FloatArray
 from bfpga.engines.positions.sampling import SampleFraction
 from bfpga.engines.positions.schedule import (
     BY_ACCURACY,
@@ -22,6 +21,7 @@ from bfpga.engines.positions.schedule import (
     histogram_spread,
 )
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import FloatArray
 
 SCHEDULE: dict[str, Any] = load_vectors("fixed_point_control.json")["schedule"]
 

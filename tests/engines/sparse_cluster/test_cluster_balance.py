@@ -10,17 +10,18 @@ import onnx
 import pytest
 from small_networks import Network
 
+from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
-from bfpga.contract.engine_numbers import ClusterBuild
 from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 
 CONFIG = SystolicConfig(
     columns=9, rows=4, lanes=2, activation_words=4096,
-    sparse_cluster=ClusterBuild(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),
+    beside=(ClusterNumbers(2, 2, kernel=3, kernels_in_flight=4, load_pixels=4),),
 )  # fmt: skip
 SIDE = 24
 
@@ -32,7 +33,7 @@ def program(folder: Path, x: np.ndarray | None) -> Program:
     path = folder / "network.onnx"
     onnx.save(network.model(), path)
     samples = None if x is None else {"x": x}
-    return compile_network(path, "small", "00000000", CONFIG, 100.0, samples, CompileOptions(engine="sparse_cluster"))
+    return compile_network(path, accelerator_around(CONFIG), samples, CompileOptions(engine="sparse_cluster"))
 
 
 def count_steps(program: Program) -> list[int]:

@@ -4,50 +4,24 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
 from bfpga.board.virtual.stream import Stream
+from bfpga.contract.bridge import PieceRecord, RunRecord, StartState
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.devices.csim import RunRecord, build, create_kernel, load_library
+from bfpga.devices.csim import build, create_kernel, load_library
+from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
 PIECE_BYTES = 1 << 16
 #: `control`, bit 0: the policies forget what they have learned.
 CLEAR_POLICIES = 1
-
-
-class StartState(IntEnum):
-    """``bfpga::StartState`` of the bridge."""
-
-    FINISHED = 0
-    NEEDS_INPUT = 1
-    NEEDS_WEIGHTS = 2
-    NEEDS_SPACE = 3
-    FAILED = 4
-
-
-class _Piece(ctypes.Structure):
-    """``Piece`` of the bridge."""
-
-    _fields_ = (
-        ("input", ctypes.c_void_p),
-        ("input_bytes", ctypes.c_uint64),
-        ("weights", ctypes.c_void_p),
-        ("weight_bytes", ctypes.c_uint64),
-        ("output", ctypes.c_void_p),
-        ("output_capacity", ctypes.c_uint64),
-        ("input_used", ctypes.c_uint64),
-        ("weights_used", ctypes.c_uint64),
-        ("output_bytes", ctypes.c_uint64),
-        ("packet_ended", ctypes.c_int32),
-        ("state", ctypes.c_int32),
-        ("text", ctypes.c_char * 512),
-    )
 
 
 class CompiledKernel:
@@ -60,7 +34,7 @@ class CompiledKernel:
         self.config = config
         library = load_library(build(config, "native", name, digest))
         library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
-        library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Piece)]
+        library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(PieceRecord)]
         library.bfpga_results.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
         self._library = library
         self._instance: int | None = create_kernel(library)
@@ -93,7 +67,7 @@ class CompiledKernel:
             return False
         source, weights, sink = (streams[name] for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
         read, words = source.peek(PIECE_BYTES), weights.peek(PIECE_BYTES)
-        piece = _Piece(
+        piece = PieceRecord(
             input=read.ctypes.data,
             input_bytes=read.size,
             weights=words.ctypes.data,
@@ -142,12 +116,18 @@ class CompiledKernel:
 
 
 def kernel_from_description(description: Mapping[str, Any]) -> CompiledKernel:
-    """The kernel that an emulation bitstream describes; DeviceError for a kind that is unknown."""
+    """The kernel that an emulation bitstream describes; DeviceError for an unknown kind and for another layout."""
     kind = description.get("kind")
-    if kind != "systolic_array":
-        raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is systolic_array")
+    if kind != ARRAY:
+        raise DeviceError(f"the emulation bitstream holds a kernel of kind {kind!r}; known is {ARRAY}")
+    mismatch = layout_mismatch(description.get("layout"))
+    if mismatch is not None:
+        raise DeviceError(
+            f"the emulation bitstream holds a kernel of another layout than this toolkit's: {mismatch}. Load the "
+            "overlay again with this toolkit, which writes a new one"
+        )
     try:
-        config = SystolicConfig.from_dict(description["configuration"])
+        config = config_from_dict(description["configuration"])
         return CompiledKernel(config, str(description["name"]), str(description["digest"]))
     except (KeyError, TypeError, ValueError) as error:
         raise DeviceError(f"the emulation bitstream does not describe a systolic array: {error}") from error

@@ -13,20 +13,12 @@ from bfpga.compiler.dispatch.engine_clocks import EngineClocks
 from bfpga.compiler.numbers.sampled_inputs import ZeroCount, count_zeros
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import EngineName
-from bfpga.contract.program import ArrayNode, EngineFigures, IntArray, TensorSpec
-from bfpga.engines.beside.fit import refusal
+from bfpga.contract.engine_numbers import ARRAY, EngineName
+from bfpga.contract.program import ArrayNode, EngineFigures, TensorSpec
+from bfpga.engines.registry import depends_on_inputs, engine_named
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 
-#: What each engine computes (SC R14); all else runs on the host.
-SUPPORTED_OPERATIONS: dict[EngineName, tuple[str, ...]] = {
-    "systolic_array": (
-        "convolution", "fully connected", "average pooling", "max pooling", "addition", "subtraction", "copy",
-        "product of activations",
-    ),
-    "zero_skip": ("convolution", "fully connected"),
-    "sparse_cluster": ("convolution", "fully connected"),
-}  # fmt: skip
 #: A layer's clocks depend on which others share the weight memory with it: figures are taken again until they agree.
 ROUNDS = 4
 
@@ -52,7 +44,7 @@ def check_engines(config: SystolicConfig, options: CompileOptions) -> None:
 
 def format_options(options: LayerOptions, config: SystolicConfig) -> LayerOptions:
     """Options of a layer's weight format: an engine beside the array, where one is asked for, takes linear weights."""
-    beside = options.engine not in ("auto", "systolic_array")
+    beside = options.engine not in ("auto", ARRAY)
     if beside and options.formats == "auto" and "linear" in config.weight_formats:
         return replace(options, formats="linear")
     return options
@@ -104,7 +96,7 @@ def engine_figures(
     """Clocks of a layer on every engine of the accelerator, or why the engine does not take it. spec: its input."""
     result = []
     for engine in config.engines:
-        refused = refusal(node, spec, config, engine)
+        refused = engine_named(engine).refusal(node, spec, config)
         result.append(EngineFigures(engine, 0 if refused else clocks.cycles(node, engine), refused))
     return result
 
@@ -112,16 +104,16 @@ def engine_figures(
 def decide(figures: Sequence[EngineFigures], options: LayerOptions, zeros: ZeroCount | None) -> Decision:
     """The engine of a layer by its options (SC R11-R13). zeros: of its input, None where nothing was counted.
 
-    Of equal clocks the array's count as fewer, then those of the zero-skip engine, whose time does not depend on data.
+    Of equal clocks the array's count as fewer, then those of the engines in their order.
     """
     if options.engine != "auto":
         refused = next(item.refused for item in figures if item.engine == options.engine)
         if not refused:
             return Decision(options.engine, "asked for")
-        return Decision("systolic_array", f"{options.engine} was asked for, but {refused}")
+        return Decision(ARRAY, f"{options.engine} was asked for, but {refused}")
     takers = [item for item in figures if not item.refused]
     if zeros is None:
-        known = [item for item in takers if item.engine != "sparse_cluster"]
+        known = [item for item in takers if not depends_on_inputs(item.engine)]
         remark = "" if len(known) == len(takers) else "; zeros of its input are not known"
         return _fewest(known, "", remark)
     kind = class_of(zeros, options)
@@ -129,11 +121,11 @@ def decide(figures: Sequence[EngineFigures], options: LayerOptions, zeros: ZeroC
     if kind == "cost":
         return _fewest(takers, f"{share}between the limits: " if options.dispatch == "band" else "")
     why = share + kind
-    cluster = [item for item in takers if item.engine == "sparse_cluster"]
-    if kind == "sparse" and cluster:
-        return Decision("sparse_cluster", why)
-    remark = ", but no cluster takes it" if kind == "sparse" else ""
-    return _fewest([item for item in takers if item.engine != "sparse_cluster"], f"{why}{remark}: ")
+    skipping = [item for item in takers if depends_on_inputs(item.engine)]
+    if kind == "sparse" and skipping:
+        return Decision(min(skipping, key=lambda item: item.cycles).engine, why)
+    remark = ", but no engine for them takes it" if kind == "sparse" else ""
+    return _fewest([item for item in takers if not depends_on_inputs(item.engine)], f"{why}{remark}: ")
 
 
 def class_of(zeros: ZeroCount, options: LayerOptions) -> Literal["dense", "sparse", "cost"]:
@@ -165,13 +157,13 @@ def _check_layers(
     known = {name: node for node in nodes for name in (node.output, node.name)}
     for name, values in options.layers.items():
         engine = options.layer(name).engine
-        if "engine" not in values or engine == "auto" or engine == "systolic_array":
+        if "engine" not in values or engine == "auto" or engine == ARRAY:
             continue
         if name not in known:
             listed = ", ".join(node.name for node in nodes)
             raise ConfigurationError(f"layer {name}: no layer of this name runs on an engine; there are {listed}")
         node = known[name]
-        refused = refusal(node, tensors[node.inputs[0]], config, engine)
+        refused = engine_named(engine).refusal(node, tensors[node.inputs[0]], config)
         if refused:
             raise ConfigurationError(f"layer {name}: {engine} cannot compute it: {refused}")
 
@@ -179,7 +171,7 @@ def _check_layers(
 def _check_network(layers: Sequence[ArrayNode], options: CompileOptions) -> None:
     """ConfigurationError if the network asks for an engine and every layer that it leaves to it is refused."""
     asking = [node for node in layers if options.layer(node.name, node.output).engine == options.engine]
-    if options.engine in ("auto", "systolic_array") or (layers and not asking):
+    if options.engine in ("auto", ARRAY) or (layers and not asking):
         return
     reasons: dict[str, list[str]] = {}
     for node in asking:

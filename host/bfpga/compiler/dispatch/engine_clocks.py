@@ -6,19 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import NodeWeights, plan_weights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.engine_numbers import EngineName
-from bfpga.contract.program import ArrayNode, IntArray, KernelOperation, LaunchStep, Step, TensorSpec, Tile
-from bfpga.engines.array.cycles import ENGINES
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Step, TensorSpec, Tile
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.tiles import input_rectangle
-from bfpga.engines.sparse_cluster.cycles import ClusterOperation
+from bfpga.engines.registry import operation_engine
+from bfpga.formats.arrays import IntArray
 from bfpga.program.cycles import CycleCount
 
 
@@ -56,7 +54,7 @@ class EngineClocks:
     def cycles(self, node: ArrayNode, engine: EngineName) -> int:
         """Clocks of ``node`` on ``engine`` while all other nodes stay on theirs.
 
-        On the sparse cluster: the mean over the samples of its input; without samples as many as with no zero at all.
+        Where data decides: the mean over the samples of its input; without samples as many as with no zero at all.
         """
         variant = replace(node, engine=engine, tiles=[])
         plan = self._plan(node, variant)
@@ -81,7 +79,7 @@ class EngineClocks:
         """Pitches of the stage of ``node`` with ``variant`` in its place."""
         number = next(n for n, stage in enumerate(self.stages) if any(other is node for other in stage))
         nodes = [variant if other is node else other for other in self.stages[number]]
-        key = (number, *(other.engine for other in nodes))
+        key: tuple[int | EngineName, ...] = (number, *(other.engine for other in nodes))
         if key not in self._pitches:
             self._pitches[key] = PitchChoice(self.config, self.tensors, nodes)
         return self._pitches[key]
@@ -106,28 +104,17 @@ def measure_strips(
     config: SystolicConfig,
     inputs: Mapping[str, IntArray],
 ) -> None:
-    """Give the strips of the sparse cluster their mean clocks on samples, for nodes whose input is in ``inputs``.
+    """Give operations whose clocks depend on data their mean on samples, for nodes whose input is in ``inputs``.
 
-    Strips whose pieces take no fewer clocks for being balanced get pieces of equal size: zeros that lie everywhere are
-    not worth the counting (SC R22). inputs: mantissas (samples, height, width, channels) by tensor name.
+    inputs: mantissas (samples, height, width, channels) by tensor name.
     """
     for operation, node, tile in engine_operations(steps, nodes):
-        x = inputs.get(node.inputs[0])
-        if operation.descriptor.operation == Operation.SPARSE and x is not None:
+        x, engine = inputs.get(node.inputs[0]), operation_engine(operation)
+        if engine is not None and engine.by_inputs is not None and x is not None:
             image = tensors[node.inputs[0]]
             part = input_rectangle(node.window, image, tile)
             weights = embedded_weights(node, image, tile.m0, tile.m1)
-            _measure_strip(operation, config, weights, x[:, part.y0 : part.y1, part.x0 : part.x1])
-
-
-def _measure_strip(operation: KernelOperation, config: SystolicConfig, weights: IntArray, x: IntArray) -> None:
-    """x: (samples, rows, columns, channels) of the strip's rectangle."""
-    found = {}
-    for step in sorted({0, operation.descriptor.count_step}):
-        strip = ClusterOperation(config, replace(operation.descriptor, count_step=step), weights)
-        found[step] = round(float(np.mean(strip.clocks(x))))
-    operation.descriptor.count_step = min(found, key=lambda step: found[step])
-    operation.clocks = found[operation.descriptor.count_step]
+            engine.by_inputs.measure(config, operation, weights, x[:, part.y0 : part.y1, part.x0 : part.x1])
 
 
 def engine_operations(
@@ -138,7 +125,7 @@ def engine_operations(
     seen: Counter[str] = Counter()
     for step in steps:
         for operation in step.operations if isinstance(step, LaunchStep) else ():
-            if operation.descriptor.operation in ENGINES:
+            if operation_engine(operation) is not None:
                 node = known[operation.layer]
                 # A policy that measures first computes all tiles twice.
                 yield operation, node, node.tiles[seen[node.name] % len(node.tiles)]

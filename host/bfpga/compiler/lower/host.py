@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,8 +14,6 @@ from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.program import HostNode
 
 HOST, ARRAY, MATMUL = 0, 1, 2
-#: Operations one element of the result costs, roughly; others count one.
-ELEMENT_COST = {"Softmax": 5, "LogSoftmax": 6, "Erf": 8, "Exp": 4, "Sqrt": 2, "Div": 2, "Sigmoid": 5, "Tanh": 6}
 
 
 @dataclass
@@ -75,15 +74,21 @@ def _roots(value: str, lowered: Lowered, producers: dict[str, list[Operator | La
     return [root for name in lowered.views[value].uses for root in _roots(name, lowered, producers)]
 
 
-def host_node(name: str, graph: Graph, lowered: Lowered, stage: Stage, needed: set[str]) -> HostNode:
-    """The operators of a host stage as one model; ``needed``: values that other stages or the caller read."""
+def host_node(
+    name: str, graph: Graph, lowered: Lowered, stage: Stage, needed: set[str], work: Mapping[str, int]
+) -> HostNode:
+    """The operators of a host stage as one model.
+
+    needed: values that other stages or the caller read; work: operations of operators, as ``count_operations`` gives
+    them.
+    """
     operators = _with_views(lowered, stage.operators)
     produced = {output for operator in operators for output in operator.outputs if output}
     used = list(dict.fromkeys(name for operator in operators for name in operator.uses))
     inputs = [value for value in used if value not in produced and value not in graph.constants]
     outputs = [value for operator in stage.operators for value in operator.outputs if value in needed]
     model = _model(graph, name, [operator.proto for operator in operators], inputs, outputs)
-    flops = sum(host_flops(graph, operator) for operator in operators)
+    flops = sum(work[next(filter(None, operator.outputs))] for operator in operators)
     types = tuple(operator.type for operator in stage.operators)
     return HostNode(name, model, tuple(inputs), tuple(dict.fromkeys(outputs)), types, flops)
 
@@ -124,21 +129,6 @@ def _value(graph: Graph, name: str) -> onnx.ValueInfoProto:
     if shape is None:
         return helper.make_tensor_value_info(name, kind, None)
     return helper.make_tensor_value_info(name, kind, ["N", *shape])
-
-
-def host_flops(graph: Graph, operator: Operator) -> int:
-    """Operations of one sample, roughly: two a multiply-accumulate, a few for each element otherwise."""
-    sizes = [int(np.prod(graph.shapes[name])) for name in operator.outputs if name in graph.shapes]
-    inputs = [int(np.prod(graph.shapes[name])) for name in operator.uses if name in graph.shapes]
-    size = max([*sizes, *inputs], default=0)
-    if operator.type == "Conv" and len(operator.inputs) > 1:
-        weights = graph.constants.get(operator.inputs[1])
-        return 2 * sum(sizes) * (int(np.prod(weights.shape[1:])) if weights is not None else 1)
-    if operator.type in ("MatMul", "Gemm") and operator.inputs[0] in graph.shapes:
-        return 2 * sum(sizes) * int(graph.shapes[operator.inputs[0]][-1])
-    if operator.type in ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"):
-        return 0
-    return size * ELEMENT_COST.get(operator.type, 1)
 
 
 def outside_values(graph: Graph, lowered: Lowered, order: list[Stage], number: int) -> set[str]:

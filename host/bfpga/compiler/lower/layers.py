@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.read.importer import FloatArray, Operator
+from bfpga.compiler.read.importer import Operator
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
+from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
 Kind = Literal["gemm", "max", "sum", "matmul"]
@@ -72,7 +73,7 @@ class Layer:
     """One layer on the array before its numbers are integers.
 
     weights: (output channels, kernel_height, kernel_width, input channels / groups); bias: (output channels,).
-    argument: leaky ReLU: right shift; clip: upper bound. operators: the ONNX operators it computes.
+    argument: of the function, where it takes one (contract/functions.py). operators: the ONNX operators it computes.
     """
 
     name: str

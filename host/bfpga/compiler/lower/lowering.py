@@ -51,7 +51,7 @@ class Lowering(LoweringState):
         if method is None:
             if operator.type in place.VIEWS:
                 method = self._rearrange
-            elif operator.type in place.FUNCTIONS:
+            elif operator.name in self.functions:
                 method = self._function
             else:
                 method = self._arithmetic
@@ -289,23 +289,17 @@ class Lowering(LoweringState):
         self._root(new)
 
     def _function(self, operator: Operator) -> None:
-        name = place.function_name(self.graph, operator, self.config)
-        function = Function[name.upper()]
-        argument = 0.0
-        if function == Function.LEAKY_RELU:
-            argument = float(place.leaky_shift(operator) or 0)
-        elif function == Function.CLIP:
-            argument = place.clip_bounds(self.graph, operator)[1]
-        layer = self._fusible(operator.inputs[0])
+        found = self.functions[operator.name]
+        layer = self._fusible(found.source)
         if layer is None:
-            source, layout = self._own_layout(operator.inputs[0])
+            source, layout = self._own_layout(found.source)
             window = Window(output_height=source.height, output_width=source.width)
             layer = Layer(operator.name, "sum", (source.name,), operator.outputs[0], source.channels, window,
                           operators=[operator])
             self._emit(layer, operator.outputs[0], layout)
         else:
             self._rename(layer, operator)
-        layer.function, layer.argument = function, argument
+        layer.function, layer.argument = found.function, found.argument
 
     def _arithmetic(self, operator: Operator) -> None:
         """Add and Sub of two tensors; Add, Sub, Mul and Div with a constant that depends on the channel only."""

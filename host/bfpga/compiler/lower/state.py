@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.functions import find_functions, with_functions
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, View, axes_of, positions
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.contract.configuration import SystolicConfig
@@ -12,7 +13,7 @@ from bfpga.contract.program import Window
 
 
 class NotOnArrayError(Exception):
-    """This operator has to run on the host; the text says why."""
+    """The array cannot compute an operation, which then runs on the host; the text says why."""
 
 
 class LoweringState:
@@ -20,9 +21,10 @@ class LoweringState:
 
     def __init__(self, graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> None:
         """blocked: operators that must stay on the host (they do not fit the array's memory)."""
-        self.graph = graph
         self.config = config
-        self.chosen = place.placement(graph, config) - blocked
+        self.functions = find_functions(graph, config)
+        self.graph = with_functions(graph, self.functions)
+        self.chosen = place.placement(self.graph, self.functions) - blocked
         self.views: dict[str, View] = {}
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
@@ -39,7 +41,8 @@ class LoweringState:
             self.views[name] = View(name, positions(self.graph.shapes[name]))
 
     def _to_host(self, operator: Operator) -> None:
-        self.host.append(operator)
+        parts = self.functions[operator.name].operators if operator.name in self.functions else (operator,)
+        self.host += parts
         for name in operator.outputs:
             self._root(name)
 

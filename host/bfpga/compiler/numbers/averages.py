@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
-from bfpga.compiler.numbers.equalize import HOMOGENEOUS, input_channels
+from bfpga.compiler.numbers.equalize import input_channels
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.weight_formats import product_cycles
 from bfpga.compiler.options import CompileOptions, LayerOptions
@@ -94,7 +94,7 @@ def _fastest(layer: Layer, config: SystolicConfig, options: LayerOptions) -> Wei
 
 def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neighbours | None:
     """Who can take the factor of an average; None if nobody can. outputs: of the network."""
-    if layer.function in HOMOGENEOUS and _inner(layer.output, lowered, outputs):
+    if layer.function.row.homogeneous and _inner(layer.output, lowered, outputs):
         readers = [other for other in lowered.layers if layer.output in other.inputs]
         producers = [other for other in lowered.layers if other.output == layer.output]
         if len(producers) == 1 and readers and all(_multiplies(other) for other in readers):
@@ -104,7 +104,7 @@ def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neigh
     alone = [other for other in lowered.layers if source in other.inputs] == [layer]
     if len(producers) == 1 and alone and _inner(source, lowered, outputs):
         producer = producers[0]
-        if _multiplies(producer) and producer.function in HOMOGENEOUS:
+        if _multiplies(producer) and producer.function.row.homogeneous:
             return Neighbours(producer=producer)
     return None
 

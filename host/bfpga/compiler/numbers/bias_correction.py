@@ -2,62 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.lower.layers import ArrayTensor, Layer
 from bfpga.compiler.numbers.quantize import quantize_bias
-from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.simplify import captured_values
+from bfpga.compiler.numbers.values import Float32Array
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode
 
+Floats = npt.NDArray[np.float64]
 #: Samples whose mean activations are taken.
 SAMPLES = 128
 
 
+class InputMeans:
+    """The mean of every element of the tensors that the layers read. count: of the calibration samples."""
+
+    def __init__(self, tensors: Mapping[str, ArrayTensor], layers: Iterable[Layer], count: int) -> None:
+        self._tensors = tensors
+        self.names = sorted({layer.inputs[0] for layer in layers})
+        self.samples = min(SAMPLES, count)
+        self._sums = {name: np.zeros(tensors[name].layout.size) for name in self.names}
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        for name in self.names:
+            self._sums[name] += values[name].reshape(len(values[name]), -1).sum(axis=0, dtype=np.float64)
+
+    def mean(self, name: str, scale: Floats | None = None) -> Floats:
+        """Means (height, width, channels) in memory order.
+
+        scale: the binary logarithm of what channels are stored times.
+        """
+        mean = np.asarray(self._sums[name][self._tensors[name].layout] / self.samples, np.float64)
+        return mean if scale is None else mean * np.exp2(scale)
+
+
 def correct_biases(
-    graph: Graph,
-    lowered: Lowered,
-    nodes: list[ArrayNode],
+    layers: Iterable[Layer],
+    nodes: Iterable[ArrayNode],
     config: SystolicConfig,
-    samples: dict[str, npt.NDArray[np.float32]],
-    scales: Mapping[str, npt.NDArray[np.float64]],
+    means: InputMeans,
+    scales: Mapping[str, Floats],
 ) -> None:
-    """Change the biases of convolutions and fully connected nodes. scales: binary logarithms of what channels are
-    stored times.
+    """Change the biases of the nodes of ``layers``. scales: binary logarithms of what channels are stored times.
 
     Away from the border, the mean of a weight's error times its input is the weight's error times the mean of its
     input channel: one mean for each input channel is enough.
     """
-    layers = {layer.name: layer for layer in lowered.layers if layer.kind == "gemm" and not layer.uniform_weights}
-    means = _channel_means(graph, lowered, sorted({layer.inputs[0] for layer in layers.values()}), samples, scales)
+    by_name = {layer.name: layer for layer in layers}
     for node in nodes:
-        if node.name in layers:
-            _correct(node, layers[node.name], means[layers[node.name].inputs[0]], config)
+        if node.name in by_name:
+            name = by_name[node.name].inputs[0]
+            _correct(node, by_name[node.name], means.mean(name, scales.get(name)), config)
 
 
-def _channel_means(
-    graph: Graph,
-    lowered: Lowered,
-    names: list[str],
-    samples: dict[str, npt.NDArray[np.float32]],
-    scales: Mapping[str, npt.NDArray[np.float64]],
-) -> dict[str, npt.NDArray[np.float64]]:
-    """The mean of every element as it is stored, in memory order (height, width, channels)."""
-    sums = {name: np.zeros(lowered.tensors[name].layout.size) for name in names}
-    part = {name: array[:SAMPLES] for name, array in samples.items()}
-    total = len(next(iter(part.values())))
-    for values in captured_values(graph.model, part, names):
-        for name in names:
-            sums[name] += values[name].reshape(len(values[name]), -1).sum(axis=0, dtype=np.float64)
-    means = {name: sums[name][lowered.tensors[name].layout] / total for name in names}
-    return {name: mean * np.exp2(scales[name]) if name in scales else mean for name, mean in means.items()}
-
-
-def _correct(node: ArrayNode, layer: Layer, mean: npt.NDArray[np.float64], config: SystolicConfig) -> None:
+def _correct(node: ArrayNode, layer: Layer, mean: Floats, config: SystolicConfig) -> None:
     assert node.weights is not None
     assert node.weight_exponents is not None
     assert layer.weights is not None

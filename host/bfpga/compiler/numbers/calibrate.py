@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.lower.layers import ArrayTensor, Layer, positions
+from bfpga.compiler.numbers.values import Float32Array
 from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.simplify import captured_values
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
 
+Floats = npt.NDArray[np.float64]
 #: Magnitudes are counted by their exponent and the first 6 bits after the leading one.
 BIN_SHIFT = 23 - 6
 BINS = 1 << (31 - BIN_SHIFT)
+#: Bins that are kept of a tensor, down to 2^-32 of its largest value: smaller values become zero at every exponent that
+#: the error search tries, also where channels are stored times factors, and weigh nothing.
+KEPT_BINS = 32 << (23 - BIN_SHIFT)
 #: Exponents below the one without overflow that the error search tries.
 CANDIDATES = 4
 #: Mantissas of this many bits or more can spare one for values larger than any calibration sample showed.
 WIDE_BITS = 12
 
 
+@dataclass
 class Histogram:
-    """Counts of magnitudes in bins of constant relative width (1/64 of a power of two)."""
+    """Counts of magnitudes (``BINS``), in bins that are 1/64 of a power of two wide, and the largest magnitude."""
 
-    def __init__(self) -> None:
-        self.counts = np.zeros(BINS, np.int64)
-        self.largest = 0.0
-
-    def add(self, values: npt.NDArray[np.float32]) -> None:
-        """Count the magnitudes of finite values."""
-        magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(-1)
-        self.largest = max(self.largest, float(magnitude.max(initial=0.0)))
-        self.counts += np.bincount(magnitude.view(np.uint32) >> BIN_SHIFT, minlength=BINS)[:BINS]
+    counts: npt.NDArray[np.int64]
+    largest: float
 
     def squared_error(self, exponent: int, mantissa_max: int) -> float:
         """Sum of squared errors when the values become mantissas of ``exponent``, saturation included."""
@@ -48,6 +47,78 @@ class Histogram:
         spread = (high - low > step / 2) & (center < mantissa_max * step)
         error[spread] = step * step / 12
         return float(np.dot(self.counts[filled], error))
+
+
+class ChannelHistograms:
+    """Magnitudes of tensors, counted channel by channel where channels may be stored times factors of their own.
+
+    Which factors these are is chosen by the same pass over the samples, so they are applied to the counts: a power of
+    two moves them by whole bins. count: of the calibration samples.
+    """
+
+    def __init__(self, tensors: Mapping[str, ArrayTensor], by_channel: bool, count: int) -> None:
+        self.names = sorted(tensors)
+        self.samples = count
+        self._counts = {name: _ChannelCounts(tensors[name], by_channel) for name in self.names}
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        for name in self.names:
+            self._counts[name].add(values[name])
+
+    def histogram(self, name: str, scale: Floats | None = None) -> Histogram:
+        """The histogram of a tensor. scale: the binary logarithm of what each channel is stored times."""
+        return self._counts[name].histogram(scale)
+
+
+class _ChannelCounts:
+    """Counts of one tensor, a row for each of its channels or one for all."""
+
+    def __init__(self, tensor: ArrayTensor, by_channel: bool) -> None:
+        self.layout = tensor.layout if by_channel else positions((1, tensor.layout.size, 1))
+        self.channels = self.layout.shape[2]
+        #: (elements,): where the row of an element begins.
+        self.rows = np.empty(self.layout.size, np.int32)
+        self.rows[self.layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
+        #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
+        self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
+        self.largest = np.zeros(self.channels, np.float32)
+        self.top = 0
+
+    def add(self, values: Float32Array) -> None:
+        magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values), -1)
+        self.largest = np.maximum(self.largest, magnitude.max(axis=0)[self.layout].max(axis=(0, 1)))
+        cells = magnitude.view(np.int32) >> BIN_SHIFT
+        self._raise(int(cells.max()))
+        cells -= self.top - KEPT_BINS
+        np.maximum(cells, 0, out=cells)
+        cells += self.rows
+        cells = cells.reshape(-1)
+        if cells.size < self.counts.size:
+            np.add.at(self.counts.reshape(-1), cells, 1)
+        else:
+            self.counts += np.bincount(cells, minlength=self.counts.size).astype(np.uint32).reshape(self.counts.shape)
+
+    def _raise(self, top: int) -> None:
+        """Let the kept bins end with ``top``, if they do not already."""
+        moved = min(top - self.top, KEPT_BINS)
+        if moved > 0:
+            kept = np.zeros_like(self.counts)
+            kept[:, 1 : KEPT_BINS + 1 - moved] = self.counts[:, 1 + moved :]
+            self.counts = kept
+        self.top = max(top, self.top)
+
+    def histogram(self, scale: Floats | None) -> Histogram:
+        """The counts of all channels together, the bins of each moved as its factor 2^scale asks."""
+        scale = np.zeros(self.channels) if scale is None else scale
+        factors = np.exp2(scale.astype(np.float32))
+        result = Histogram(np.zeros(BINS, np.int64), float((self.largest * factors).max()))
+        for factor in np.unique(factors):
+            counts = self.counts[factors == factor, 1:].sum(axis=0, dtype=np.int64)
+            found = np.flatnonzero(counts)
+            bins = (found + (self.top - KEPT_BINS + 1)).astype(np.uint32)
+            center = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32)
+            np.add.at(result.counts, (center * factor).view(np.uint32) >> BIN_SHIFT, counts[found])
+        return result
 
 
 def exponent_without_overflow(largest: float, form: BlockFormat) -> int:
@@ -95,20 +166,6 @@ def samples_of(graph: Graph, calibration: npt.NDArray[Any] | Mapping[str, npt.ND
 
 def _text(shape: tuple[int, ...]) -> str:
     return ", ".join(str(size) for size in shape)
-
-
-def measure(
-    graph: Graph,
-    samples: dict[str, npt.NDArray[np.float32]],
-    values: list[str],
-    scales: Mapping[str, npt.NDArray[np.float32]],
-) -> dict[str, Histogram]:
-    """Histograms of the named values of the float network, times their ``scales`` (of one sample's shape)."""
-    histograms = {name: Histogram() for name in values}
-    for part in captured_values(graph.model, samples, values):
-        for name in values:
-            histograms[name].add(part[name] * scales[name] if name in scales else part[name])
-    return histograms
 
 
 def worst_case(layer: Layer, inputs: list[float]) -> float:

@@ -7,21 +7,17 @@ divide their weights for it by 2^k. ReLU and its leaky form, maxima, averages an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
-from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.simplify import captured_values
-from bfpga.contract.descriptor import Function
+from bfpga.compiler.numbers.values import Float32Array
 from bfpga.formats.block_format import BlockFormat
 
 Floats = npt.NDArray[np.float64]
-#: Functions that commute with a positive factor.
-HOMOGENEOUS = (Function.NONE, Function.RELU, Function.LEAKY_RELU)
 #: Samples whose channel ranges are taken.
 SAMPLES = 96
 #: Largest shift in either direction; channels seen to be smaller than 2^-LIMIT of the range are treated as that large.
@@ -39,6 +35,27 @@ class ChannelRange:
 
     largest: Floats
     square: Floats
+
+
+class ChannelRanges:
+    """Ranges of every channel of tensors on the first calibration samples. count: of all of these."""
+
+    def __init__(self, tensors: Iterable[ArrayTensor], count: int) -> None:
+        self._tensors = {tensor.name: tensor for tensor in tensors}
+        self.names = list(self._tensors)
+        self.samples = min(SAMPLES, count)
+        self.found = {
+            name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for name, item in self._tensors.items()
+        }
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        for name, tensor in self._tensors.items():
+            magnitude = np.abs(values[name].reshape(len(values[name]), -1))
+            highest = magnitude.max(axis=0)[tensor.layout].max(axis=(0, 1))
+            square = np.einsum("np,np->p", magnitude, magnitude)[tensor.layout].mean(axis=(0, 1)) / self.samples
+            found = self.found[name]
+            found.largest = np.maximum(found.largest, highest)
+            found.square += square
 
 
 @dataclass
@@ -69,26 +86,28 @@ class Family:
     readers: list[Reader] = field(default_factory=list)
 
 
-def equalize(
-    graph: Graph, lowered: Lowered, form: BlockFormat, samples: dict[str, npt.NDArray[np.float32]]
-) -> dict[str, IndexArray]:
-    """Choose channel shifts by tensor name, and move them into the layers' weights and biases."""
-    families = _families(lowered)
-    wanted = [name for family in families if family.scalable for name in family.tensors]
-    ranges = channel_ranges(graph, [lowered.tensors[name] for name in wanted], samples)
+def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict[str, IndexArray]:
+    """Choose channel shifts by tensor name, and move them into the layers' weights and biases.
+
+    ranges: of the tensors of ``scalable_families``.
+    """
     shifts: dict[str, IndexArray] = {}
-    for family in families:
-        if family.scalable:
-            members = [ranges[name] for name in sorted(family.tensors)]
-            together = ChannelRange(
-                np.max([item.largest for item in members], axis=0), np.max([item.square for item in members], axis=0)
-            )
-            shift = choose_shifts(together, family.readers, form)
-            if shift.any():
-                shifts.update(dict.fromkeys(family.tensors, shift))
+    for family in scalable_families(lowered):
+        members = [ranges.found[name] for name in sorted(family.tensors)]
+        together = ChannelRange(
+            np.max([item.largest for item in members], axis=0), np.max([item.square for item in members], axis=0)
+        )
+        shift = choose_shifts(together, family.readers, form)
+        if shift.any():
+            shifts.update(dict.fromkeys(family.tensors, shift))
     for layer in lowered.layers:
         _move(layer, shifts)
     return shifts
+
+
+def scalable_families(lowered: Lowered) -> list[Family]:
+    """Tensors whose channels may be stored times powers of two, those that must share their shifts together."""
+    return [family for family in _families(lowered) if family.scalable]
 
 
 def _families(lowered: Lowered) -> list[Family]:
@@ -98,13 +117,13 @@ def _families(lowered: Lowered) -> list[Family]:
             whole = all(lowered.tensors[name].channels == layer.channels for name in (*layer.inputs, layer.output))
             merged = _merge(owner, (*layer.inputs, layer.output) if whole else ())
             for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
-                family.scalable &= whole and layer.function in HOMOGENEOUS
+                family.scalable &= whole and layer.function.row.homogeneous
     for layer in lowered.layers:
         if layer.kind == "matmul":
             for name in (*layer.inputs, layer.output):
                 owner[name].scalable = False
         elif layer.kind == "gemm":
-            owner[layer.output].scalable &= layer.function in HOMOGENEOUS
+            owner[layer.output].scalable &= layer.function.row.homogeneous
             source = lowered.tensors[layer.inputs[0]]
             owner[source.name].readers.append(_reader(layer, source.channels))
     return list({id(family): family for family in owner.values()}.values())
@@ -230,30 +249,3 @@ def _move(layer: Layer, shifts: dict[str, IndexArray]) -> None:
         weights = weights * factor[:, None, None, None]
         layer.bias = None if layer.bias is None else layer.bias * factor
     layer.weights = weights
-
-
-def channel_ranges(
-    graph: Graph, tensors: list[ArrayTensor], samples: dict[str, npt.NDArray[np.float32]]
-) -> dict[str, ChannelRange]:
-    """Ranges of every channel on the first calibration samples."""
-    ranges = {item.name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for item in tensors}
-    part = {name: array[:SAMPLES] for name, array in samples.items()}
-    count = len(next(iter(part.values())))
-    for values in captured_values(graph.model, part, [tensor.name for tensor in tensors]):
-        for tensor in tensors:
-            magnitude = np.abs(values[tensor.name].reshape(len(values[tensor.name]), -1))
-            highest = magnitude.max(axis=0)[tensor.layout].max(axis=(0, 1))
-            square = np.einsum("np,np->p", magnitude, magnitude)[tensor.layout].mean(axis=(0, 1)) / count
-            found = ranges[tensor.name]
-            found.largest = np.maximum(found.largest, highest)
-            found.square += square
-    return ranges
-
-
-def element_scale(tensor: ArrayTensor, shift: IndexArray | Floats) -> npt.NDArray[np.float32]:
-    """The factors 2^shift of a tensor's elements in the layout of its ONNX value."""
-    scale = np.empty(tensor.layout.size, np.float32)
-    scale[tensor.layout] = np.exp2(shift.astype(np.float32))
-    return scale.reshape(tensor.onnx_shape)
-
-

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.lower.layers import ArrayTensor, Layer
 from bfpga.compiler.numbers.shift_weights import Moments
-from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.simplify import captured_values
+from bfpga.compiler.numbers.values import Float32Array, stored
 from bfpga.engines.array.windows import padded, patches
 
 Matrix = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
 #: Samples that are looked at, and windows of a layer over all of them.
 SAMPLES = 256
 WINDOWS = 16384
@@ -21,31 +21,48 @@ WINDOWS = 16384
 LARGEST_TERMS = 2048
 
 
-def input_moments(
-    graph: Graph,
-    lowered: Lowered,
-    layers: Sequence[Layer],
-    samples: dict[str, npt.NDArray[np.float32]],
-    scales: Mapping[str, npt.NDArray[np.float64]],
-) -> dict[str, Moments]:
-    """Moments by layer name, over windows of the float network's values as the array stores them.
+class InputMoments:
+    """Sums of products of what layers read, over windows of the float network's values.
 
     Terms are in the order of a row's weights: tap by tap, the channels of a group inside. Layers with very long rows
-    are left out.
+    are left out. count: of the calibration samples.
     """
-    wanted = [layer for layer in layers if _terms(layer) <= LARGEST_TERMS]
-    sums = {layer.name: np.zeros((layer.groups, _terms(layer), _terms(layer))) for layer in wanted}
-    counts = dict.fromkeys(sums, 0)
-    part = {name: array[:SAMPLES] for name, array in samples.items()}
-    total = len(next(iter(part.values())))
-    names = sorted({layer.inputs[0] for layer in wanted})
-    for values in captured_values(graph.model, part, names) if names else ():
-        for layer in wanted:
-            x = stored_values(values[layer.inputs[0]], lowered, layer.inputs[0], scales)
-            rows = _windows(x, layer, max(1, WINDOWS // total))
-            sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
-            counts[layer.name] += rows.shape[1]
-    return {name: Moments(_shrunk(matrix, counts[name])) for name, matrix in sums.items()}
+
+    def __init__(self, tensors: Mapping[str, ArrayTensor], layers: Iterable[Layer], count: int) -> None:
+        self._tensors = tensors
+        self._layers = [layer for layer in layers if _terms(layer) <= LARGEST_TERMS]
+        self._sums = {layer.name: np.zeros((layer.groups, _terms(layer), _terms(layer))) for layer in self._layers}
+        self._windows = dict.fromkeys(self._sums, 0)
+        self.names = sorted({layer.inputs[0] for layer in self._layers})
+        self.samples = min(SAMPLES, count)
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        for layer in self._layers:
+            x = stored(values[layer.inputs[0]], self._tensors[layer.inputs[0]])
+            rows = _windows(x, layer, max(1, WINDOWS // self.samples))
+            self._sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
+            self._windows[layer.name] += rows.shape[1]
+
+    def moments(self, scales: Mapping[str, Vector]) -> dict[str, Moments]:
+        """Moments by layer name, of the values as the array stores them.
+
+        scales: binary logarithms of what the channels of tensors are stored times, by name.
+        """
+        result = {}
+        for layer in self._layers:
+            sums = self._sums[layer.name]
+            if layer.inputs[0] in scales:
+                factor = _factors(layer, scales[layer.inputs[0]])
+                sums = sums * factor[:, :, None] * factor[:, None, :]
+            result[layer.name] = Moments(_shrunk(sums, self._windows[layer.name]))
+        return result
+
+
+def _factors(layer: Layer, scale: Vector) -> Matrix:
+    """(groups, terms): what each term of a row is stored times."""
+    assert layer.weights is not None
+    channels = np.exp2(scale).reshape(layer.groups, layer.weights.shape[3])
+    return np.tile(channels, int(np.prod(layer.weights.shape[1:3])))
 
 
 def _shrunk(sums: Matrix, windows: int) -> Matrix:
@@ -61,15 +78,7 @@ def _terms(layer: Layer) -> int:
     return int(np.prod(layer.weights.shape[1:]))
 
 
-def stored_values(
-    value: npt.NDArray[np.float32], lowered: Lowered, name: str, scales: Mapping[str, npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float32]:
-    """Values in memory order (samples, height, width, channels), channels times their powers of two."""
-    stored = value.reshape(len(value), -1)[:, lowered.tensors[name].layout]
-    return stored * np.exp2(scales[name]).astype(np.float32) if name in scales else stored
-
-
-def _windows(x: npt.NDArray[np.float32], layer: Layer, most: int) -> npt.NDArray[np.float32]:
+def _windows(x: Float32Array, layer: Layer, most: int) -> Float32Array:
     """Windows of each group (groups, windows, terms): ``most`` of each sample, evenly spread."""
     assert layer.weights is not None
     found = patches(padded(x, layer.window, 0, np.float32), layer.window)

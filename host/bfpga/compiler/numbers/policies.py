@@ -8,7 +8,7 @@ from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
 from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Function, LeadRule, Policy
+from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.program import PolicySpec
 from bfpga.errors import ConfigurationError
 
@@ -67,8 +67,8 @@ class PolicyChoice:
     def _spec(self, layer: Layer, options: LayerOptions) -> PolicySpec:
         if layer.output in self.joined:
             return PolicySpec(exponent=self._joined_exponent(layer, options))
-        bounded = layer.function in (Function.SIGMOID, Function.TANH)
-        if layer.kind == "max" and not bounded and options.policy in PASSING:
+        keeps_unit = layer.function.row.unit == "accumulator"
+        if layer.kind == "max" and keeps_unit and options.policy in PASSING:
             if layer.inputs[0] in self.exponents:
                 self.exponents[layer.output] = self.exponents[layer.inputs[0]]
             return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
@@ -102,8 +102,8 @@ class PolicyChoice:
                 raise ConfigurationError(f"layer {layer.name}: policy lookup needs its exponent in the recipe")
             return self._checked(layer, options.exponent)
         if options.policy == "known_range":
-            bounded = layer.function in (Function.SIGMOID, Function.TANH)
-            largest = options.range or (1.0 if bounded else self._histogram(layer, "known_range").largest)
+            bound = options.range or layer.function.row.largest
+            largest = bound or self._histogram(layer, "known_range").largest
             return exponent_without_overflow(largest, self.form)
         if options.policy == "worst_case":
             inputs = [self._histogram_of(name, layer, "worst_case").largest for name in layer.inputs]

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
-from bfpga.contract.descriptor import Function
-from bfpga.contract.program import ArrayNode, IntArray, PolicySpec
-
-FloatArray = npt.NDArray[np.floating[Any]]
-#: Bits of the clip bound's mantissa; whole numbers and simple fractions are exact.
-BOUND_BITS = 16
+from bfpga.contract.program import ArrayNode, PolicySpec
+from bfpga.formats.arrays import FloatArray, IntArray
 
 
 @dataclass
@@ -93,16 +87,6 @@ def quantize_bias(bias: FloatArray, config: SystolicConfig) -> tuple[IntArray, i
     return np.rint(bias * 2.0**-exponent).astype(np.int32), exponent
 
 
-def bound_argument(bound: float) -> tuple[int, int]:
-    """A clip bound as (mantissa, exponent), the mantissa odd."""
-    _, power = np.frexp(bound)
-    exponent = int(power) - BOUND_BITS
-    mantissa = round(bound * 2.0**-exponent)
-    while mantissa % 2 == 0:
-        mantissa, exponent = mantissa // 2, exponent + 1
-    return mantissa, exponent
-
-
 def quantize_layer(
     layer: Layer,
     config: SystolicConfig,
@@ -122,10 +106,9 @@ def quantize_layer(
         layer.groups, negate_second=layer.negate_second, policy=policy, uniform_weights=layer.uniform_weights,
         macs=layer.macs, function=layer.function,
     )
-    if layer.function == Function.LEAKY_RELU:
-        node.function_argument = int(layer.argument)
-    elif layer.function == Function.CLIP:
-        node.function_argument, node.function_exponent = bound_argument(layer.argument)
+    argument = layer.function.row.argument
+    if argument is not None:
+        node.function_argument, node.function_exponent = argument.encoded(layer.argument)
     if layer.weights is None:
         return node, ""
     bias = layer.bias

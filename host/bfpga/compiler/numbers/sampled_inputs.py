@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import Lowered
-from bfpga.compiler.numbers.input_moments import stored_values
-from bfpga.compiler.read.importer import Graph
-from bfpga.compiler.read.simplify import captured_values
-from bfpga.contract.program import IntArray
+from bfpga.compiler.lower.layers import ArrayTensor
+from bfpga.compiler.numbers.values import Float32Array, stored
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.block_float import encode_samples
 from bfpga.formats.block_format import BlockFormat
 
@@ -43,29 +41,30 @@ def count_zeros(values: npt.NDArray[np.generic]) -> ZeroCount:
     return ZeroCount(values.size - int(np.count_nonzero(values)), values.size)
 
 
-def sampled_inputs(
-    graph: Graph,
-    lowered: Lowered,
-    names: Sequence[str],
-    samples: Mapping[str, npt.NDArray[np.float32]],
-    scales: Mapping[str, npt.NDArray[np.float64]],
-    exponents: Mapping[str, int],
-    form: BlockFormat,
-) -> dict[str, IntArray]:
-    """Mantissas (samples, height, width, channels) of the named tensors of the float network, by name.
+class SampledInputs:
+    """The named tensors on the first samples: ``SAMPLES`` at most, fewer of very large networks."""
 
-    scales: binary logarithms of what channels are stored times; exponents: static ones, other tensors take that of each
-    sample's maximum. The first samples are taken, ``SAMPLES`` at most, fewer of very large networks.
-    """
-    wanted = sorted(set(names))
-    if not wanted:
-        return {}
-    size = sum(lowered.tensors[name].layout.size for name in wanted)
-    count = max(1, min(SAMPLES, MANTISSAS // size))
-    parts: dict[str, list[IntArray]] = {name: [] for name in wanted}
-    first = {name: array[:count] for name, array in samples.items()}
-    for values in captured_values(graph.model, first, wanted):
-        for name in wanted:
-            stored = stored_values(values[name], lowered, name, scales)
-            parts[name].append(encode_samples(stored, form, exponents.get(name))[0])
-    return {name: np.concatenate(found) for name, found in parts.items()}
+    def __init__(self, tensors: Mapping[str, ArrayTensor], names: Iterable[str]) -> None:
+        self.names = sorted(set(names))
+        self._tensors = tensors
+        size = sum(tensors[name].layout.size for name in self.names)
+        self.samples = max(1, min(SAMPLES, MANTISSAS // max(1, size)))
+        self._values: dict[str, list[Float32Array]] = {name: [] for name in self.names}
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        for name in self.names:
+            self._values[name].append(values[name])
+
+    def mantissas(
+        self, scales: Mapping[str, npt.NDArray[np.float64]], exponents: Mapping[str, int], form: BlockFormat
+    ) -> dict[str, IntArray]:
+        """Mantissas (samples, height, width, channels) by tensor; the values are given up for them.
+
+        scales: binary logarithms of what channels are stored times; exponents: static ones, other tensors take that of
+        each sample's maximum.
+        """
+        result = {}
+        for name in self.names:
+            values = stored(np.concatenate(self._values.pop(name)), self._tensors[name], scales.get(name))
+            result[name] = encode_samples(values, form, exponents.get(name))[0]
+        return result

@@ -8,16 +8,13 @@ closest to the float ones, but the sums they give.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig, WeightFormat
-from bfpga.contract.program import IntArray
+from bfpga.formats.arrays import FloatArray, IntArray
 from bfpga.formats.logarithmic_encoder import Grid, encode, grid
 
-FloatArray = npt.NDArray[np.floating[Any]]
 #: Part of the inputs' mean power that is added to the power of each: inputs that the samples never showed.
 DAMPING = 0.01
 #: Terms that are rounded before their errors reach all terms behind them, as one matrix product.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.quantize import quantize_rows
@@ -16,8 +15,8 @@ from bfpga.contract.program import EXACT_DB, ArrayNode, FormatFigures
 from bfpga.engines.array.descriptors import channel_runs, taps
 from bfpga.engines.array.streams import block_rows, input_window, working_columns
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Float64Array
 
-FloatArray = npt.NDArray[np.float64]
 #: An average is used as it is, so its weight must be as good as activations of 8 bits.
 AVERAGE_SNR_DB = 50.0
 
@@ -50,12 +49,12 @@ def format_figures(
 
 
 def _rounded(
-    weights: FloatArray,
+    weights: Float64Array,
     config: SystolicConfig,
     method: str,
     weight_format: WeightFormat,
     moments: Moments | None = None,
-) -> FloatArray:
+) -> Float64Array:
     rows = quantize_rows(weights, config, None, method, weight_format, moments)
     return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
 

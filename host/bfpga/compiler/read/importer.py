@@ -6,7 +6,8 @@ number, constants folded, no unused operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -23,8 +24,6 @@ from bfpga.compiler.read.model_file import first_line, printable, read_model
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import BfpgaError, ModelError
-
-FloatArray = npt.NDArray[np.floating[Any]]
 
 OPSETS = (11, 21)
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
@@ -79,35 +78,49 @@ class Graph:
         return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
 
 
-def import_model(path: str | Path, side_by_side: int = 1) -> Graph:
-    """Read, check and simplify an ONNX network; ``side_by_side``: samples that travel together (vectors only).
+def checked_model(path: str | Path) -> ModelProto:
+    """Read and check an ONNX file, external weights included.
 
     Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
     external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
     """
+    with _one_error(path):
+        model = read_model(Path(path))
+        check_attributes(model, path)
+        _check_header(model, path)
+        _check_values(model, path)
+        return model
+
+
+def simplified_graph(model: ModelProto, path: str | Path, side_by_side: int = 1) -> Graph:
+    """The simplified graph of a checked model, which stays as it is.
+
+    path: for messages. side_by_side: samples that travel together (vectors only). Raises ModelError for shapes that do
+    not fit together, and for what cannot be side by side.
+    """
+    with _one_error(path):
+        return _simplified(model, path, side_by_side)
+
+
+@contextmanager
+def _one_error(path: str | Path) -> Iterator[None]:
+    """Libraries of ONNX raise whatever a damaged model makes them stumble over; it becomes a ModelError."""
     try:
-        return _import(Path(path), side_by_side)
+        yield
     except BfpgaError:
         raise
     except Exception as error:
-        # Libraries of ONNX raise whatever a damaged model makes them stumble over.
         raise ModelError(f"{path}: not a network that can be read: {first_line(error)}") from error
 
 
-def _import(path: Path, side_by_side: int) -> Graph:
-    model = read_model(path)
-    check_attributes(model, path)
-    _check_header(model, path)
-    _check_values(model, path)
+def _simplified(model: ModelProto, path: str | Path, side_by_side: int) -> Graph:
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
-    named = _named_batch(model)
-    _check_sizes(inferred_shapes(with_batch(named, 1)), path)
+    model = _named_batch(model)
+    _check_sizes(inferred_shapes(with_batch(model, 1)), path)
     try:
-        model = explicit_ceiling(
-            _named_batch(model), lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0]))
-        )
+        model = explicit_ceiling(model, lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0])))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ import onnx
 import onnxruntime
 from onnx import ModelProto, numpy_helper
 
-#: Float32 values captured at a time (all wanted values of a few samples).
-CAPTURED_VALUES = 24_000_000
 #: Largest relative difference that rounding may cause between a model and its simplified form.
 TOLERANCE = 1e-3
 
@@ -26,28 +23,6 @@ def session(model: ModelProto | bytes) -> onnxruntime.InferenceSession:
     options.log_severity_level = 4
     data = model if isinstance(model, bytes) else model.SerializeToString()
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-
-def captured_values(
-    model: ModelProto, samples: dict[str, npt.NDArray[np.float32]], names: list[str]
-) -> Iterator[dict[str, npt.NDArray[np.float32]]]:
-    """The named values (inputs, outputs or inner ones) of a model on samples, a few samples at a time."""
-    extended = ModelProto()
-    extended.CopyFrom(model)
-    present = {value.name for value in extended.graph.output}
-    fetched = [name for name in names if name not in samples]
-    extended.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
-    run = session(extended)
-    total, start, step = len(next(iter(samples.values()))), 0, 1
-    while start < total:
-        part = {name: array[start : start + step] for name, array in samples.items()}
-        results = dict(zip(fetched, run.run(fetched, part), strict=True)) if fetched else {}
-        results.update({name: part[name] for name in names if name in samples})
-        yield results
-        start += step
-        # The first sample tells how much memory one takes.
-        if step == 1:
-            step = max(1, CAPTURED_VALUES // max(1, sum(value.size for value in results.values())))
 
 
 def probe_inputs(model: ModelProto, batch: int) -> dict[str, npt.NDArray[np.float32]]:

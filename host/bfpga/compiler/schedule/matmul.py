@@ -9,7 +9,6 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation, Policy
 from bfpga.contract.program import (
     ArrayNode,
-    IntArray,
     KernelOperation,
     MatMulNode,
     MatMulStep,
@@ -27,6 +26,7 @@ from bfpga.engines.array.descriptors import (
 )
 from bfpga.engines.array.regions import ActivationMemory
 from bfpga.errors import ModelError
+from bfpga.formats.arrays import IntArray
 
 
 def matmul_reserve(nodes: list[MatMulNode], config: SystolicConfig) -> tuple[int, int]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, SystolicConfig
-from bfpga.contract.descriptor import Descriptor, Function
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.flows import Sample, everything, samples_of
+from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, MatMulNode, Tile
 from bfpga.engines.array.streams import block_rows, working_columns
 from bfpga.errors import ModelError
@@ -20,7 +21,7 @@ KEEPING = ("keep", "keep_sampled")
 
 def keeps(node: ArrayNode) -> bool:
     """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
-    return node.kind == "gemm" and node.engine == "systolic_array"
+    return node.kind == "gemm" and node.on_array
 
 
 def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
@@ -30,7 +31,7 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
     """
     largest = mantissa = config.format.mantissa_max + 1
     row = 0
-    if node.function in (Function.SIGMOID, Function.TANH):
+    if node.function.row.unit == "table":
         return 1 - config.position_bins - ACTIVATION_EXPONENT
     if node.kind == "sum":
         largest *= len(node.inputs)
@@ -57,7 +58,7 @@ def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> lis
     streamed: its weights come with every operation, in an order that leaves no block out.
     """
     policy = node.policy
-    if policy.flow not in SAMPLED or node.engine != "systolic_array":
+    if policy.flow not in SAMPLED or not node.on_array:
         return [everything(node.channels)]
     by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed
     rows = block_rows(node, config) if by_blocks else 0

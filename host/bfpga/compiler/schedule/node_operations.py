@@ -23,6 +23,7 @@ from bfpga.engines.array.descriptors import (
 )
 from bfpga.engines.array.regions import Region
 from bfpga.engines.beside.operations import EngineOperations
+from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 from bfpga.program.cycles import operation_clocks
 
@@ -58,7 +59,8 @@ class NodeOperations:
         self, config: SystolicConfig, node: ArrayNode, spec: TensorSpec, plan: NodeWeights, strips: list[Strip]
     ) -> None:
         self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
-        self.engine = None if node.engine == "systolic_array" else EngineOperations(config, node, spec)
+        beside = engine_beside(node)
+        self.engine = None if beside is None else EngineOperations(beside, config, node, spec)
         #: Weights that one operation brings for all strips and passes.
         self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
         self._begin()

@@ -18,7 +18,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
 from bfpga.engines.array.regions import ActivationMemory, Region
-from bfpga.engines.beside.tiles import strip_rows
+from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 
 
@@ -199,7 +199,8 @@ class Scheduler:
             if regions is not None:
                 for region in regions.values():
                     self.memory.release(region)
-                rows = strip_rows(node, self.config, rows)
+                beside = engine_beside(node)
+                rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
                 return [self._strip(node, output, regions, y, min(y + rows, height)) for y in range(0, height, rows)]
         return None
 

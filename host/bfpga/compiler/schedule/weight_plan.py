@@ -75,7 +75,7 @@ def plan_weights(
 def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
     if node.kind != "gemm":
         return [WeightTile(0, node.channels, 0, 0)]
-    if node.engine != "systolic_array":
+    if not node.on_array:
         return [WeightTile(0, node.channels, 0, _whole_blocks(node.channels, config.lanes))]
     size = block_rows(node, config)
     return [
@@ -109,14 +109,14 @@ def _choose_residents(
             words, rows = words - plan.words, rows - plan.rows
             continue
         once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
-        array = node.engine == "systolic_array"
+        array = node.on_array
         plan.mode = "stream" if array and once and not node.uniform_weights else "load"
 
 
 def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
     words, rows = config.weight_words - word, config.parameter_rows - row
-    if node.engine != "systolic_array":
+    if not node.on_array:
         most = _engine_channels(node, config, rows)
         plan.tiles = [
             WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes), word, row)
@@ -146,9 +146,8 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, 
 
 def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:
     """Output channels of one operation of an engine beside the array: whole passes over the input if ``rows`` do."""
-    build = config.zero_skip if node.engine == "zero_skip" else config.sparse_cluster
-    assert build is not None
-    step = build.kernels_in_flight if build.kernels_in_flight <= rows else config.lanes
+    in_flight = config.numbers_beside(node.engine).kernels_in_flight
+    step = in_flight if in_flight <= rows else config.lanes
     return rows // step * step
 
 
@@ -164,7 +163,7 @@ def _largest(node: ArrayNode, config: SystolicConfig, pieces: list[tuple[int, in
 def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> KernelOperation:
     """WEIGHTS for one tile: its parameter rows and, unless they are streamed, its weight words."""
     data = pack_parameters(node, config, tile.m0, tile.m1)
-    if plan.mode != "stream" and node.engine == "systolic_array":
+    if plan.mode != "stream" and node.on_array:
         data += packed_weights(node, plan, tile, config)
     return KernelOperation(
         node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data

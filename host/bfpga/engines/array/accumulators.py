@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfpga.engines.array.layer import ArrayLayer, IntArray, WindowShape
-from bfpga.engines.array.products import Int64Array, NumberArray, certified_product, exact_type, row_bound
-from bfpga.engines.array.windows import padded, patches, taps
+from bfpga.contract.program import ArrayNode
+from bfpga.engines.array.products import NumberArray, certified_product, exact_type, row_bound
+from bfpga.engines.array.windows import WindowShape, padded, patches, taps
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.rounding import shift_round
 
@@ -35,7 +36,7 @@ Accumulate = Callable[[Sequence[Block]], Accumulated]
 Convolve = Callable[[IntArray], NumberArray]
 
 
-def accumulator_function(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
+def accumulator_function(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     """The function from a layer's input tensors to its accumulators; weights are prepared once, here."""
     if layer.kind == "gemm":
         return _products(layer, fmt)
@@ -49,7 +50,7 @@ def _over_pixels(acc: NumberArray) -> NumberArray:
     return acc.reshape(len(acc), -1, acc.shape[-1])
 
 
-def _products(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
+def _products(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     assert layer.weights is not None
     convolve = convolution(np.asarray(layer.weights), layer.window, layer.groups, -fmt.mantissa_min)
 
@@ -135,7 +136,7 @@ def activation_products(inner: int, fmt: BlockFormat) -> Accumulate:
     return accumulate
 
 
-def _maxima(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
+def _maxima(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     lowest = -(1 << (fmt.mantissa_bits - 1))
 
     def accumulate(inputs: Sequence[Block]) -> Accumulated:
@@ -149,7 +150,7 @@ def _maxima(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
     return accumulate
 
 
-def _sums(layer: ArrayLayer, fmt: BlockFormat) -> Accumulate:
+def _sums(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     """Operands aligned to the larger exponent of their sample and added, or the second subtracted (BFP R46, R47)."""
 
     def accumulate(inputs: Sequence[Block]) -> Accumulated:

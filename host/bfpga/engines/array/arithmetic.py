@@ -15,23 +15,15 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample, everything
+from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.accumulators import Accumulate, Block, accumulator_function
-from bfpga.engines.array.layer import ArrayLayer, IntArray
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.output.collector import collect, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
-from bfpga.engines.output.stage import (
-    StageResult,
-    block_lead,
-    common_unit,
-    evaluate,
-    exponent_from_lead,
-    requantize,
-    result_unit,
-)
+from bfpga.engines.output.functions import collected_exponent, result_exponent
+from bfpga.engines.output.stage import StageResult, block_lead, evaluate, exponent_from_lead, requantize
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.formats.block_format import Status
-from bfpga.formats.rounding import BoolArray
 
 #: Samples are computed in chunks whose intermediate values take about this many bytes: they should stay in a cache.
 CHUNK_BYTES = 8 << 20
@@ -70,7 +62,7 @@ class LayerEngine:
 
     def __init__(
         self,
-        layer: ArrayLayer,
+        layer: ArrayNode,
         config: SystolicConfig,
         registers: PolicyRegisters,
         accumulate: Accumulate | None = None,
@@ -145,11 +137,11 @@ class LayerEngine:
         part, channels = self._sampled(stage, sample)
         if policy.rule == LeadRule.LEAD:
             return block_lead(part.v, part.e3, form.log)
-        unit = result_unit(e_acc, self.layer.function).reshape(-1, 1)
-        exponents = self.layer.weight_exponents
-        shared = exponents is None or common_unit(self.layer.function)
-        rows = unit if shared else unit + np.asarray(exponents, np.int64)[channels]
-        seen = collect(part.v, part.e3, rows, unit[:, 0] + policy.base, self.config.position_bins)
+        accumulators, exponents = e_acc.reshape(-1, 1), self.layer.weight_exponents
+        unit = collected_exponent(self.layer.function, e_acc)
+        of_rows = accumulators if exponents is None else accumulators + np.asarray(exponents, np.int64)[channels]
+        rows = result_exponent(self.layer.function, of_rows)
+        seen = collect(part.v, part.e3, rows, unit + policy.base, self.config.position_bins)
         found = rule_exponent(seen, policy.rule, policy.rate, policy.margin, form.mantissa_bits)
         return found + form.mantissa_bits - 2, np.ones(len(found), np.bool_)
 

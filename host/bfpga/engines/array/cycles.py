@@ -5,10 +5,8 @@ from __future__ import annotations
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
 
-#: Operations of the engines beside the array; their clocks depend on weights (docs/engines.md, section 8).
-ENGINES = (Operation.ZERO_SKIP, Operation.SPARSE)
-#: Operations that compute; the others only move data.
-COMPUTE = (Operation.GEMM, Operation.MAX, Operation.SUM, *ENGINES)
+#: Operations that the array computes.
+ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
 
 
@@ -86,14 +84,14 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     ValueError for operations of other engines, which a descriptor alone does not tell.
     """
     operation = Operation(descriptor.operation)
-    if operation in ENGINES:
-        raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
     if operation in (Operation.LOAD, Operation.STORE):
         return 1 + pixel_groups(config, descriptor) * pixel_words(descriptor) + TRANSFER_DEPTH
     if operation is Operation.WEIGHTS:
         return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word + TRANSFER_DEPTH
-    if operation in COMPUTE:
+    if operation in ARRAY_OPERATIONS:
         tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
         end = config.operation_depth + selection_cycles(config, descriptor)
         return config.columns + passes(config, descriptor) * descriptor.steps + tail + end
+    if operation is not Operation.NONE:
+        raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
     return 0

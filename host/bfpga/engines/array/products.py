@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Int64Array = npt.NDArray[np.int64]
-IntArray = npt.NDArray[np.integer[Any]]
+from bfpga.formats.arrays import Int64Array, IntArray
+
 NumberArray = npt.NDArray[Any]
 
 #: Largest magnitude up to which every integer is a number of the type.

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.logarithmic import Fields, check_bits, split_words
-from bfpga.formats.rounding import Int64Array, wrap
+from bfpga.formats.rounding import wrap
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
 
 ModeName = Literal["two_hot", "pow2"]

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ProgramError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.logarithmic import code_dtype, code_values, join_fields
 from bfpga.formats.shift_format import ShiftFormat, WeightMode
-
-IntArray = npt.NDArray[np.integer[Any]]
 
 
 def with_zero(fmt: ShiftFormat) -> ShiftFormat:

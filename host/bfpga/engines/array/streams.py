@@ -15,32 +15,16 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, BlockTensor, IntArray, KernelOperation, Transfer
+from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
+from bfpga.contract.streams import ACTIVATION_ORDER, PARAMETER_ROW, TENSOR_HEADER, WEIGHT_ORDER, reordered
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.errors import DataError, ProgramError
+from bfpga.formats.arrays import IntArray
+from bfpga.formats.containers import pack_elements, unpack_elements
 
-#: Bytes of one row of bias and exponent before it is padded to a beat: int32 bias, int16 exponent.
-PARAMETER_BYTES = 6
-
-
-def pack_elements(values: IntArray, bits: int) -> bytes:
-    """Signed integers as little-endian containers of ``bits`` (4, 8, 16, 32); 4-bit values share a byte, low first."""
-    if bits == 4:
-        nibbles = np.asarray(values).astype(np.uint8).reshape(-1) & 15
-        if nibbles.size % 2:
-            nibbles = np.append(nibbles, np.uint8(0))
-        return (nibbles[0::2] | nibbles[1::2] << 4).tobytes()
-    return np.ascontiguousarray(values).astype(f"<i{bits // 8}").tobytes()
-
-
-def unpack_elements(data: bytes | memoryview | npt.NDArray[np.uint8], bits: int) -> IntArray:
-    """Inverse of ``pack_elements``: a one-dimensional int32 array."""
-    if bits == 4:
-        octets = np.frombuffer(data, np.uint8)
-        nibbles = np.stack([octets & 15, octets >> 4], axis=1).reshape(-1).astype(np.int32)
-        return np.asarray((nibbles ^ 8) - 8)
-    return np.frombuffer(data, f"<i{bits // 8}").astype(np.int32)
+#: Axes of a row of pixels in memory.
+_PIXELS = ("group", "pixel", "word", "lane")
 
 
 def pad_to(data: bytes, multiple: int) -> bytes:
@@ -58,7 +42,7 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
     """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
-    return block_rows(node, config) if node.engine == "systolic_array" else config.lanes
+    return block_rows(node, config) if node.on_array else config.lanes
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
@@ -112,7 +96,7 @@ def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
 
 
 def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
-    """Weight words of output channels [m0, m1) in the order (row block, tap, channel word), docs sections 2 and 3.
+    """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
 
     With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
     """
@@ -133,7 +117,8 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     for c in range(inputs):
         words[row, :, first + c] = taps[m0:m1, :, c]
     shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
-    return pack_weight_words(_encoded(shaped.transpose(0, 2, 3, 1, 4), node, config), config)
+    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), WEIGHT_ORDER)
+    return pack_weight_words(_encoded(ordered, node, config), config)
 
 
 def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArray:
@@ -154,15 +139,10 @@ def pack_parameters(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -
     size = parameter_block(node, config)
     rows = -(-(m1 - m0) // size) * size
     beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
-    if node.bias is not None:
-        beats[: m1 - m0, 0:4] = _bytes(node.bias[m0:m1], "<i4")
-    if node.weight_exponents is not None:
-        beats[: m1 - m0, 4:6] = _bytes(node.weight_exponents[m0:m1], "<i2")
+    for name, values in (("bias", node.bias), ("exponent", node.weight_exponents)):
+        if values is not None:
+            beats[: m1 - m0, PARAMETER_ROW[name].octets] = PARAMETER_ROW[name].packed(values[m0:m1])
     return beats.tobytes()
-
-
-def _bytes(values: IntArray, kind: str) -> npt.NDArray[np.uint8]:
-    return np.ascontiguousarray(np.asarray(values).astype(kind)).view(np.uint8).reshape(len(values), -1)
 
 
 def weight_stream(operations: Iterable[KernelOperation]) -> bytes:
@@ -174,12 +154,14 @@ def weight_stream(operations: Iterable[KernelOperation]) -> bytes:
 
 
 def header(exponent: int, config: SystolicConfig) -> bytes:
-    """The beat that precedes a tensor: its exponent as int32."""
-    return pad_to(int(exponent).to_bytes(4, "little", signed=True), config.stream_bits // 8)
+    """The beat that precedes a tensor: its exponent."""
+    beat = np.zeros((1, config.stream_bits // 8), np.uint8)
+    beat[:, TENSOR_HEADER["exponent"].octets] = TENSOR_HEADER["exponent"].packed([exponent])
+    return beat.tobytes()
 
 
 def pack_rows(mantissa: IntArray, config: SystolicConfig) -> bytes:
-    """Rows of one sample (rows, width, channels) as elements (group of pixels, channel word, pixel, lane).
+    """Rows of one sample (rows, width, channels) as elements in ``ACTIVATION_ORDER``.
 
     Zeros fill the last word of a pixel, the last group of a row and the last beat.
     """
@@ -187,7 +169,7 @@ def pack_rows(mantissa: IntArray, config: SystolicConfig) -> bytes:
     group, lanes = config.transfer_pixels, config.lanes
     if rows.shape[1] % group or rows.shape[2] % lanes:
         rows = np.pad(rows, ((0, 0), (0, -rows.shape[1] % group), (0, -rows.shape[2] % lanes)))
-    groups = rows.reshape(-1, group, rows.shape[2] // lanes, lanes).transpose(0, 2, 1, 3)
+    groups = reordered(rows.reshape(-1, group, rows.shape[2] // lanes, lanes), _PIXELS, ACTIVATION_ORDER)
     return pad_to(pack_elements(groups, config.format.container_bits), config.stream_bits // 8)
 
 
@@ -196,9 +178,9 @@ def unpack_rows(
 ) -> IntArray:
     """Inverse of ``pack_rows`` for pixels of ``words`` words: (rows, width, channels padded to whole words)."""
     group, lanes = config.transfer_pixels, config.lanes
-    shape = rows * -(-width // group), words, group, lanes
-    elements = unpack_elements(data, config.format.container_bits)[: math.prod(shape)]
-    pixels = elements.reshape(shape).transpose(0, 2, 1, 3)
+    sizes = {"group": rows * -(-width // group), "word": words, "pixel": group, "lane": lanes}
+    elements = unpack_elements(data, config.format.container_bits)[: math.prod(sizes.values())]
+    pixels = reordered(elements.reshape([sizes[axis] for axis in ACTIVATION_ORDER]), ACTIVATION_ORDER, _PIXELS)
     return pixels.reshape(rows, -1, words * lanes)[:, :width]
 
 
@@ -276,7 +258,7 @@ def decode_output(
     view, result, beat = memoryview(packet), [], config.stream_bits // 8
     for operation in operations:
         size = stored_bytes(operation, config)
-        exponent = int.from_bytes(view[:4], "little", signed=True)
+        exponent = int(TENSOR_HEADER["exponent"].unpacked(np.frombuffer(view[:beat], np.uint8)[None])[0])
         result.append(StoredRows(transfer_of(operation), exponent, _decode_rows(operation, config, view[beat:size])))
         view = view[size:]
     return result

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.array.layer import WindowShape
-
 NumberArray = npt.NDArray[Any]
+
+
+class WindowShape(Protocol):
+    """Geometry of convolution and pooling, as ``Window`` has it; windows may reach beyond the end of the image."""
+
+    @property
+    def kernel_height(self) -> int: ...
+    @property
+    def kernel_width(self) -> int: ...
+    @property
+    def stride_y(self) -> int: ...
+    @property
+    def stride_x(self) -> int: ...
+    @property
+    def pad_top(self) -> int: ...
+    @property
+    def pad_left(self) -> int: ...
+    @property
+    def dilation_y(self) -> int: ...
+    @property
+    def dilation_x(self) -> int: ...
+    @property
+    def output_height(self) -> int: ...
+    @property
+    def output_width(self) -> int: ...
 
 
 def padded(x: NumberArray, window: WindowShape, fill: int, dtype: npt.DTypeLike) -> NumberArray:

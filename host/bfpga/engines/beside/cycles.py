@@ -6,7 +6,7 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.engines.array.products import Int64Array
+from bfpga.formats.arrays import Int64Array
 
 
 def output_rows(descriptor: Descriptor) -> int:

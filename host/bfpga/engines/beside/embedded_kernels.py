@@ -8,21 +8,13 @@ zero cost these engines nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from bfpga.contract.program import ArrayNode, IntArray, Window
+from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.beside.expanded_weights import expanded_weights
-
-
-class ImageSize(Protocol):
-    """The tensor that a layer reads."""
-
-    @property
-    def height(self) -> int: ...
-    @property
-    def width(self) -> int: ...
+from bfpga.engines.interface.engine import ImageShape
+from bfpga.formats.arrays import IntArray
 
 
 @dataclass(frozen=True)
@@ -35,14 +27,14 @@ class Lines:
     right: int
 
 
-def padding(window: Window, image: ImageSize) -> Lines:
+def padding(window: Window, image: ImageShape) -> Lines:
     """Zeros around the image that the outputs of a layer without dilation read."""
     behind_rows = (window.output_height - 1) * window.stride_y + window.kernel_height - window.pad_top - image.height
     behind_columns = (window.output_width - 1) * window.stride_x + window.kernel_width - window.pad_left - image.width
     return Lines(window.pad_top, max(0, behind_rows), window.pad_left, max(0, behind_columns))
 
 
-def kernel_margins(window: Window, image: ImageSize) -> Lines:
+def kernel_margins(window: Window, image: ImageShape) -> Lines:
     """The fewest zeros around a kernel that make it larger than its padding; mostly none.
 
     Rows below a kernel for padding above the image: with them its first outputs reach the first row of the image. Rows
@@ -55,7 +47,7 @@ def kernel_margins(window: Window, image: ImageSize) -> Lines:
     )  # fmt: skip
 
 
-def embedded_size(window: Window, image: ImageSize) -> tuple[int, int]:
+def embedded_size(window: Window, image: ImageShape) -> tuple[int, int]:
     """Rows and columns of the kernel that an engine gets."""
     margins = kernel_margins(window, image)
     return (
@@ -64,7 +56,7 @@ def embedded_size(window: Window, image: ImageSize) -> tuple[int, int]:
     )
 
 
-def embedded_weights(node: ArrayNode, image: ImageSize, m0: int, m1: int) -> IntArray:
+def embedded_weights(node: ArrayNode, image: ImageShape, m0: int, m1: int) -> IntArray:
     """Weights of output channels [m0, m1) as an engine gets them (ZS R12, SC R7).
 
     (m1 - m0, rows, columns of the embedded kernel, input channels of all groups). image: what the node reads.

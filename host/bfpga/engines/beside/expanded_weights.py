@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
-from bfpga.engines.array.products import IntArray
+from bfpga.contract.program import ArrayNode
+from bfpga.formats.arrays import IntArray
 
 
-class GroupedWeights(Protocol):
-    """weights: (output channels, kernel_height, kernel_width, input channels / groups)."""
-
-    @property
-    def channels(self) -> int: ...
-    @property
-    def groups(self) -> int: ...
-    @property
-    def weights(self) -> IntArray | None: ...
-
-
-def expanded_weights(layer: GroupedWeights, m0: int, m1: int) -> IntArray:
+def expanded_weights(layer: ArrayNode, m0: int, m1: int) -> IntArray:
     """Weights of output channels [m0, m1) over all input channels, zeros for those of other groups (ZS R12, SC R7).
 
     (m1 - m0, kernel_height, kernel_width, input channels); without groups a view of the layer's weights.

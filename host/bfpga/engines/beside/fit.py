@@ -1,60 +1,28 @@
-"""Whether an engine beside the array can compute a layer, and if not, why (docs/engines.md, sections 1, 2 and 6)."""
+"""Why no engine beside the array can compute a layer, whatever its build (docs/engines.md, sections 1, 2 and 6)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import gcd
-from typing import Any, Protocol
+from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.engine_numbers import OPERAND_BITS, SUM_BITS, EngineName
+from bfpga.contract.engine_numbers import OPERAND_BITS, SUM_BITS
 from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.beside.embedded_kernels import embedded_size, padding
-from bfpga.engines.beside.tiles import strip_fits
+from bfpga.engines.interface.engine import CandidateLayer, ImageShape
 
 #: An image or a channel word has a number of 16 bits in the headers of the weight stream.
 MOST_CHANNELS = 1 << 16
 
 
-class ImageShape(Protocol):
-    """The tensor that a layer reads: `TensorSpec` and `ArrayTensor` have this shape."""
-
-    @property
-    def height(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def channels(self) -> int: ...
+def common_refusals(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
+    """Reasons that hold for every engine beside the array, the most telling one first. spec: the layer's input."""
+    yield from _kind(layer)
+    yield from _numbers(layer, spec, config)
+    yield from _dilation(layer.window)
 
 
-class CandidateLayer(Protocol):
-    """A layer that looks for an engine: `ArrayNode`, and the compiler's layer before its numbers are integers."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def weights(self) -> Any: ...
-    @property
-    def uniform_weights(self) -> bool: ...
-    @property
-    def window(self) -> Window: ...
-
-
-def refusal(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig, engine: EngineName) -> str:
-    """Why ``engine`` cannot compute the layer, in one sentence; empty if it can.
-
-    spec: the layer's input. A layer without integers yet is judged by what it has: formats and policies come later.
-    """
-    if engine == "systolic_array":
-        return ""
-    if engine not in config.engines:
-        return f"the accelerator has no engine {engine}"
-    checks: tuple[Callable[..., Iterator[str]], ...] = (_kind, _numbers, _dilation, _ENGINE_CHECKS[engine])
-    return next((reason for check in checks for reason in check(layer, spec, config)), "")
-
-
-def _kind(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
+def _kind(layer: CandidateLayer) -> Iterator[str]:
     if layer.kind != "gemm":
         yield f"it is no convolution and no fully connected layer ({layer.kind})"
     if layer.weights is None:
@@ -79,14 +47,13 @@ def _numbers(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) ->
         yield f"biases of {config.lanes} channels do not fit {config.parameter_rows} parameter rows"
 
 
-def _dilation(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
-    window = layer.window
+def _dilation(window: Window) -> Iterator[str]:
     if (window.dilation_y, window.dilation_x) != (1, 1):
         yield f"its kernel is dilated by {window.dilation_y}x{window.dilation_x}"
 
 
-def _kernel(window: Window, spec: ImageShape, height: int, width: int) -> Iterator[str]:
-    """height, width: of the engine's largest kernel."""
+def kernel_refusals(window: Window, spec: ImageShape, height: int, width: int) -> Iterator[str]:
+    """Why a kernel does not fit an engine whose largest one has ``height`` rows and ``width`` columns."""
     size, largest = f"{window.kernel_height}x{window.kernel_width}", f"the engine's largest is {height}x{width}"
     if window.kernel_height > height or window.kernel_width > width:
         yield f"its kernel is {size}, {largest}"
@@ -97,33 +64,3 @@ def _kernel(window: Window, spec: ImageShape, height: int, width: int) -> Iterat
             f"its padding (top {pads.top}, bottom {pads.bottom}, left {pads.left}, right {pads.right}) reaches beyond "
             f"a kernel of {size}, and with zeros around it the kernel is {rows}x{columns}, {largest}"
         )
-
-
-def _zero_skip(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
-    build, window = config.zero_skip, layer.window
-    assert build is not None
-    yield from _kernel(window, spec, build.kernel_height, build.kernel_width)
-    if max(window.stride_y, window.stride_x) > build.stride:
-        yield f"its stride is {window.stride_y}x{window.stride_x}, the engine's largest is {build.stride}"
-
-
-def _cluster(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:
-    build, window = config.sparse_cluster, layer.window
-    assert build is not None
-    yield from _kernel(window, spec, build.kernel, build.kernel)
-    if any(gcd(stride, build.kernel) != 1 for stride in (window.stride_y, window.stride_x)):
-        yield (
-            f"its stride {window.stride_y}x{window.stride_x} has a factor in common with the engine's kernel of "
-            f"{build.kernel}: outputs of a row would lie in one bank"
-        )
-    if not strip_fits(window, spec, build, 1):
-        yield (
-            f"one row of its output does not fit the units: {build.grid_rows}x{build.grid_columns} pieces of "
-            f"{build.accumulator_words} sums and {build.memory_words} segments"
-        )
-
-
-_ENGINE_CHECKS: dict[str, Callable[[Any, ImageShape, SystolicConfig], Iterator[str]]] = {
-    "zero_skip": _zero_skip,
-    "sparse_cluster": _cluster,
-}

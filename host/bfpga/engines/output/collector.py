@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bfpga.contract.descriptor import LeadRule
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.position_rules import SHIFTS
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray
 from bfpga.formats.wide_statistics import lsb_positions, nsb_positions
 
 #: Shifts from the accumulators' grid that a rule may choose (FP 2.3).

@@ -1,7 +1,7 @@
 """Policy registers: how the exponent of the next result is predicted from the results seen so far (BFP 3.2).
 
 The array's five policies, bit for bit as in section 5 of `docs/systolic-array.md`. The variants that exist in
-emulation only are in `engines/exponent_variants.py`.
+emulation only are in `engines/output/exponent_variants.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.limits import RING_LEADS
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.block_float import exponent_from_lead
 from bfpga.formats.block_format import BlockFormat
-from bfpga.formats.rounding import Int64Array, IntArray, integer_sqrt, shift_saturate
+from bfpga.formats.rounding import integer_sqrt, shift_saturate
 
 #: Policies whose slot keeps something from one run of the layer to the next.
 LEARNING = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)

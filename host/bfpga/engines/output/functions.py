@@ -1,94 +1,65 @@
-"""The function unit: sigmoid and tanh from 257-entry tables, ReLU, leaky ReLU, clip (BFP 4.4, R11).
-
-``TABLES`` is the one truth: the C++ header is rendered from it.
-"""
+"""The function unit on arrays: the rows of ``contract/functions.py`` applied to accumulators (BFP 4.4, R11)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT
-from bfpga.contract.descriptor import Function
-from bfpga.formats.block_format import BlockFormat
-from bfpga.formats.rounding import Int64Array, shift_round, shift_saturate
-
-#: Steps of a table; it has one entry more.
-TABLE_STEPS = 256
-#: Fraction bits of the grid the argument is rounded to.
-GRID_BITS = 10
+from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, TABLE_STEPS, Function, Setting, Table
+from bfpga.formats.arrays import Int64Array
+from bfpga.formats.rounding import shift_round, shift_saturate
 
 
-def _sigmoid(x: Decimal) -> Decimal:
-    return 1 / (1 + (-x).exp())
+@cache
+def _points(table: Table) -> Int64Array:
+    return np.array(table.points, np.int64)
 
 
-def _tanh(x: Decimal) -> Decimal:
-    square = (2 * x).exp()
-    return (square - 1) / (square + 1)
-
-
-def _table(function: Callable[[Decimal], Decimal], limit: int) -> tuple[int, ...]:
-    """function * 2**14 at 257 points of [-limit, limit]. Decimal, not the C library, so every platform agrees."""
-    with localcontext(Context(prec=40)):
-        return tuple(
-            int(
-                (function(Decimal(2 * limit * step) / TABLE_STEPS - limit) * (1 << -ACTIVATION_EXPONENT)).quantize(
-                    Decimal(1), ROUND_HALF_EVEN
-                )
-            )
-            for step in range(TABLE_STEPS + 1)
-        )
-
-
-#: Function -> limit of its argument, values at 257 equidistant points with exponent -14.
-TABLES: dict[str, tuple[int, tuple[int, ...]]] = {
-    "sigmoid": (8, _table(_sigmoid, 8)),
-    "tanh": (4, _table(_tanh, 4)),
-}
-_ARRAYS = {name: np.array(values, np.int64) for name, (_, values) in TABLES.items()}
-
-
-def interpolate(name: str, v: Int64Array, e3: npt.ArrayLike) -> Int64Array:
-    """sigmoid or tanh of v * 2**e3 as integers with exponent -14; the grid's rounding is always half to even."""
-    limit = TABLES[name][0] << GRID_BITS
-    table = _ARRAYS[name]
-    fraction_bits = (2 * limit // TABLE_STEPS).bit_length() - 1
+def interpolate(table: Table, v: Int64Array, e3: npt.ArrayLike) -> Int64Array:
+    """What a table holds for v * 2**e3, in units of 2**-14; the grid's rounding is always half to even."""
+    limit, points = table.limit << GRID_BITS, _points(table)
     argument, _ = shift_saturate(v, -(np.asarray(e3, np.int64) + GRID_BITS), "rne", -limit, limit)
-    argument = argument + limit
-    step = argument >> fraction_bits
-    fraction = argument & ((1 << fraction_bits) - 1)
-    start = table[step]
+    offset, width = (np.abs(argument), limit) if table.below_relu else (argument + limit, 2 * limit)
+    fraction_bits = (width // TABLE_STEPS).bit_length() - 1
+    step = offset >> fraction_bits
+    fraction = offset & ((1 << fraction_bits) - 1)
+    start = points[step]
     # The fraction is 0 at the last entry, so its clamped neighbour does not matter.
-    slope = table[np.minimum(step + 1, TABLE_STEPS)] - start
+    slope = points[np.minimum(step + 1, TABLE_STEPS)] - start
     result: Int64Array = start + shift_round(slope * fraction, fraction_bits, "rne")
     return result
 
 
-def apply_function(
-    v: Int64Array,
-    e3: Int64Array,
-    function: int,
-    argument: int,
-    function_exponent: int,
-    fmt: BlockFormat,
-    accumulator_bits: int,
-) -> tuple[Int64Array, Int64Array]:
-    """The function of v * 2**e3 (e3 broadcasts to v): values and exponents, step 3 of the output stage.
+def result_exponent(function: int, e3: Int64Array) -> Int64Array:
+    """Exponents of the results of values with exponents e3."""
+    unit = Function(function).row.unit
+    if unit == "finer":
+        return np.minimum(e3, ACTIVATION_EXPONENT)
+    return np.full_like(e3, ACTIVATION_EXPONENT) if unit == "table" else e3
 
-    argument: right shift of leaky ReLU, or mantissa of clip's upper bound, whose exponent is ``function_exponent``.
-    """
-    if function == Function.RELU:
-        return np.maximum(v, 0), e3
-    if function == Function.LEAKY_RELU:
-        return np.where(v < 0, shift_round(v, argument, fmt.rounding), v), e3
-    if function == Function.CLIP:
-        largest = (1 << (accumulator_bits - 1)) - 1
-        bound, _ = shift_saturate(argument, e3 - function_exponent, fmt.rounding, -largest - 1, largest)
-        return np.minimum(np.maximum(v, 0), bound), e3
-    if function in (Function.SIGMOID, Function.TANH):
-        return interpolate(Function(function).name.lower(), v, e3), np.full_like(e3, ACTIVATION_EXPONENT)
-    return v, e3
+
+def collected_exponent(function: int, e_acc: Int64Array) -> Int64Array:
+    """What the bins of the collector are counted from, for accumulators with exponents e_acc."""
+    return np.full_like(e_acc, ACTIVATION_EXPONENT) if Function(function).row.unit == "table" else e_acc
+
+
+def _less(v: Int64Array, e3: Int64Array, number: Int64Array, accumulator_bits: int) -> Int64Array:
+    """max(v, 0) * 2**e3 less a table's number, in the finer of their units: the other moves left, and may saturate."""
+    largest = (1 << (accumulator_bits - 1)) - 1
+    unit = np.minimum(e3, ACTIVATION_EXPONENT)
+    positive, _ = shift_saturate(np.maximum(v, 0), unit - e3, "trunc", 0, largest)
+    taken, _ = shift_saturate(number, unit - ACTIVATION_EXPONENT, "trunc", 0, largest)
+    return positive - taken
+
+
+def apply_function(v: Int64Array, e3: Int64Array, function: int, setting: Setting) -> tuple[Int64Array, Int64Array]:
+    """The function of v * 2**e3 (e3 broadcasts to v): values and exponents, step 3 of the output stage."""
+    method = Function(function).row.method
+    if not isinstance(method, Table):
+        return method.compute(v, e3, setting), result_exponent(function, e3)
+    value = interpolate(method, v, e3)
+    if method.below_relu:
+        value = _less(v, e3, value, setting.accumulator_bits)
+    return value, result_exponent(function, e3)

@@ -1,13 +1,13 @@
 """Resources of the collector and of the keep buffer (docs/kernel-positions.md, docs/estimates.md).
 
 Bins and counters as an open-source synthesizer maps them to 6-input tables; the rest by the rules of
-``engines.resources``. Nothing was measured with the vendor's tools. Only the standard library is imported.
+``engines.array.resources``. Nothing was measured with the vendor's tools. Only the standard library is imported.
 """
 
 from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.resource_units import Resources, memory_blocks, scaled, selection
+from bfpga.engines.interface.resource_units import Resources, memory_blocks, scaled, selection
 
 #: Bits of a counter of values, and of an exponent inside the kernel.
 COUNTER_BITS, EXPONENT_BITS = 32, 17

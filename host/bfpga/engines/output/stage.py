@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.configuration import ACTIVATION_EXPONENT, SystolicConfig
-from bfpga.contract.descriptor import Function
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function, Setting
 from bfpga.engines.output.functions import apply_function
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.block_float import exponent_from_lead, integer_lead, requantize_values
 from bfpga.formats.block_format import BlockFormat, LogMode, Status
-from bfpga.formats.rounding import BoolArray, Int64Array, IntArray, shift_saturate
+from bfpga.formats.rounding import shift_saturate
 
-__all__ = ["StageResult", "block_lead", "common_unit", "evaluate", "exponent_from_lead", "requantize", "result_unit"]
+__all__ = ["StageResult", "block_lead", "evaluate", "exponent_from_lead", "requantize"]
 
 #: Lead of a block without a value, before it is looked at (any number below all exponents).
 _NO_LEAD = -(1 << 31)
@@ -30,16 +31,6 @@ class StageResult(NamedTuple):
     v: Int64Array
     e3: Int64Array
     status: Int64Array
-
-
-def common_unit(function: int) -> bool:
-    """Whether all rows of a result leave with one exponent, whatever that of their weights."""
-    return function in (Function.SIGMOID, Function.TANH)
-
-
-def result_unit(e_acc: Int64Array, function: int) -> Int64Array:
-    """Exponent of results without a row exponent: that of the accumulators, or the tables' own."""
-    return np.full_like(e_acc, ACTIVATION_EXPONENT) if common_unit(function) else e_acc
 
 
 def _flag(mask: BoolArray, bit: Status) -> Int64Array:
@@ -90,13 +81,13 @@ def evaluate(
     if row_exponents is not None:
         e3 = e3 + np.asarray(row_exponents, np.int64).reshape(1, 1, -1)
     status = np.zeros(len(v), np.int64)
-    arguments = (function, function_argument, function_exponent, cfg.format, cfg.accumulator_bits)
+    setting = Setting(function_argument, function_exponent, cfg.format, cfg.accumulator_bits)
     if function_first:
-        v, e3 = apply_function(v, e3, *arguments)
+        v, e3 = apply_function(v, e3, function, setting)
     if bias is not None:
         v, e3, status = _add_bias(v, e3, bias, bias_exponent, cfg)
     if not function_first:
-        v, e3 = apply_function(v, e3, *arguments)
+        v, e3 = apply_function(v, e3, function, setting)
     return StageResult(v, e3, status)
 
 

@@ -11,13 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.positions.sampling import Axis, SampleFraction, Sampling
 from bfpga.errors import ConfigurationError
-
-BoolArray = npt.NDArray[np.bool_]
+from bfpga.formats.arrays import BoolArray, Int64Array
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from bfpga.engines.positions.sampling import Axis
 from bfpga.engines.positions.settings import FlowSettings
 from bfpga.engines.positions.times import Flow
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import BoolArray, Int64Array
 from bfpga.formats.fixed_point import FixedTensor, convert, output_position
 from bfpga.formats.position_rules import select_shift
-from bfpga.formats.rounding import BoolArray, Int64Array
 from bfpga.formats.wide_statistics import WideStatistics, cleared, collect, require_exact
 
 #: Axes of results by their number; rows of a matrix count as H, or as items if those are sampled.

@@ -13,12 +13,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bfpga.engines.array.accumulators import convolution
-from bfpga.engines.array.layer import WindowShape
 from bfpga.engines.array.products import certified_product
-from bfpga.engines.array.windows import padded, taps
+from bfpga.engines.array.windows import WindowShape, padded, taps
 from bfpga.errors import DataError
+from bfpga.formats.arrays import Int64Array
 from bfpga.formats.fixed_point import FixedTensor, fixed_point_tensor
-from bfpga.formats.rounding import Int64Array, shift_round
+from bfpga.formats.rounding import shift_round
 
 
 class WideResult(NamedTuple):

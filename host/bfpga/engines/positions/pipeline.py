@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

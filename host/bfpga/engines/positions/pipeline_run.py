@@ -14,11 +14,11 @@ from functools import reduce
 
 import numpy as np
 
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.positions.fifo import PositionEntry, PositionFifo
 from bfpga.engines.positions.pipeline_events import Side
 from bfpga.engines.positions.transfer import Bytes, pack_wide, unpack_wide
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.fixed_point import FixedPointFormat, convert
 from bfpga.formats.position_rules import PositionRule, select_shift
 from bfpga.formats.wide_statistics import StatisticsKind, collect, merge

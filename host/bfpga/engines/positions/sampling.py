@@ -15,8 +15,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, NumberArray
+from bfpga.engines.array.products import NumberArray
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Int64Array
 
 Axis = Literal["B", "C", "H", "W"]
 #: Axes in the order of arrays: batch item, channel, height, width.

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from bfpga.engines.array.products import IntArray
 from bfpga.engines.positions.sampling import SampleFraction
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import IntArray
 from bfpga.formats.fixed_point import require_choice
 
 Measure = Literal["iteration", "accuracy", "spread"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.formats.arrays import Int64Array, IntArray
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -7,22 +7,21 @@ counted for many samples at once: pieces are rows and columns of zeros and ones,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ClusterBuild
-from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
+from bfpga.contract.program import KernelOperation
 from bfpga.engines.beside.cycles import drain_cycles, fixed_cycles, group_sizes, output_rows, segment_reads
-from bfpga.engines.sparse_cluster.limits import limits
-
-Float32Array = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
+from bfpga.engines.beside.engine import Completion
+from bfpga.engines.sparse_cluster.limits import limits, piece_limits
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import Float32Array, Float64Array, Int64Array, IntArray
 
 #: Samples are counted in chunks whose marks of non-zero elements, and whose steps, take about this many bytes.
 CHUNK_BYTES = 2 << 20
@@ -49,10 +48,8 @@ class ClusterOperation:
     """
 
     def __init__(self, config: SystolicConfig, descriptor: Descriptor, weights: IntArray) -> None:
-        if config.sparse_cluster is None:
-            raise ValueError("this accelerator has no sparse cluster")
         self.config = config
-        self.build: ClusterBuild = config.sparse_cluster
+        self.build = config.numbers_of(ClusterNumbers)
         self.descriptor = descriptor
         self.channels = weights.shape[3]
         self._starts = np.arange(0, self.channels, config.lanes)
@@ -174,13 +171,59 @@ class ClusterOperation:
         return counted
 
 
+def complete(config: SystolicConfig, descriptor: Descriptor, weights: IntArray, density: float) -> Completion:
+    """The limits of the pieces, and the clocks that an input of a density lets expect."""
+    kernel = descriptor.kernel_height, descriptor.kernel_width
+    build = config.numbers_of(ClusterNumbers)
+    most = piece_limits(build, descriptor.input_height, descriptor.input_width, kernel)
+    assert most is not None, "strips are cut so that their pieces fit"
+    fields = {"piece_rows": most[0], "piece_columns": most[1]}
+    operation = ClusterOperation(config, replace(descriptor, **fields), weights)
+    return Completion(fields, operation.expected(density))
+
+
+def counter(config: SystolicConfig, descriptor: Descriptor, weights: IntArray) -> Callable[[IntArray], Int64Array]:
+    """What gives the clocks of each sample of the strip's rectangle."""
+    return ClusterOperation(config, descriptor, weights).clocks
+
+
+def measure(config: SystolicConfig, operation: KernelOperation, weights: IntArray, x: IntArray) -> None:
+    """Give a strip its mean clocks on samples of its rectangle (samples, rows, columns, channels).
+
+    If the pieces take no fewer clocks for being balanced, they get equal sizes: zeros that lie everywhere are not worth
+    the counting (SC R22).
+    """
+    found = {}
+    for step in sorted({0, operation.descriptor.count_step}):
+        strip = ClusterOperation(config, replace(operation.descriptor, count_step=step), weights)
+        found[step] = round(float(np.mean(strip.clocks(x))))
+    operation.descriptor.count_step = min(found, key=lambda step: found[step])
+    operation.clocks = found[operation.descriptor.count_step]
+
+
+def cycle_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
+    """Clocks of one operation by what they are spent on; the sum is ``operation.clocks``.
+
+    `densest unit`: non-zero elements that the busiest unit has beyond what hides behind loading; `loading`: input and
+    kernels that come in; `drain`: sums that leave; `pipeline`: the rest. Without non-zero elements nothing is left but
+    what comes in and goes out.
+    """
+    build, descriptor = config.numbers_of(ClusterNumbers), operation.descriptor
+    idle = ClusterOperation(config, descriptor, weights).expected(0.0)
+    blocks = -(-output_rows(descriptor) // build.kernel) * -(-descriptor.output_width // build.kernel)
+    drain = drain_cycles(config, descriptor, group_sizes(len(weights), build.kernels_in_flight), blocks)
+    fixed = fixed_cycles(config, build.load_pixels)
+    return {
+        "densest unit": operation.clocks - idle, "loading": idle - drain - fixed, "drain": drain, "pipeline": fixed,
+    }  # fmt: skip
+
+
 def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """No fewer clocks than a SPARSE operation may take, whatever its weights and its data.
 
     A piece that is as large as it may be holds no zero, and all kernels have a weight in every channel word.
     """
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     rows, columns = descriptor.input_height, descriptor.input_width
     elements = min(descriptor.piece_rows, rows) * min(descriptor.piece_columns, columns) * config.lanes
     compute = elements * max(DEPENDENCE_LATENCY, build.kernels_in_flight)
@@ -192,15 +235,14 @@ def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def fixed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of an operation beside the channel words of its groups: partition, drain, what is around them."""
-    build = config.sparse_cluster
-    assert build is not None
+    build = config.numbers_of(ClusterNumbers)
     blocks = -(-output_rows(descriptor) // build.kernel) * -(-descriptor.output_width // build.kernel)
     kernels = group_sizes(descriptor.output_rows, build.kernels_in_flight)
     around = fixed_cycles(config, build.load_pixels) + partition_cycles(build, descriptor)
     return around + drain_cycles(config, descriptor, kernels, blocks)
 
 
-def partition_cycles(build: ClusterBuild, descriptor: Descriptor) -> int:
+def partition_cycles(build: ClusterNumbers, descriptor: Descriptor) -> int:
     """Clocks in which lines are counted and limits found (docs/engines.md, section 8)."""
     scan = descriptor.input_height + build.grid_rows * descriptor.input_width
     if not descriptor.count_step:
@@ -212,8 +254,7 @@ def partition_cycles(build: ClusterBuild, descriptor: Descriptor) -> int:
 
 def kernel_beats(config: SystolicConfig) -> int:
     """Beats of the weight stream that one kernel takes of one channel word (docs/engines.md, section 4)."""
-    assert config.sparse_cluster is not None
-    bits = config.lanes * config.sparse_cluster.lanes * config.format.container_bits
+    bits = config.lanes * config.numbers_of(ClusterNumbers).lanes * config.format.container_bits
     return -(-bits // config.weight_stream_bits)
 
 

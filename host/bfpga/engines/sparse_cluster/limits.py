@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from bfpga.contract.engine_numbers import ClusterBuild
-from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
+from bfpga.formats.arrays import Int64Array, IntArray
 
 
 def limits(counts: IntArray, pieces: int, most: int) -> Int64Array:
@@ -40,7 +40,7 @@ def limits(counts: IntArray, pieces: int, most: int) -> Int64Array:
 
 
 @lru_cache(maxsize=4096)
-def piece_limits(build: ClusterBuild, rows: int, columns: int, kernel: tuple[int, int]) -> tuple[int, int] | None:
+def piece_limits(build: ClusterNumbers, rows: int, columns: int, kernel: tuple[int, int]) -> tuple[int, int] | None:
     """The most rows and columns a piece of a strip's rectangle may have, or None if the strip does not fit (SC R155).
 
     rows, columns: of the rectangle. kernel: rows and columns. The more a piece may grow beyond the nominal one (rows /
@@ -61,6 +61,6 @@ def piece_limits(build: ClusterBuild, rows: int, columns: int, kernel: tuple[int
     return size if growth >= whole else None
 
 
-def _most_columns(build: ClusterBuild, rows: int, columns: int, kernel: tuple[int, int]) -> int:
+def _most_columns(build: ClusterNumbers, rows: int, columns: int, kernel: tuple[int, int]) -> int:
     """The widest piece of this height that a unit holds, 0 if there is none."""
     return bisect_left(range(1, columns + 1), True, key=lambda width: not build.piece_fits(rows, width, *kernel))

@@ -14,9 +14,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array, IntArray, certified_product, row_bound
+from bfpga.engines.array.products import certified_product, row_bound
 from bfpga.engines.array.windows import padded, patches
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.rounding import wrap
 
 KernelOrder = Literal["z_major", "pos_major", "interleaved"]

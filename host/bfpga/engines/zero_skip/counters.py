@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.zero_skip.arithmetic import IMAGE_DEPTH, ZeroSkipConfig, ZeroSkipShape
 from bfpga.engines.zero_skip.order import ordered_entries, shift_changes, stalls
+from bfpga.formats.arrays import Int64Array, IntArray
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import get_args
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor
-from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH, ZeroSkipBuild
-from bfpga.engines.array.products import Int64Array, IntArray
+from bfpga.contract.descriptor import Descriptor, EntryOrder
+from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
+from bfpga.contract.program import KernelOperation
 from bfpga.engines.beside.cycles import (
     drain_cycles,
     fixed_cycles,
@@ -23,8 +23,11 @@ from bfpga.engines.beside.cycles import (
     pipelined_cycles,
     segment_reads,
 )
+from bfpga.engines.beside.engine import Completion
 from bfpga.engines.zero_skip.arithmetic import KernelOrder
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.engines.zero_skip.order import ordered_entries, stalls
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.compressed.kernels import (
     KernelFormat,
     KernelSegments,
@@ -34,7 +37,7 @@ from bfpga.formats.compressed.kernels import (
 )
 
 #: Orders of the coefficients by the number that ``entry_order`` of a descriptor holds.
-ORDERS: tuple[KernelOrder, ...] = get_args(KernelOrder)
+ORDERS: tuple[KernelOrder, ...] = tuple(sorted(get_args(KernelOrder), key=lambda name: EntryOrder[name.upper()]))
 #: Of orders with the same clocks: the one that shifts the tile buffer least comes first.
 _PREFERRED = tuple(ORDERS.index(order) for order in ("pos_major", "interleaved", "z_major"))
 
@@ -70,7 +73,7 @@ def zero_skip_clocks(config: SystolicConfig, descriptor: Descriptor, weights: In
 
     weights: (output_rows of the descriptor, kernel_height, kernel_width, input channels), as ``expanded_weights``.
     """
-    build = _build(config)
+    build = config.numbers_of(ZeroSkipNumbers)
     rows = output_rows(descriptor)
     load = segment_reads(descriptor, build.load_pixels)
     total = fixed_cycles(config, build.load_pixels)
@@ -88,17 +91,41 @@ def zero_skip_clocks(config: SystolicConfig, descriptor: Descriptor, weights: In
 
 def best_order(config: SystolicConfig, descriptor: Descriptor, weights: IntArray) -> int:
     """The number of the order with the fewest clocks on a descriptor's tile (ZS R48); see ``zero_skip_clocks``."""
-    if entry_steps(_build(config), descriptor) >= DEPENDENCE_LATENCY:
+    if entry_steps(config.numbers_of(ZeroSkipNumbers), descriptor) >= DEPENDENCE_LATENCY:
         return _PREFERRED[0]
     return min(_PREFERRED, key=lambda order: zero_skip_clocks(config, replace(descriptor, entry_order=order), weights))
 
 
-def entry_steps(build: ZeroSkipBuild, descriptor: Descriptor) -> int:
+def complete(config: SystolicConfig, descriptor: Descriptor, weights: IntArray, density: float) -> Completion:
+    """The order of the entries, and the clocks with it; the input does not matter."""
+    order = best_order(config, descriptor, weights)
+    clocks = zero_skip_clocks(config, replace(descriptor, entry_order=order), weights)
+    return Completion({"entry_order": order}, clocks)
+
+
+def cycle_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:
+    """Clocks of one operation by what they are spent on; the sum is ``operation.clocks``.
+
+    `entries`: coefficients applied to the tile; `loading`: the clocks that would be saved if the tile were there at
+    once; `drain`: sums that leave; `pipeline`: the rest, with headers and decoding.
+    """
+    build, descriptor = config.numbers_of(ZeroSkipNumbers), operation.descriptor
+    groups = output_rows(descriptor) * -(-descriptor.output_width // config.columns)
+    kernels = group_sizes(len(weights), build.kernels_in_flight)
+    shares = {
+        "entries": int(np.count_nonzero(weights)) * entry_steps(build, descriptor),
+        "loading": operation.clocks - zero_skip_clocks(config, replace(descriptor, input_height=0), weights),
+        "drain": drain_cycles(config, descriptor, kernels, groups),
+    }
+    return {**shares, "pipeline": operation.clocks - sum(shares.values())}
+
+
+def entry_steps(build: ZeroSkipNumbers, descriptor: Descriptor) -> int:
     """Clocks of one coefficient on the tile. ZS Z6."""
     return -(-output_rows(descriptor) // build.rows_parallel) * -(-descriptor.output_width // build.lanes)
 
 
-def _compute_cycles(build: ZeroSkipBuild, descriptor: Descriptor, weights: IntArray) -> Int64Array:
+def _compute_cycles(build: ZeroSkipNumbers, descriptor: Descriptor, weights: IntArray) -> Int64Array:
     """Clocks in which the entries of each group and image are applied: (groups, images)."""
     steps = entry_steps(build, descriptor)
     if steps >= DEPENDENCE_LATENCY:
@@ -111,9 +138,3 @@ def _compute_cycles(build: ZeroSkipBuild, descriptor: Descriptor, weights: IntAr
 
 def _groups(weights: IntArray, in_flight: int) -> Iterator[IntArray]:
     return (weights[first : first + in_flight] for first in range(0, len(weights), in_flight))
-
-
-def _build(config: SystolicConfig) -> ZeroSkipBuild:
-    if config.zero_skip is None:
-        raise ValueError("this accelerator has no zero-skip engine")
-    return config.zero_skip

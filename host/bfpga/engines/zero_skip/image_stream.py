@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.array.products import IntArray
 from bfpga.errors import DataError
+from bfpga.formats.arrays import IntArray
 
 TILE_TYPE = 0x54
 TILE_VERSION = 1

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.zero_skip.arithmetic import KernelOrder, ZeroSkipConfig
+from bfpga.formats.arrays import Int64Array, IntArray
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Resources of a zero-skip engine by its parts: multipliers, sums, tile buffer, kernels (ZS 7.1-7.3).
 
-The structure is that of the C++; what a part costs follows from the sizes by the rules of ``engines.resource_units``.
+The structure is that of the C++; what a part costs follows from the sizes by the rules of
+``interface.resource_units``.
 Only the standard library is imported.
 """
 
@@ -9,11 +10,10 @@ from __future__ import annotations
 import math
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.engine_numbers import LaneMultiplier, ZeroSkipBuild
-from bfpga.engines.resource_units import Resources, address_bits, half_blocks, lut_memory, selection
+from bfpga.engines.beside.resources import engine_ports, multipliers
+from bfpga.engines.interface.resource_units import Resources, address_bits, half_blocks, lut_memory, selection
+from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 
-#: A pair of packed products: the pixels are joined, and the upper product gets back what the lower one borrowed.
-PACKED_PAIR_LUT = 25
 #: Decoder of segments: header, counts, the pool of mask bits.
 DECODER_LUT = 400
 #: The loop of an image, the walk over a tile, the window.
@@ -24,29 +24,19 @@ KERNEL_LUT = 36
 POSITION_LUT, POSITION_FF = 4, 3
 
 
-def zero_skip_parts(config: SystolicConfig, build: ZeroSkipBuild) -> dict[str, Resources]:
-    """The engine without its ports to memory and output stage."""
+def resources(config: SystolicConfig) -> dict[str, Resources]:
+    """The parts of the engine."""
+    build = config.numbers_of(ZeroSkipNumbers)
     return {
         "zero-skip multipliers": multipliers(config, build.multiplier, build.lanes, build.rows_parallel),
         "zero-skip sums": sums(config, build),
         "zero-skip tile buffer": tile_buffer(config, build),
         "zero-skip kernels": kernels(config, build),
+        "zero-skip ports": engine_ports(config, config.columns, build.load_pixels),
     }
 
 
-def multipliers(config: SystolicConfig, kind: LaneMultiplier, lanes: int, groups: int) -> Resources:
-    """``groups`` of ``lanes`` products with a factor in common; two of a group share a DSP block if packed."""
-    bits, products = config.format.mantissa_bits, lanes * groups
-    registers = products * 2 * bits
-    if kind == "dsp_packed":
-        pairs = -(-lanes // 2) * groups
-        return Resources(pairs, 0, pairs * PACKED_PAIR_LUT, registers)
-    if kind == "lut":
-        return Resources(0, 0, products * bits * bits, 2 * registers)
-    return Resources(products, 0, 0, registers)
-
-
-def sums(config: SystolicConfig, build: ZeroSkipBuild) -> Resources:
+def sums(config: SystolicConfig, build: ZeroSkipNumbers) -> Resources:
     """A memory and an adder behind every multiplier, a bit a word that says whether it was used, and the way out."""
     bits, columns, lanes = config.accumulator_bits, config.columns, build.lanes
     words = build.kernels_in_flight * build.plane_words
@@ -57,7 +47,7 @@ def sums(config: SystolicConfig, build: ZeroSkipBuild) -> Resources:
     return Resources(0, -(-halves // 2), round(build.multipliers * lane + rows + ports), build.multipliers * 2 * bits)
 
 
-def tile_buffer(config: SystolicConfig, build: ZeroSkipBuild) -> Resources:
+def tile_buffer(config: SystolicConfig, build: ZeroSkipNumbers) -> Resources:
     """A table memory for each column and bank, beats in, rows out, the column shift, every s-th cell."""
     bits, banks, rows = config.format.mantissa_bits, build.row_banks, build.rows_parallel
     height = (build.tile_height - 1) * build.stride + build.kernel_height
@@ -70,12 +60,12 @@ def tile_buffer(config: SystolicConfig, build: ZeroSkipBuild) -> Resources:
     return Resources(0, 0, round(memory + written + read + shifted + picked), rows * width * bits * 3 + 4 * width)
 
 
-def shift_stages(build: ZeroSkipBuild) -> int:
+def shift_stages(build: ZeroSkipNumbers) -> int:
     """Stages of 1, 2, 4, ... columns; a look-up table takes one cell of two stages."""
     return ((build.tile_width - 1) * build.stride + build.kernel_width - 1).bit_length()
 
 
-def kernels(config: SystolicConfig, build: ZeroSkipBuild) -> Resources:
+def kernels(config: SystolicConfig, build: ZeroSkipNumbers) -> Resources:
     """Masks in registers, coefficients of two images in block memory, the tree that finds the next entry."""
     flight, positions = build.kernels_in_flight, build.kernel_height * build.kernel_width
     halves = half_blocks(2 * flight * positions, config.format.mantissa_bits)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import ByteArray
 from bfpga.formats.compressed.kernels import (
     HEADER_WORDS,
     SEGMENT_TYPE,
@@ -23,7 +24,7 @@ from bfpga.formats.compressed.kernels import (
     runs,
     size_word,
 )
-from bfpga.formats.compressed.words import WORD_BYTES, ByteArray, IndexArray, ValueArray, WordArray, as_words
+from bfpga.formats.compressed.words import WORD_BYTES, IndexArray, ValueArray, WordArray, as_words
 
 _HEADER_MASK, _HEADER = 0xFFF, SEGMENT_TYPE | SEGMENT_VERSION << 8
 #: Set bits of every number of 16 bits.

@@ -14,10 +14,10 @@ from functools import lru_cache
 import numpy as np
 
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import BoolArray
 from bfpga.formats.compressed.words import (
     WORD,
     WORD_BYTES,
-    BoolArray,
     IndexArray,
     ValueArray,
     WordArray,

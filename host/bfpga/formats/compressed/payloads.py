@@ -28,7 +28,7 @@ from bfpga.formats.compressed.maps import (
     encode_coo32,
     encode_dense,
 )
-from bfpga.formats.compressed.pieces import DESCRIPTOR_WORDS, PieceDescriptor
+from bfpga.formats.compressed.pieces import PIECE_DESCRIPTOR_WORDS, PieceDescriptor
 from bfpga.formats.compressed.tree import decode_tree, encode_tree, tree_bytes
 from bfpga.formats.compressed.words import ValueArray, WordArray, as_words
 
@@ -119,8 +119,8 @@ def decode_pieces(data: bytes | npt.NDArray[np.uint32]) -> Iterator[tuple[PieceD
     words = as_words(data, "pieces")
     start = 0
     while start < words.size:
-        descriptor = PieceDescriptor.from_words(words[start : start + DESCRIPTOR_WORDS])
-        start += DESCRIPTOR_WORDS
+        descriptor = PieceDescriptor.from_words(words[start : start + PIECE_DESCRIPTOR_WORDS])
+        start += PIECE_DESCRIPTOR_WORDS
         payload = words[start : start + descriptor.payload_words]
         if payload.size < descriptor.payload_words:
             raise DataError(

@@ -11,7 +11,7 @@ from bfpga.errors import DataError
 from bfpga.formats.compressed.maps import LARGEST_PIECE, Payload
 from bfpga.formats.compressed.words import WORD, WordArray, check_field, signed
 
-DESCRIPTOR_WORDS = 8
+PIECE_DESCRIPTOR_WORDS = 8
 _TYPE, _VERSION = 0x51, 1
 
 
@@ -114,7 +114,7 @@ class PieceDescriptor:
 
     def to_words(self) -> WordArray:
         """The eight words."""
-        words = [_TYPE | _VERSION << 8] + [0] * (DESCRIPTOR_WORDS - 1)
+        words = [_TYPE | _VERSION << 8] + [0] * (PIECE_DESCRIPTOR_WORDS - 1)
         for name, field in _FIELDS.items():
             stored = int(getattr(self, name)) - field.offset
             words[field.word] |= (stored & ((1 << field.bits) - 1)) << field.low
@@ -123,9 +123,10 @@ class PieceDescriptor:
     @staticmethod
     def from_words(words: npt.NDArray[np.uint32]) -> PieceDescriptor:
         """Inverse of ``to_words``; ``DataError`` for words that are no descriptor."""
-        if len(words) < DESCRIPTOR_WORDS:
-            raise DataError(f"piece descriptor is cut off: it takes {DESCRIPTOR_WORDS} words, there are {len(words)}")
-        numbers = [int(word) for word in words[:DESCRIPTOR_WORDS]]
+        if len(words) < PIECE_DESCRIPTOR_WORDS:
+            needed = PIECE_DESCRIPTOR_WORDS
+            raise DataError(f"piece descriptor is cut off: it takes {needed} words, there are {len(words)}")
+        numbers = [int(word) for word in words[:PIECE_DESCRIPTOR_WORDS]]
         if numbers[0] & 0xFFF != _TYPE | _VERSION << 8:
             raise DataError(f"piece descriptor: word 0 is 0x{numbers[0]:08X}, no descriptor of version {_VERSION}")
         if numbers[0] >> 21 & 7:

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from bfpga.errors import DataError
+from bfpga.formats.arrays import BoolArray
 from bfpga.formats.compressed.maps import ALL_LEVELS, LEAF_SIDES, inside
 from bfpga.formats.compressed.words import (
     WORD,
     WORD_BYTES,
-    BoolArray,
     IndexArray,
     ValueArray,
     WordArray,

@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.arrays import ByteArray
 
 WordArray = npt.NDArray[np.uint32]
-ByteArray = npt.NDArray[np.uint8]
-BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.int64]
 ValueArray = npt.NDArray[Any]
 

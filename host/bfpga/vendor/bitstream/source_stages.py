@@ -10,16 +10,14 @@ from bfpga.errors import ToolError
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below
-from bfpga.vendor.render import library_directory, render_kernel, write_project
+from bfpga.vendor.render import kernel_sources, render_kernel, write_project
 from bfpga.vendor.tcl_check import check_scripts, format_findings
 
 
 def _render_inputs(build: Build) -> list[str]:
     accelerator = build.design.accelerator
-    kernel = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
-    headers = sorted(library_directory().rglob("*.hpp"))
-    texts = [*kernel.values(), *(path.read_text() for path in headers)]
-    return [*kernel, *map(str, headers), *texts, f"vectors: {build.settings.vectors is not None}"]
+    sources = kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.systolic))
+    return [*sources, *sources.values(), f"vectors: {build.settings.vectors is not None}"]
 
 
 def _render(build: Build) -> Product:

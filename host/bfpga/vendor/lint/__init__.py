@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bfpga.errors import DataError
-from bfpga.vendor.lint.finding import RULES, Finding, format_findings
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.lint.language import check_language
 from bfpga.vendor.lint.loops import check_divisions, check_loops
 from bfpga.vendor.lint.pragmas import check_pragmas
+from bfpga.vendor.lint.rules import RULES, format_findings
 from bfpga.vendor.lint.unit import Unit
 
 __all__ = ["RULES", "Finding", "format_findings", "lint_file", "lint_paths", "lint_sources"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bfpga.vendor.lint.finding import Finding
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.lint.source import SourceText
 from bfpga.vendor.lint.unit import Call, Function, Unit
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.lint.constants import is_bounded, is_constant, operator, unrolled_variables
-from bfpga.vendor.lint.finding import Finding
 from bfpga.vendor.lint.pragma_table import SHAPING
 from bfpga.vendor.lint.unit import Function, Loop, Region, Unit, text_of
 

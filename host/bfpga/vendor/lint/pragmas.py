@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bfpga.vendor.lint.finding import Finding
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.lint.pragma_table import (
     BLOCK_MODES,
     OF_ARRAYS,

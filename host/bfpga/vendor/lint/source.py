@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bfpga.vendor.lint.finding import RULES, Finding
+from bfpga.vendor.finding import Finding
+from bfpga.vendor.lint.rules import RULES
 
 #: Comments, and literals that may look like one. A raw string ends with its own delimiter.
 _LEXEMES = re.compile(

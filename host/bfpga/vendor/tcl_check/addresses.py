@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltDesign, BuiltSegment
 from bfpga.vendor.tcl_check.catalog import WINDOWS
-from bfpga.vendor.tcl_check.finding import Finding
 
 _SMARTCONNECT = "xilinx.com:ip:smartconnect"
 

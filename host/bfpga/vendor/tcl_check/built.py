@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.catalog import CATALOG, kernel
 from bfpga.vendor.tcl_check.commands import Parsed, nearest
 from bfpga.vendor.tcl_check.components import Component, Interface, Ip, Pin
-from bfpga.vendor.tcl_check.finding import Finding
 from bfpga.vendor.tcl_check.scenarios import NEWEST
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.addresses import address_findings
 from bfpga.vendor.tcl_check.built import BuiltDesign
 from bfpga.vendor.tcl_check.commands import COMMANDS, Parsed, parse
 from bfpga.vendor.tcl_check.comparison import design_findings
 from bfpga.vendor.tcl_check.config_file import config_findings
 from bfpga.vendor.tcl_check.files import file_findings, final_rename, written_lines
-from bfpga.vendor.tcl_check.finding import Finding
 from bfpga.vendor.tcl_check.identity import clock_findings, identity_findings
 from bfpga.vendor.tcl_check.recorder import Recording, Run, record
 from bfpga.vendor.tcl_check.scenarios import (

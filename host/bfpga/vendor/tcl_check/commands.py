@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bfpga.vendor.tcl_check.finding import Finding
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.recorder import Call
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltDesign
-from bfpga.vendor.tcl_check.finding import Finding
 
 #: A kind (cell, parameter, automation, link, wire, segment) and its parts; the first of them starts with a cell's name.
 Fact = tuple[Any, ...]

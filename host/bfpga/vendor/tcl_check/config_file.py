@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.commands import nearest
 from bfpga.vendor.tcl_check.files import compiler_flags
-from bfpga.vendor.tcl_check.finding import Finding
 
 #: Keys that may be given more than once.
 _REPEATED = {"syn.file", "tb.file"}

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.commands import Parsed
-from bfpga.vendor.tcl_check.finding import Finding
 from bfpga.vendor.tcl_check.scenarios import NEWEST, TIMING, UTILIZATION, VERSION
 
 Commands = Mapping[str, Sequence[Parsed]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltDesign
 from bfpga.vendor.tcl_check.commands import Parsed
-from bfpga.vendor.tcl_check.finding import Finding
 from bfpga.vendor.tcl_check.scenarios import NEWEST
 
 #: Parameter of the processing system that sets the clock of the logic.

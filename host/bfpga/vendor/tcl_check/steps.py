@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.commands import Parsed
-from bfpga.vendor.tcl_check.finding import Finding
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltCell, BuiltDesign
 from bfpga.vendor.tcl_check.components import Component
-from bfpga.vendor.tcl_check.finding import Finding
 
 _CONCAT, _CONTROLLER = "xilinx.com:ip:xlconcat", "xilinx.com:ip:axi_intc"
 _DMA, _RESET = "xilinx.com:ip:axi_dma", "xilinx.com:ip:proc_sys_reset"

@@ -1,7 +1,6 @@
-// The weights of one clock, made ready for the columns of each kind: with DSP slices, with shift units, or both.
+// The weights of one clock, made ready for the columns that take them.
 #pragma once
-#include "bfpga/array/multiplier.hpp"
-#include "bfpga/array/shift_tiles.hpp"
+#include "bfpga/memory/geometry.hpp"
 
 namespace bfpga {
 
@@ -11,9 +10,10 @@ struct WeightMode {
     bool power_of_two;
 };
 
-// All columns multiply alike.
+// All columns multiply alike. `mixed_columns.hpp` has the columns of an array of two kinds.
 template <class Config, bool Mixed = (Config::shift_columns > 0)>
 class ColumnWeights {
+    static_assert(!Mixed, "the configuration of an array with shift columns includes mixed_columns.hpp");
     using weight_t = typename Geometry<Config>::weight_t;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
 
@@ -28,52 +28,6 @@ class ColumnWeights {
 
    private:
     typename Config::Multiplier::template Weights<Config> ready_;
-};
-
-// The last columns shift, the others multiply. Two-hot words are decoded once for all columns that multiply; their
-// values are mantissas, so both kinds give the same sums.
-template <class Config>
-class ColumnWeights<Config, true> {
-    using weight_t = typename Geometry<Config>::weight_t;
-    using mantissa_t = typename Geometry<Config>::mantissa_t;
-
-    struct Mantissas {
-        mantissa_t cell[Config::rows][Config::lanes];
-
-        Mantissas(const weight_t (&w)[Config::rows][Config::lanes], bool two_hot) {
-#pragma HLS INLINE
-#pragma HLS ARRAY_PARTITION variable=cell complete dim=0
-        Rows_Decode:
-            for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-            Lanes_Decode:
-                for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-                    cell[r][l] = two_hot ? static_cast<mantissa_t>(ShiftUnits::template value<Config>(w[r][l]))
-                                         : static_cast<mantissa_t>(w[r][l]);
-                }
-            }
-        }
-    };
-
-   public:
-    ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
-        : mantissas_(w, mode.two_hot), multiplied_(mantissas_.cell, false), shifted_(w, false) {}
-
-    template <class Column>
-    void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes]) const {
-#pragma HLS INLINE
-        if (index < Config::columns - Config::shift_columns) {
-            multiplied_.accumulate(column, x);
-        } else {
-            shifted_.accumulate(column, x);
-        }
-    }
-
-   private:
-    Mantissas mantissas_;
-    typename Config::Multiplier::template Weights<Config> multiplied_;
-    ShiftUnits::Weights<Config> shifted_;
 };
 
 }  // namespace bfpga

@@ -1,9 +1,8 @@
-// The engines that may stand beside the systolic array in a kernel (docs/engines.md): a build that lacks one has
-// nothing of it.
+// The engines that may stand beside the systolic array in a kernel (docs/engines.md). `Config` names those of a build
+// and includes their headers: a build that lacks one has nothing of it.
 #pragma once
 #include "bfpga/memory/kernel_memories.hpp"
-#include "bfpga/sparse_cluster/operation.hpp"
-#include "bfpga/zero_skip/operation.hpp"
+#include "bfpga/output/exponent_selector.hpp"
 
 namespace bfpga {
 
@@ -21,24 +20,35 @@ struct AbsentEngine {
     }
 };
 
-template <class Config, class Storage, bool Present = Config::has_zero_skip>
-struct ZeroSkipPart {
-    using type = AbsentEngine;
-};
-
+// All of them, behind the interface that the array has too. Another engine is one more part, its case and its clearing.
 template <class Config, class Storage>
-struct ZeroSkipPart<Config, Storage, true> {
-    using type = ZeroSkipOperation<Config, Storage>;
-};
+class EnginesBeside {
+   public:
+    // Whether one of the engines executes an operation, built in or not.
+    static bool executes(Operation operation) {
+#pragma HLS INLINE
+        return operation == Operation::ZeroSkip || operation == Operation::Sparse;
+    }
 
-template <class Config, class Storage, bool Present = Config::has_sparse_cluster>
-struct SparsePart {
-    using type = AbsentEngine;
-};
+    // One descriptor; returns the clocks its loops took.
+    template <class WeightSource, class Counters>
+    uint32_t run(const Descriptor& d, const LayerExponents& exponents, KernelMemories<Config, Storage>& memories,
+                 PolicySlot<Config>& policy, WeightSource& weight_stream, Counters& counters) {
+        if (static_cast<Operation>(d.operation) == Operation::ZeroSkip) {
+            return zero_skip_.run(d, exponents, memories, policy, weight_stream, counters);
+        }
+        return sparse_.run(d, exponents, memories, policy, weight_stream, counters);
+    }
 
-template <class Config, class Storage>
-struct SparsePart<Config, Storage, true> {
-    using type = SparseOperation<Config, Storage>;
+    // The sums of operations that were given up are forgotten.
+    void clear() {
+        zero_skip_.clear();
+        sparse_.clear();
+    }
+
+   private:
+    typename Config::template ZeroSkip<Storage> zero_skip_;
+    typename Config::template SparseCluster<Storage> sparse_;
 };
 
 }  // namespace bfpga

@@ -48,8 +48,7 @@ class Kernel {
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         if (clear) {
             clear_policies();
-            zero_skip_.clear();
-            sparse_.clear();
+            beside_.clear();
         }
     Descriptors:
         for (int n = 0; n < descriptors; ++n) {
@@ -105,7 +104,8 @@ class Kernel {
     template <class Source, class WeightSource, class Sink>
     uint32_t execute(const Descriptor& d, Source& input, WeightSource& weight_stream, Sink& output,
                      KernelStatus& status) {
-        switch (static_cast<Operation>(d.operation)) {
+        const Operation operation = static_cast<Operation>(d.operation);
+        switch (operation) {
             case Operation::Load: {
                 int32_t exponent = 0;
                 const int clocks = load_tensor<Config>(d, activations_, input, exponent);
@@ -121,11 +121,10 @@ class Kernel {
             case Operation::Max:
             case Operation::Sum:
                 return compute(array_, d, weight_stream, status);
-            case Operation::ZeroSkip:
-                return compute(zero_skip_, d, weight_stream, status);
-            case Operation::Sparse:
-                return compute(sparse_, d, weight_stream, status);
             default:
+                if (EnginesBeside<Config, Storage>::executes(operation)) {
+                    return compute(beside_, d, weight_stream, status);
+                }
                 simulation_check(d.operation == 0, "a descriptor", "has no such operation:", d.operation);
                 return 0;
         }
@@ -185,8 +184,7 @@ class Kernel {
     WeightMemory<Config> weights_;
     ParameterMemory<Config> parameters_;
     SystolicArray<Config, Storage> array_;
-    typename ZeroSkipPart<Config, Storage>::type zero_skip_;
-    typename SparsePart<Config, Storage>::type sparse_;
+    EnginesBeside<Config, Storage> beside_;
     int_t<32> exponent_[Config::tensor_slots];
     PolicySlot<Config> policy_[Config::policy_slots];
 };

@@ -2,9 +2,12 @@
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/numeric/registers.hpp"
-#include "bfpga/zero_skip/types.hpp"
 
 namespace bfpga {
+
+// How the zero-skip engine shifts a row (zero_skip/tile.hpp).
+struct StagedColumns;
+struct DirectColumns;
 
 // Vitis HLS: partitioned arrays, every bank selects its address.
 struct VitisStorage {

@@ -3,6 +3,7 @@
 // LOAD and STORE move one word of each of `transfer_pixels` pixels a clock, WEIGHTS one beat; the return value is the
 // number of clocks the loops took.
 #pragma once
+#include "bfpga/contract/beats.hpp"
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/memory/weight_memory.hpp"
 
@@ -149,7 +150,8 @@ template <class Config, class Memory, class Source>
 int load_tensor(const Descriptor& d, Memory& memory, Source& input, int32_t& exponent) {
     using Words = BeatWords<Config>;
     input.expect(1, "tensor in slot", d.output_slot);
-    exponent = static_cast<int32_t>(get_signed<32>(input.read(), 0));
+    exponent =
+        static_cast<int32_t>(get_signed<TensorHeaderFields::exponent_bits>(input.read(), TensorHeaderFields::exponent));
     input.expect(beats_of<Config>(d, d.output_pixel_words), "tensor in slot", d.output_slot);
     int clocks = 1;
     TransferWalk<Config> walk(output_walk<Config>(d), d.output_pixels);
@@ -182,7 +184,7 @@ template <class Config, class Memory, class Sink>
 int store_tensor(const Descriptor& d, const Memory& memory, Sink& output, int32_t exponent) {
     using Words = BeatWords<Config>;
     typename Words::beat_t header = 0;
-    set_signed<32>(header, 0, exponent);
+    set_signed<TensorHeaderFields::exponent_bits>(header, TensorHeaderFields::exponent, exponent);
     output.write(header, false);
     int clocks = 1;
     TransferWalk<Config> walk(input_walk<Config>(d), d.output_pixels);
@@ -240,8 +242,8 @@ Rows_Load:
 #pragma HLS LOOP_TRIPCOUNT min=0 max=2048
         const bits_t<Config::weight_stream_bits> beat = stream.read();
         Parameters<Config> parameter;
-        parameter.bias = get_signed<Config::bias_bits>(beat, 0);
-        parameter.exponent = get_signed<16>(beat, 32);
+        parameter.bias = get_signed<Config::bias_bits>(beat, ParameterRowFields::bias);
+        parameter.exponent = get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent);
         parameters.write(d.parameter_base + row, parameter);
         ++clocks;
     }

@@ -1,6 +1,8 @@
-// The function unit: none, ReLU, leaky ReLU, clip, and sigmoid and tanh from 257-entry tables (BFP 4.4, R11).
+// The function unit (BFP 4.4, R11): arithmetic on accumulators, and tables between whose points it interpolates.
 //
-// Functions that a configuration leaves out cost nothing: their branches are constant.
+// The rows of bfpga/contract/functions.py say what there is; each has its line in `table_step` or in `apply_function`.
+// Functions that a configuration leaves out cost nothing: their branches are constant. All tables of a build share the
+// shifter that brings the argument to their grid, the product and its rounding.
 #pragma once
 #include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/numeric.hpp"
@@ -8,47 +10,143 @@
 
 namespace bfpga {
 
-// Exponent of the results of sigmoid and tanh; fraction bits of the grid their argument is rounded to.
-constexpr int kActivationExponent = -14;
-constexpr int kGridBits = 10;
-
-// True if the results of `function` come from a table: their exponent is kActivationExponent.
-template <class Config>
-inline bool uses_table(Function function) {
+// Whether `function` is F and the configuration has it.
+template <class Config, Function F>
+inline bool is_function(Function function) {
 #pragma HLS INLINE
-    return (Config::has_sigmoid && function == Function::Sigmoid) || (Config::has_tanh && function == Function::Tanh);
+    return ((Config::functions >> static_cast<int>(F)) & 1) != 0 && function == F;
 }
 
-// Linear interpolation between 257 points over [-LIMIT, LIMIT] at value * 2**exponent; the result has the unit of the
-// table.
-template <int LIMIT, int ACC>
-inline int_t<ACC> interpolate(const int16_t (&table)[257], int_t<ACC> value, exponent_t exponent) {
+// Whether `function` is in a set of bits and the configuration has it.
+template <class Config, int SET>
+inline bool in_set(Function function) {
 #pragma HLS INLINE
-    static_assert(LIMIT == 8 || LIMIT == 4, "256 steps over the grid are powers of two for the limits 8 and 4");
-    static_assert(ACC >= 16, "an accumulator holds the results of a table");
+    const uint_t<5> code = static_cast<uint_t<5>>(static_cast<int>(function) & 31);
+    return (((Config::functions & SET) >> code) & 1) != 0;
+}
+
+// What the collector's bins are counted from, for accumulators with an exponent.
+template <class Config>
+inline exponent_t collected_exponent(Function function, exponent_t exponent) {
+#pragma HLS INLINE
+    return in_set<Config, kFunctionsInTableUnit>(function) ? static_cast<exponent_t>(kActivationExponent) : exponent;
+}
+
+// Exponent of the results of a function of values with an exponent.
+template <class Config>
+inline exponent_t result_exponent(Function function, exponent_t exponent) {
+#pragma HLS INLINE
+    const bool coarse = in_set<Config, kFunctionsInFinerUnit>(function) && exponent > kActivationExponent;
+    return coarse ? static_cast<exponent_t>(kActivationExponent) : collected_exponent<Config>(function, exponent);
+}
+
+// A number on the grid of the tables.
+using argument_t = int_t<kArgumentBits>;
+
+// Where an argument lies in a table: the point below it, from there to the next one, and how much of that, in 1/64.
+struct TableStep {
+    int_t<16> start;
+    int_t<16> slope;
+    int_t<7> part;
+};
+
+constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+
+// A place in a table of 257 points with 2**FRACTION_BITS places of the grid from one to the next.
+template <int FRACTION_BITS>
+inline TableStep step_at(const int16_t (&table)[257], int offset) {
+#pragma HLS INLINE
+    static_assert(FRACTION_BITS >= 0 && FRACTION_BITS <= 6, "a part of a step is in 1/64");
+    const int step = offset >> FRACTION_BITS;
+    TableStep result;
+    result.start = table[step];
+    // At the last point nothing is left of the argument, so its neighbour does not matter.
+    result.slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - result.start);
+    result.part = static_cast<int_t<7>>((offset & ((1 << FRACTION_BITS) - 1)) << (6 - FRACTION_BITS));
+    return result;
+}
+
+// The place of an argument in a table over [-LIMIT, LIMIT].
+template <int LIMIT>
+inline TableStep table_step(const int16_t (&table)[257], argument_t argument) {
+#pragma HLS INLINE
     constexpr int limit = LIMIT << kGridBits;
-    constexpr int fraction_bits = LIMIT == 8 ? 6 : 5;
-    constexpr int argument_bits = 15;
-    const int_t<argument_bits> rounded = shift_saturate<Rounding::Rne, Saturation::Full, argument_bits, ACC>(
-                                             value, static_cast<exponent_t>(-(exponent + kGridBits)))
-                                             .value;
-    const int argument = rounded > limit ? limit : rounded < -limit ? -limit : static_cast<int>(rounded);
-    const int offset = argument + limit;
-    const int step = offset >> fraction_bits;
-    const int_t<7> fraction = static_cast<int_t<7>>(offset & ((1 << fraction_bits) - 1));
-    const int_t<16> start = table[step];
-    // At the last point the fraction is zero, so its neighbour does not matter.
-    const int_t<16> slope = static_cast<int_t<16>>(table[step == 256 ? 256 : step + 1] - start);
-    const int_t<23> product = static_cast<factor_t<23, 16>>(slope) * fraction;
-    return static_cast<int_t<ACC>>(start +
-                                   round_right<Rounding::Rne, 23>(product, static_cast<amount_t>(fraction_bits)));
+    const int limited = argument > limit ? limit : argument < -limit ? -limit : static_cast<int>(argument);
+    return step_at<log2_of(LIMIT) + kGridBits - 7>(table, limited + limit);
+}
+
+// The place of an argument's magnitude in a table over [0, LIMIT].
+template <int LIMIT>
+inline TableStep even_step(const int16_t (&table)[257], argument_t argument) {
+#pragma HLS INLINE
+    constexpr int limit = LIMIT << kGridBits;
+    const int magnitude = argument < 0 ? -static_cast<int>(argument) : static_cast<int>(argument);
+    return step_at<log2_of(LIMIT) + kGridBits - 8>(table, magnitude > limit ? limit : magnitude);
+}
+
+// The place of an argument in the table of a function.
+template <class Config>
+inline TableStep table_step_of(Function function, argument_t argument) {
+#pragma HLS INLINE
+    if (is_function<Config, Function::Sigmoid>(function)) {
+        return table_step<sigmoid_limit>(sigmoid_table, argument);
+    }
+    if (is_function<Config, Function::Tanh>(function)) {
+        return table_step<tanh_limit>(tanh_table, argument);
+    }
+    if (is_function<Config, Function::HardSigmoid>(function)) {
+        return table_step<hard_sigmoid_limit>(hard_sigmoid_table, argument);
+    }
+    if (is_function<Config, Function::HardSwish>(function)) {
+        return even_step<hard_swish_limit>(hard_swish_table, argument);
+    }
+    if (is_function<Config, Function::Silu>(function)) {
+        return even_step<silu_limit>(silu_table, argument);
+    }
+    if (is_function<Config, Function::Gelu>(function)) {
+        return even_step<gelu_limit>(gelu_table, argument);
+    }
+    return TableStep();
+}
+
+// value * 2**exponent on the grid of the tables, within their limits and a little beyond.
+template <int ACC>
+inline argument_t grid_argument(int_t<ACC> value, exponent_t exponent) {
+#pragma HLS INLINE
+    return shift_saturate<Rounding::Rne, Saturation::Full, kArgumentBits, ACC>(
+               value, static_cast<exponent_t>(-(exponent + kGridBits)))
+        .value;
+}
+
+// The value of a table between two points, in its unit.
+inline int_t<16> interpolate(const TableStep& step) {
+#pragma HLS INLINE
+    const int_t<23> product = static_cast<factor_t<23, 16>>(step.slope) * step.part;
+    return static_cast<int_t<16>>(step.start + round_right<Rounding::Rne, 23>(product, static_cast<amount_t>(6)));
+}
+
+// A value that is not negative less a table's number, in the finer of their units: the other one moves left, at most to
+// the largest value. One shifter serves both.
+template <int ACC>
+inline int_t<ACC> less_table(int_t<ACC> positive, int_t<16> number, exponent_t exponent) {
+#pragma HLS INLINE
+    static_assert(ACC >= 16, "an accumulator holds the numbers of a table");
+    constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
+    const int distance = static_cast<int>(exponent) - kActivationExponent;
+    const bool coarse = distance > 0;
+    const int bits = coarse ? distance : -distance;
+    const amount_t amount = static_cast<amount_t>(bits > ACC ? ACC : bits);
+    const int_t<ACC> moving = coarse ? positive : static_cast<int_t<ACC>>(number);
+    const int_t<ACC + 1> most = static_cast<int_t<ACC + 1>>(static_cast<int_t<ACC + 1>>(largest) >> amount);
+    const int_t<ACC> moved = moving > most ? static_cast<int_t<ACC>>(largest) : shifted_left<ACC>(moving, amount);
+    return coarse ? static_cast<int_t<ACC>>(moved - number) : static_cast<int_t<ACC>>(positive - moved);
 }
 
 // Clip's upper bound argument * 2**-distance, in the accumulator's range.
 template <class Config>
 inline int_t<Config::accumulator_bits> clip_bound(int32_t argument, exponent_t distance) {
 #pragma HLS INLINE
-    if (!Config::has_clip) {
+    if (((Config::functions >> static_cast<int>(Function::Clip)) & 1) == 0) {
         return 0;
     }
     return shift_saturate<Config::rounding, Saturation::Full, Config::accumulator_bits, 32>(argument, distance).value;
@@ -63,22 +161,25 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
     constexpr int ACC = Config::accumulator_bits;
     using value_t = int_t<ACC>;
     const value_t positive = value < 0 ? static_cast<value_t>(0) : value;
-    if (Config::has_relu && function == Function::Relu) {
+    if (is_function<Config, Function::Relu>(function)) {
         return positive;
     }
-    if (Config::has_leaky_relu && function == Function::LeakyRelu) {
+    if (is_function<Config, Function::LeakyRelu>(function)) {
         const amount_t amount = static_cast<amount_t>(argument > ACC + 1 ? ACC + 1 : argument);
         const value_t leaked = round_right<Config::rounding, ACC>(value, amount);
         return value < 0 ? leaked : value;
     }
-    if (Config::has_clip && function == Function::Clip) {
+    if (is_function<Config, Function::Clip>(function)) {
         return positive > bound ? bound : positive;
     }
-    if (Config::has_sigmoid && function == Function::Sigmoid) {
-        return interpolate<sigmoid_limit, ACC>(sigmoid_table, value, exponent);
-    }
-    if (Config::has_tanh && function == Function::Tanh) {
-        return interpolate<tanh_limit, ACC>(tanh_table, value, exponent);
+    if (in_set<Config, kFunctionsWithTable>(function)) {
+        static_assert((Config::functions & kFunctionsWithTable) == 0 || ACC >= 16,
+                      "an accumulator holds the results of a table");
+        const int_t<16> number = interpolate(table_step_of<Config>(function, grid_argument<ACC>(value, exponent)));
+        if (in_set<Config, kFunctionsBelowRelu>(function)) {
+            return less_table<ACC>(positive, number, exponent);
+        }
+        return static_cast<value_t>(number);
     }
     return value;
 }

@@ -5,7 +5,7 @@
 // the function unit and the requantizer.
 //
 // Numbers it reads from `Config`: mantissa_bits, exponent_min, exponent_max, rounding, saturation, log,
-// accumulator_bits, bias_bits, columns, position_bins, has_relu, has_leaky_relu, has_sigmoid, has_tanh, has_clip.
+// accumulator_bits, bias_bits, columns, position_bins, functions.
 #pragma once
 #include "bfpga/output/activation_unit.hpp"
 #include "bfpga/output/lead_collector.hpp"
@@ -62,7 +62,8 @@ class OutputStage {
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
-        collector_.start(d, static_cast<int32_t>(function_exponent(static_cast<exponent_t>(accumulator_exponent))));
+        collector_.start(d, static_cast<int32_t>(
+                                collected_exponent<Config>(function_, static_cast<exponent_t>(accumulator_exponent))));
         lead_ = Lead();
         overflows_ = 0;
         underflows_ = 0;
@@ -76,7 +77,7 @@ class OutputStage {
         close_row();
         open_row();
         exponent_ = static_cast<exponent_t>(accumulator_exponent_ + (row_exponents_ ? exponent : 0));
-        result_exponent_ = function_exponent(exponent_);
+        result_exponent_ = result_exponent<Config>(function_, exponent_);
         collector_.open_row(result_exponent_);
         bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(exponent_ - bound_exponent_));
         align_bias(bias);
@@ -178,11 +179,6 @@ class OutputStage {
         return result;
     }
 
-    exponent_t function_exponent(exponent_t exponent) const {
-#pragma HLS INLINE
-        return uses_table<Config>(function_) ? static_cast<exponent_t>(kActivationExponent) : exponent;
-    }
-
     // Step 2 as far as a row shares it, and the result of a value that is nothing but this bias.
     void align_bias(int_t<Config::bias_bits> bias) {
 #pragma HLS INLINE
@@ -203,7 +199,7 @@ class OutputStage {
             const accumulator_t bound =
                 clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
             alone_value_ = apply_function<Config>(function_, argument_, bound, alone_value_, bias_exponent_);
-            alone_exponent_ = function_exponent(bias_exponent_);
+            alone_exponent_ = result_exponent<Config>(function_, bias_exponent_);
         }
     }
 

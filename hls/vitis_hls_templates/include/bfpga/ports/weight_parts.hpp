@@ -1,6 +1,7 @@
 // Parts of the weight stream that an engine reads while it works: a header beat, then words of 32 bits, padded to whole
 // beats (docs/engines.md, section 4).
 #pragma once
+#include "bfpga/contract/beats.hpp"
 #include "bfpga/numeric/types.hpp"
 
 namespace bfpga {
@@ -17,11 +18,17 @@ struct PartHeader {
 #pragma HLS INLINE
         const uint32_t word = static_cast<uint32_t>(get_signed<32>(beat, 0));
         PartHeader header;
-        header.index = static_cast<int32_t>(word & 0xFFFF);
-        header.count = static_cast<int32_t>(word >> 16 & 0xFF);
-        header.last = (word >> 24 & 1) != 0;
-        header.empty = (word >> 25 & 1) != 0;
+        header.index = static_cast<int32_t>(part(word, PartHeaderFields::index, PartHeaderFields::index_bits));
+        header.count = static_cast<int32_t>(part(word, PartHeaderFields::count, PartHeaderFields::count_bits));
+        header.last = part(word, PartHeaderFields::last, PartHeaderFields::last_bits) != 0;
+        header.empty = part(word, PartHeaderFields::empty, PartHeaderFields::empty_bits) != 0;
         return header;
+    }
+
+   private:
+    static uint32_t part(uint32_t word, int first, int bits) {
+#pragma HLS INLINE
+        return word >> first & ((1U << bits) - 1);
     }
 };
 

@@ -10,12 +10,12 @@
 namespace bfpga {
 
 template <class Config, class Storage>
-class SparseOperation {
+class SparseClusterOperation {
     using T = ClusterTypes<Config>;
     using Activations = ActivationMemory<Config, typename Storage::Ports>;
 
    public:
-    SparseOperation() {
+    SparseClusterOperation() {
 // Units are instances of their own; what their memories are is said in their classes.
 #pragma HLS ARRAY_PARTITION variable=unit_ complete dim=1
     }

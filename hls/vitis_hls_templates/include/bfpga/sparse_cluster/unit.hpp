@@ -4,6 +4,7 @@
 // `kernel` x `kernel` products go to as many banks of sums; products that are no output of the strip are dropped, so
 // only words that the drain reads are ever written.
 #pragma once
+#include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/sparse_cluster/kernels.hpp"
 #include "bfpga/sparse_cluster/memory.hpp"
 #include "bfpga/sparse_cluster/partition.hpp"

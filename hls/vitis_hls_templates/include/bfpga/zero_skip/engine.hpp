@@ -5,6 +5,7 @@
 // all three have finished, so an image costs the longest of them (ZS R34, Z9). Sums stay where they are until the last
 // image of a tile, then `read_out` gives them away (ZS R37, R24).
 #pragma once
+#include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/zero_skip/entries.hpp"
 #include "bfpga/zero_skip/lanes.hpp"
 #include "bfpga/zero_skip/tile.hpp"

@@ -121,7 +121,7 @@ class ZeroSkipOperation {
         layer_.kernel_width = d.kernel_width;
         layer_.stride_y = d.stride_y;
         layer_.stride_x = d.stride_x;
-        layer_.order = static_cast<KernelOrder>(d.entry_order);
+        layer_.order = static_cast<EntryOrder>(d.entry_order);
         layer_.skip_zero = true;
         window_.fill_top = d.pad_top;
         window_.fill_left = d.pad_left;

@@ -3,18 +3,14 @@
 // A coefficient is broadcast to all lanes and multiplies a whole tile of outputs, one row (or several) a clock. Zero
 // coefficients are never issued. All sizes of a layer are run-time numbers up to those of the build.
 #pragma once
+#include "bfpga/contract/descriptor.hpp"
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
 
 namespace bfpga {
 
-// Which coefficient is next: kernel by kernel, position by position, or a round over the kernels (ZS 4.2).
-enum class KernelOrder { ZMajor, PositionMajor, Interleaved };
-
-// What multiplies (zero_skip_lanes.hpp) and how a row is shifted (zero_skip_tile.hpp).
-struct LaneDsp;
+// What multiplies (array/lane_multiplier.hpp) and how a row is shifted (zero_skip/tile.hpp).
 struct LaneDspPacked;
-struct LaneLut;
 struct StagedColumns;
 struct DirectColumns;
 
@@ -92,7 +88,7 @@ struct ZeroSkipLayer {
     int32_t kernel_width;
     int32_t stride_y;
     int32_t stride_x;
-    KernelOrder order;
+    EntryOrder order;
     bool skip_zero;  // false: every position is an entry, for comparison
 };
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Int64Array
 
 
 class Rectangle(NamedTuple):

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.geometry import CutGeometry
-
-BoolArray = npt.NDArray[np.bool_]
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 #: A limit moves one line back, or one line forward.
 _DIRECTIONS = np.array([-1, 1])

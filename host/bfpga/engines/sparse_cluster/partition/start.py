@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.sparse_cluster.partition.geometry import CutGeometry
 from bfpga.engines.sparse_cluster.partition.moves import Limits
+from bfpga.formats.arrays import Int64Array
 
 Pair = tuple[int, int]
 

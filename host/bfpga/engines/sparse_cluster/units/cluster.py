@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from bfpga.engines.array.accumulators import Convolve, convolution
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.geometry import NO_PADDING, Padding, Rectangle
 from bfpga.engines.sparse_cluster.units.configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster.units.cycles import LayerCycles, count_layer
 from bfpga.engines.sparse_cluster.units.output import stitch_halo, stitch_overlap_add
 from bfpga.engines.sparse_cluster.units.plan import Piece, Plan, plan_layer
 from bfpga.engines.sparse_cluster.units.reduction import count_reduction, takes_reduction_path
-from bfpga.engines.sparse_cluster.units.weights import BoolArray, SparseLayer, weight_patterns
+from bfpga.engines.sparse_cluster.units.weights import SparseLayer, weight_patterns
 from bfpga.errors import DataError
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 from bfpga.formats.rounding import wrap
 
 __all__ = ["SparseCluster", "SparseClusterConfig", "SparseLayer"]

@@ -10,19 +10,13 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.sparse_cluster.partition.exchange import relative_imbalance
 from bfpga.engines.sparse_cluster.units.configuration import PACKED, SparseClusterConfig
 from bfpga.engines.sparse_cluster.units.payload import payload_bytes
 from bfpga.engines.sparse_cluster.units.plan import Plan, cut_out
 from bfpga.engines.sparse_cluster.units.rounds import RoundCounts, packed_rounds
-from bfpga.engines.sparse_cluster.units.weights import (
-    BoolArray,
-    SparseLayer,
-    WeightPatterns,
-    unique_patterns,
-    weight_order,
-)
+from bfpga.engines.sparse_cluster.units.weights import SparseLayer, WeightPatterns, unique_patterns, weight_order
+from bfpga.formats.arrays import BoolArray, Int64Array
 
 #: Counters that are sums; the peak of the FIFO and of the memory are maxima.
 SUMS = (

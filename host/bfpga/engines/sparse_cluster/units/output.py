@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, output_size
 from bfpga.engines.sparse_cluster.units.weights import SparseLayer
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.compressed.payloads import MapFormat, encode_map
 from bfpga.formats.compressed.words import WordArray
 from bfpga.formats.rounding import wrap

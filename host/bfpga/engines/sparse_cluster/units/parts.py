@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle, folds
 from bfpga.engines.sparse_cluster.units.cluster import SparseCluster
 from bfpga.engines.sparse_cluster.units.configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster.units.weights import SparseLayer
+from bfpga.formats.arrays import Int64Array, IntArray
 from bfpga.formats.rounding import wrap
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array
-from bfpga.engines.sparse_cluster.units.weights import BoolArray
+from bfpga.formats.arrays import BoolArray, Int64Array
 from bfpga.formats.compressed.maps import MapFormat, Payload, bitmap_bytes, coo32_bytes, dense_bytes
 from bfpga.formats.compressed.tree import tree_bytes
 from bfpga.formats.compressed.words import WORD_BYTES

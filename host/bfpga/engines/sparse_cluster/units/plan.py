@@ -8,7 +8,6 @@ from itertools import count
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.exchange import (
     BalancedPartition,
     Capacity,
@@ -22,7 +21,8 @@ from bfpga.engines.sparse_cluster.partition.exchange import (
 from bfpga.engines.sparse_cluster.partition.geometry import CutGeometry, Rectangle, folds
 from bfpga.engines.sparse_cluster.units.configuration import LARGEST_PIECE, PACKED, SparseClusterConfig
 from bfpga.engines.sparse_cluster.units.queue import units_of_pieces
-from bfpga.engines.sparse_cluster.units.weights import BoolArray, SparseLayer, WeightPatterns
+from bfpga.engines.sparse_cluster.units.weights import SparseLayer, WeightPatterns
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.exchange import balance, fitting_grid
 from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
 from bfpga.engines.sparse_cluster.units.configuration import SparseClusterConfig
 from bfpga.engines.sparse_cluster.units.cycles import ClockSum, LayerCycles, UnitCounters
 from bfpga.engines.sparse_cluster.units.payload import payload_bytes
 from bfpga.engines.sparse_cluster.units.queue import units_of_pieces
-from bfpga.engines.sparse_cluster.units.weights import BoolArray, SparseLayer
+from bfpga.engines.sparse_cluster.units.weights import SparseLayer
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 
 def takes_reduction_path(layer: SparseLayer, config: SparseClusterConfig) -> bool:

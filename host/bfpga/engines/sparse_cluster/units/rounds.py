@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array
 from bfpga.engines.sparse_cluster.units.configuration import SparseClusterConfig
-from bfpga.engines.sparse_cluster.units.weights import BoolArray, Position
+from bfpga.engines.sparse_cluster.units.weights import Position
+from bfpga.formats.arrays import BoolArray, Int64Array
 
 #: Words of the largest window (16 + 16 - 1 rows and columns) and a number for each idle lane: small numbers are fast.
 WORD = np.int16

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from bfpga.engines.array.products import Int64Array, IntArray
 from bfpga.engines.sparse_cluster.partition.geometry import (
     NO_PADDING,
     CutGeometry,
@@ -19,8 +17,8 @@ from bfpga.engines.sparse_cluster.partition.geometry import (
 )
 from bfpga.engines.sparse_cluster.units.configuration import PACKED, SparseClusterConfig, WeightOrder
 from bfpga.errors import ConfigurationError
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
-BoolArray = npt.NDArray[np.bool_]
 Position = tuple[int, int]
 
 

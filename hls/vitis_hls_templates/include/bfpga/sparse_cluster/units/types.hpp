@@ -4,9 +4,9 @@
 // what variant E computes, with other clocks: they exist so that these are counted. Tiles and lanes are numbers of a
 // build; kernels, pieces, the cap on weights and the merge policy are run-time numbers up to those of the build.
 #pragma once
+#include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
-#include "bfpga/zero_skip/lanes.hpp"
 
 namespace bfpga {
 

@@ -1,0 +1,54 @@
+// Arrays of two kinds of columns: the first multiply with DSP slices, the last with shift units.
+#pragma once
+#include "bfpga/array/column_weights.hpp"
+#include "bfpga/array/shift_tiles.hpp"
+
+namespace bfpga {
+
+// The last columns shift, the others multiply. Two-hot words are decoded once for all columns that multiply; their
+// values are mantissas, so both kinds give the same sums.
+template <class Config>
+class ColumnWeights<Config, true> {
+    using weight_t = typename Geometry<Config>::weight_t;
+    using mantissa_t = typename Geometry<Config>::mantissa_t;
+
+    struct Mantissas {
+        mantissa_t cell[Config::rows][Config::lanes];
+
+        Mantissas(const weight_t (&w)[Config::rows][Config::lanes], bool two_hot) {
+#pragma HLS INLINE
+#pragma HLS ARRAY_PARTITION variable=cell complete dim=0
+        Rows_Decode:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+            Lanes_Decode:
+                for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                    cell[r][l] = two_hot ? static_cast<mantissa_t>(ShiftUnits::template value<Config>(w[r][l]))
+                                         : static_cast<mantissa_t>(w[r][l]);
+                }
+            }
+        }
+    };
+
+   public:
+    ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
+        : mantissas_(w, mode.two_hot), multiplied_(mantissas_.cell, false), shifted_(w, false) {}
+
+    template <class Column>
+    void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+        if (index < Config::columns - Config::shift_columns) {
+            multiplied_.accumulate(column, x);
+        } else {
+            shifted_.accumulate(column, x);
+        }
+    }
+
+   private:
+    Mantissas mantissas_;
+    typename Config::Multiplier::template Weights<Config> multiplied_;
+    ShiftUnits::Weights<Config> shifted_;
+};
+
+}  // namespace bfpga

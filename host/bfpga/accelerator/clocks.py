@@ -1,0 +1,78 @@
+"""Clocks of the logic: what the dividers of a processing system make of its PLL.
+
+Sources: UG585 (Zynq-7000, FPGAx_CLK_CTRL), UG1087 (Zynq UltraScale+, PLx_REF_CTRL): two dividers of 6 bits each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from bfpga.errors import ConfigurationError
+
+#: MHz of the IO PLL, which PYNQ images leave as it is, by processing system.
+PLL_MHZ = {"zynq7": 1000.0, "zynqmp": 1500.0}
+LARGEST_DIVIDER = 63
+#: How far the clock may be from what an accelerator asks for, as a part of it.
+TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class ClockSetting:
+    """The clock of the logic: PLL of ``pll_mhz`` divided by two dividers. ``actual_mhz`` is what comes out."""
+
+    requested_mhz: float
+    pll_mhz: float
+    divisor0: int
+    divisor1: int
+
+    @property
+    def actual_mhz(self) -> float:
+        return self.pll_mhz / (self.divisor0 * self.divisor1)
+
+    @property
+    def period_ns(self) -> float:
+        """Period in nanoseconds, rounded down to a picosecond so that no script asks for less speed."""
+        return int(1e6 / max(self.actual_mhz, self.requested_mhz)) / 1000
+
+
+def clock_setting(system: str, mhz: float) -> ClockSetting:
+    """The dividers whose clock is nearest to ``mhz`` on a processing system.
+
+    ConfigurationError, with the nearest clocks, for a clock beyond the tolerance.
+    """
+    problem = clock_problem(system, mhz)
+    if problem:
+        raise ConfigurationError(f"clock_mhz: {problem}")
+    return _nearest(system, mhz)
+
+
+def clock_problem(system: str, mhz: float, low: float = 0.0, high: float = float("inf")) -> str:
+    """Why no divider makes ``mhz``, with the nearest clocks from ``low`` to ``high``; empty if one does."""
+    if abs(_nearest(system, mhz).actual_mhz - mhz) <= TOLERANCE * mhz:
+        return ""
+    possible = [clock for clock in (PLL_MHZ[system] / divisor for divisor in _divisors()) if low <= clock <= high]
+    below = max((clock for clock in possible if clock < mhz), default=None)
+    above = min((clock for clock in possible if clock > mhz), default=None)
+    nearest = " and ".join(f"{clock:.6g}" for clock in (below, above) if clock is not None)
+    return (
+        f"is {mhz:g}, which cannot be divided from the {PLL_MHZ[system]:g} MHz of the processing system; "
+        f"the nearest possible: {nearest or 'none'}"
+    )
+
+
+def _nearest(system: str, mhz: float) -> ClockSetting:
+    """The setting nearest to ``mhz``; of those alike the one with the smallest second divider."""
+    pll = PLL_MHZ[system]
+    divisor = min(_divisors(), key=lambda product: abs(pll / product - mhz))
+    return ClockSetting(mhz, pll, *_divisors()[divisor])
+
+
+@cache
+def _divisors() -> dict[int, tuple[int, int]]:
+    """What both dividers can divide by together, with the first and the second; the second as small as possible."""
+    result: dict[int, tuple[int, int]] = {}
+    for second in range(1, LARGEST_DIVIDER + 1):
+        for first in range(second, LARGEST_DIVIDER + 1):
+            result.setdefault(first * second, (first, second))
+    return result

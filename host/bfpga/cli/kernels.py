@@ -1,0 +1,97 @@
+"""Commands around a kernel: its HLS project, random tests of its bits, and the rules of HLS compilers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.options import AcceleratorArgument, Json
+
+
+def render(
+    accelerator: AcceleratorArgument,
+    directory: Annotated[
+        Path, typer.Option("--output", "-o", help="New directory.", metavar="DIR", show_default=False)
+    ],
+) -> None:
+    """Write the HLS project of an accelerator: sources, headers, testbench.
+
+    \b
+    Example:
+      bfpga render pynq_z2_dense --output build/pynq_z2_dense
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.errors import ToolError
+    from bfpga.vendor.render import write_project
+    from bfpga.verify.vectors import kernel_vectors
+
+    described = load_accelerator(accelerator)
+    parts = (described.name, described.digest, described.systolic, directory)
+    try:
+        written = write_project(*parts, kernel_vectors)
+    except ToolError as error:
+        written = write_project(*parts)
+        output.say(f"the testbench has no vectors: {error}")
+    output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
+
+
+def verify(
+    accelerator: Annotated[
+        str,
+        typer.Argument(help="Name of a ready accelerator, a YAML file, or `random`.", show_default=False),
+    ],
+    against: Annotated[
+        list[str] | None,
+        typer.Option("--against", help="csim (native integers, the default), csim:ap_int or virtual; may be repeated."),
+    ] = None,
+    cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
+    arrays: Annotated[int, typer.Option("--arrays", min=1, help="With `random`: number of random arrays.")] = 8,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")] = 0,
+    json: Json = None,
+) -> None:
+    """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
+
+    `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and engines beside the array
+    that validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
+
+    \b
+    Examples:
+      bfpga verify tiny --cases 50
+      bfpga verify pynq_z2_dense --against csim:ap_int
+      bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
+      bfpga verify random --arrays 8 --cases 80 --against virtual
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    described = None if accelerator == "random" else load_accelerator(accelerator)
+    report = work.verify(described, arrays, against or ["csim"], cases, seed)
+    output.write_json(json, reports.verification_report(accelerator, report))
+    if report.mismatch is not None:
+        raise typer.Exit(1)
+
+
+def lint_hls(
+    sources: Annotated[
+        list[str], typer.Argument(help="C++ files, folders, or accelerators to render.", show_default=False)
+    ],
+    json: Json = None,
+) -> None:
+    """Check the C++ of kernels against the rules of HLS compilers: pragmas, loops, recursion, allocation, division.
+
+    \b
+    Examples:
+      bfpga lint-hls pynq_z2_dense
+      bfpga lint-hls build/pynq_z2_dense
+    """
+    from bfpga.cli import reports, work
+
+    output.check_target(json)
+    findings = work.lint(sources)
+    output.write_json(json, reports.lint_report(findings))
+    if findings:
+        raise typer.Exit(1)

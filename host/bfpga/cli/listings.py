@@ -1,0 +1,110 @@
+"""Commands that say what there is: boards, accelerators, the schema of their files, and this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.options import Json
+
+
+def boards(json: Json = None) -> None:
+    """List the boards that are known.
+
+    \b
+    Example:
+      bfpga boards
+    """
+    from dataclasses import asdict
+
+    from bfpga.accelerator.boards import load_boards
+
+    output.check_target(json)
+    known = load_boards()
+    rows = [
+        (b.name, b.title, b.part, b.dsp, b.bram36, b.uram, b.lut, f"{b.clock_min:g}-{b.clock_max:g}", b.assumed_gb_s,
+         ", ".join(b.pynq_images))
+        for b in known
+    ]  # fmt: skip
+    headers = ["board", "title", "part", "DSP", "BRAM36", "URAM", "LUT", "MHz", "GB/s*", "PYNQ"]
+    output.table("Boards", headers, rows)
+    output.say("* assumed memory rate, not measured; see the board's file. A new board is one YAML file.")
+    output.write_json(json, {"boards": [asdict(board) for board in known]})
+
+
+def accelerators(json: Json = None) -> None:
+    """List the ready accelerators.
+
+    \b
+    Example:
+      bfpga accelerators
+    """
+    from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    from bfpga.cli import reports
+    from bfpga.engines.configurations import config_to_dict
+
+    output.check_target(json)
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    rows = [
+        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
+         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock,
+         reports.engines_beside(a.systolic), a.description)
+        for a in ready
+    ]  # fmt: skip
+    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/clock", "beside it", "purpose"]
+    output.table("Ready accelerators", headers, rows)
+    output.say("* columns x rows x lanes; MAC/clock are those of the systolic array: engines beside it skip zeros.")
+    content = [
+        {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
+         "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}
+        for a in ready
+    ]  # fmt: skip
+    output.write_json(json, {"accelerators": content})
+
+
+def schema(
+    target: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to FILE instead.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Print the JSON schema of accelerator files, for editors that complete and check YAML.
+
+    \b
+    Example:
+      bfpga schema --output accelerator.schema.json
+    """
+    import json
+
+    from bfpga.accelerator.schema import json_schema
+
+    output.check_target(target)
+    if target is None:
+        output.say(json.dumps(json_schema(), indent=2))
+    else:
+        output.write_json(target, json_schema())
+
+
+def doctor(json: Json = None) -> None:
+    """Say what this machine can do, what is missing, what for, and how to get it.
+
+    \b
+    Example:
+      bfpga doctor
+    """
+    from dataclasses import asdict
+
+    from bfpga.cli.doctor import examine
+
+    output.check_target(json)
+    checks = examine()
+    rows = [(c.name, "yes" if c.found else "no", c.detail, c.needed_for) for c in checks]
+    output.table("This machine", ["tool", "found", "version or place", "needed for"], rows)
+    for check in checks:
+        if not check.found:
+            output.say(f"{check.name}: {check.remedy}")
+    output.write_json(json, {"checks": [asdict(check) for check in checks]})
+    if any(check.required and not check.found for check in checks):
+        raise typer.Exit(1)

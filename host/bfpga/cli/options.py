@@ -1,0 +1,155 @@
+"""Options that several commands have, each declared once, and how a command takes a group of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
+
+import typer
+
+from bfpga.compiler.policy_names import POLICIES
+from bfpga.contract.engine_numbers import ARRAY
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+Model = Annotated[Path, typer.Argument(help="Network in ONNX format.", show_default=False)]
+AcceleratorArgument = Annotated[
+    str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+]
+AcceleratorOption = Annotated[
+    str, typer.Option("--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False)
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """A network, an accelerator, and the samples that run on it."""
+
+    model: Model
+    accelerator: AcceleratorOption
+    data: Annotated[Path, typer.Option("--data", "-d", help="NPZ with x and, where known, y.", show_default=False)]
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."
+        ),
+    ] = None
+    samples: Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = None
+    batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")] = 64
+    json: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentOptions:
+    """A recipe, and what of the exponents goes before it."""
+
+    recipe: Annotated[
+        str | None,
+        typer.Option("--recipe", "-r", help="Name of a ready recipe or a YAML file; the options below go before it."),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            help="What decides on the exponents of activations:\n\n\b\n"
+            + "\n".join(f"{name}: {purpose}" for name, purpose in POLICIES.items()),
+        ),
+    ] = None
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            "--flow",
+            help="With --policy dynamic, what precedes a layer: two_pass_sampled (a sample computed twice, the "
+            "default), two_pass, keep or keep_sampled (accumulators are kept), or auto (the fewest clocks).",
+        ),
+    ] = None
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule",
+            help="With --policy dynamic or delayed, how statistics of results become an exponent: rate (the default), "
+            "max, lsb, window or lead.",
+        ),
+    ] = None
+    side_by_side: Annotated[
+        int | None,
+        typer.Option(
+            "--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """How weights are held and where layers are computed."""
+
+    formats: Annotated[
+        str | None,
+        typer.Option(
+            "--formats",
+            help="How weights are held where the array has a choice: auto (error and time, the default), linear, "
+            "two_hot, power_of_two.",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or an "
+            "engine beside it, by its `kind` in the accelerator's file, which skips weights or activations that are "
+            "zero. What the engine cannot compute stays on the array.",
+        ),
+    ] = None
+    dispatch: Annotated[
+        str | None,
+        typer.Option(
+            "--dispatch",
+            help="How --engine auto chooses for each layer: cost (the fewest clocks, the default), majority (half of "
+            "the input zero or more: an engine that skips zeros of inputs) or band (from 80 % zeros such an engine, up "
+            "to 40 % none, else by cycles).",
+        ),
+    ] = None
+
+
+def grouped(command: Command) -> Command:
+    """Let typer see the fields of a command's option groups (dataclasses) in the place of these parameters."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        single = parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        parameters += _parameters(groups[name]) if name in groups else [single]
+
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{item.name: values.pop(item.name) for item in fields(kind)})
+        command(**values)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return cast(Command, call)
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """The fields of an option group as parameters of a command."""
+    hints = get_type_hints(group, include_extras=True)
+    empty = inspect.Parameter.empty
+    return [
+        inspect.Parameter(
+            item.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=empty if item.default is MISSING else item.default,
+            annotation=hints[item.name],
+        )
+        for item in fields(group)
+    ]

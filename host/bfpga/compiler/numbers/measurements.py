@@ -1,0 +1,72 @@
+"""Everything that the compiler wants to know of the float network's values, from one pass over the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.numbers.bias_correction import InputMeans
+from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram
+from bfpga.compiler.numbers.equalize import ChannelRanges, scalable_families
+from bfpga.compiler.numbers.input_moments import InputMoments
+from bfpga.compiler.numbers.sampled_inputs import SampledInputs
+from bfpga.compiler.numbers.values import Float32Array, Reduction, capture
+from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.importer import Graph
+from bfpga.contract.configuration import SystolicConfig
+
+
+@dataclass
+class Measurements:
+    """What the stages take of the values; None where the options or the array do without.
+
+    None of them depends on what another one leads to: scales of channels and exponents are given when they are read.
+    """
+
+    histograms: ChannelHistograms
+    ranges: ChannelRanges | None = None
+    moments: InputMoments | None = None
+    means: InputMeans | None = None
+    inputs: SampledInputs | None = None
+    #: Layers whose weights are rounded: ``means`` and ``moments`` are of what these read.
+    products: list[Layer] = field(default_factory=list)
+
+    def histograms_by_name(self, scales: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, Histogram]:
+        """Histograms of all tensors. scales: binary logarithms of what channels are stored times."""
+        return {name: self.histograms.histogram(name, scales.get(name)) for name in self.histograms.names}
+
+
+def measure(
+    graph: Graph,
+    lowered: Lowered,
+    config: SystolicConfig,
+    options: CompileOptions,
+    samples: Mapping[str, Float32Array],
+) -> Measurements:
+    """Run the network once over the calibration samples and keep what the options and the array need."""
+    count = len(next(iter(samples.values())))
+    tensors = lowered.tensors
+    gemm = [layer for layer in lowered.layers if layer.kind == "gemm"]
+    products = [layer for layer in gemm if not layer.uniform_weights]
+    by_channel = options.equalize or config.weight_formats != ("linear",)
+    found = Measurements(ChannelHistograms(tensors, by_channel, count), products=products)
+    reductions: list[Reduction] = [found.histograms]
+    if options.equalize:
+        names = [name for family in scalable_families(lowered) for name in sorted(family.tensors)]
+        found.ranges = ChannelRanges([tensors[name] for name in names], count)
+        reductions.append(found.ranges)
+    if options.compensation and len(config.weight_formats) > 1:
+        found.moments = InputMoments(tensors, products, count)
+        reductions.append(found.moments)
+    if options.bias_correction:
+        found.means = InputMeans(tensors, products, count)
+        reductions.append(found.means)
+    if options.count_zeros and len(config.engines) > 1:
+        found.inputs = SampledInputs(tensors, [layer.inputs[0] for layer in gemm])
+        reductions.append(found.inputs)
+    capture(graph, samples, reductions)
+    return found

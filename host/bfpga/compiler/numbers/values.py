@@ -1,0 +1,90 @@
+"""Values of the float network on the calibration samples, captured in one pass of ONNX Runtime.
+
+Each stage says by a ``Reduction`` which values it wants and reduces them as they come, so that no more than one batch
+is held. All stages look at the network as it was read: what they decide (channel shifts, exponents, rounded weights) is
+applied to what they reduced, and needs no second pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import ModelProto
+
+from bfpga.compiler.lower.layers import ArrayTensor
+from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.simplify import session
+
+Float32Array = npt.NDArray[np.float32]
+#: Float32 values captured at a time (all wanted values of a few samples).
+CAPTURED_VALUES = 24_000_000
+
+
+class Reduction(Protocol):
+    """What one stage takes of the values. names: of the values; samples: the first ones, as many as it looks at."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    def add(self, values: Mapping[str, Float32Array]) -> None:
+        """Take a batch: ``names`` (and others), each (samples, *shape). Batches come in the order of the samples."""
+        ...
+
+
+def capture(graph: Graph, samples: Mapping[str, Float32Array], reductions: Sequence[Reduction]) -> None:
+    """Run the network once over the samples and give every reduction the values that it wants.
+
+    samples: by input name, (samples, *shape). No more samples are run than the longest reduction looks at.
+    """
+    names = sorted({name for reduction in reductions for name in reduction.names})
+    most = max((reduction.samples for reduction in reductions), default=0)
+    if not names:
+        return
+    start = 0
+    for values in _batches(graph.model, {name: array[:most] for name, array in samples.items()}, names):
+        count = len(next(iter(values.values())))
+        for reduction in reductions:
+            left = reduction.samples - start
+            if left > 0:
+                reduction.add({name: values[name][:left] for name in reduction.names})
+        start += count
+
+
+def _batches(
+    model: ModelProto, samples: Mapping[str, Float32Array], names: Sequence[str]
+) -> Iterator[dict[str, Float32Array]]:
+    """The named values (inputs, outputs or inner ones) of a model on samples, a few samples at a time."""
+    extended = ModelProto()
+    extended.CopyFrom(model)
+    present = {value.name for value in extended.graph.output}
+    fetched = [name for name in names if name not in samples]
+    extended.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in fetched if n not in present)
+    run = session(extended) if fetched else None
+    total, start, step = len(next(iter(samples.values()))), 0, 1
+    while start < total:
+        part = {name: array[start : start + step] for name, array in samples.items()}
+        results = {} if run is None else dict(zip(fetched, run.run(fetched, part), strict=True))
+        results.update({name: part[name] for name in names if name in samples})
+        yield results
+        start += step
+        # The first sample tells how much memory one takes.
+        if step == 1:
+            step = max(1, CAPTURED_VALUES // max(1, sum(value.size for value in results.values())))
+
+
+def stored(
+    value: Float32Array, tensor: ArrayTensor, scale: npt.NDArray[np.float64] | None = None
+) -> npt.NDArray[np.float32]:
+    """A value in the order of the array's memory (samples, height, width, channels).
+
+    scale: the binary logarithm of what each channel is stored times.
+    """
+    result = value.reshape(len(value), -1)[:, tensor.layout]
+    return result if scale is None else result * np.exp2(scale).astype(np.float32)

@@ -1,0 +1,66 @@
+"""What beats of the streams hold: fields and orders, declared once for packers, C++ headers and the layout.
+
+docs/systolic-array.md section 3 and docs/engines.md section 4 describe the streams. Only the standard library and numpy
+are imported: a board loads this module too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class BeatField:
+    """Bits of a beat: the lowest one and their number."""
+
+    first: int
+    bits: int
+
+    @property
+    def octets(self) -> slice:
+        """Bytes of a beat that hold the field; for fields of whole bytes."""
+        return slice(self.first // 8, (self.first + self.bits) // 8)
+
+    def packed(self, values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+        """Signed numbers (count,) as little-endian bytes (count, bytes of the field)."""
+        numbers = np.ascontiguousarray(np.asarray(values).astype(f"<i{self.bits // 8}"))
+        return numbers.view(np.uint8).reshape(len(numbers), -1)
+
+    def unpacked(self, beats: npt.NDArray[np.uint8]) -> npt.NDArray[np.integer[Any]]:
+        """The signed numbers (count,) of beats (count, bytes)."""
+        return np.ascontiguousarray(beats[:, self.octets]).view(f"<i{self.bits // 8}").reshape(-1)
+
+
+#: The beat before a tensor, on the input and on the output stream.
+TENSOR_HEADER = {"exponent": BeatField(0, 32)}
+#: The beat of one output channel in front of weight words.
+PARAMETER_ROW = {"bias": BeatField(0, 32), "exponent": BeatField(32, 16)}
+#: The beat before a part of the kernels of an engine beside the array: image or channel word, segments or kernels that
+#: follow, whether the group ends with the part, whether the group has no weight at all.
+PART_HEADER = {
+    "index": BeatField(0, 16),
+    "count": BeatField(16, 8),
+    "last": BeatField(24, 1),
+    "empty": BeatField(25, 1),
+}
+BEATS = {"tensor_header": TENSOR_HEADER, "parameter_row": PARAMETER_ROW, "part_header": PART_HEADER}
+
+#: Order of the elements of a tensor's row: groups of pixels, channel words, pixels of the group, lanes of the word.
+ACTIVATION_ORDER = ("group", "word", "pixel", "lane")
+#: Order of the weights of a layer: row blocks, taps, channel words, then rows and lanes of a weight word.
+WEIGHT_ORDER = ("block", "tap", "word", "row", "lane")
+
+
+def packed_word(fields: Mapping[str, BeatField], **values: Any) -> Any:
+    """A number, or an array of numbers, with these values in its fields; the other fields are 0."""
+    return sum(value << fields[name].first for name, value in values.items())
+
+
+def reordered(array: npt.NDArray[Any], axes: Sequence[str], order: Sequence[str]) -> npt.NDArray[Any]:
+    """``array``, whose axes are named by ``axes``, with its axes in ``order``."""
+    return array.transpose([axes.index(name) for name in order])

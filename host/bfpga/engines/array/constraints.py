@@ -1,0 +1,84 @@
+"""Constraints between the numbers of the array and of the kernel around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
+from bfpga.engines.interface.engine import Finding
+
+#: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
+PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
+#: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
+POSITION_BINS = (8, 64)
+#: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
+WIDE_WORDS = 64
+
+
+def findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Wrong numbers of an array, whatever is beside it."""
+    yield from shape_findings(config)
+    yield from width_findings(config)
+    yield from function_findings(config)
+    yield from position_findings(config)
+
+
+def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
+    if config.rows % config.lanes:
+        yield Finding("rows", f"is {config.rows}; must be a multiple of lanes = {config.lanes}")
+    if config.parameter_rows < config.accumulator_rows:
+        needed = config.accumulator_rows
+        yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
+    if config.multiplier == "shift" and config.shift_columns:
+        yield Finding("shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are")
+    if config.multiplier != "dsp_packed":
+        return
+    terms = PACKED_TERMS[config.dsp]
+    if config.rows % 2:
+        yield Finding("rows", f"is {config.rows}; must be even for dsp_packed: two rows share a DSP block")
+    if config.lanes > terms:
+        yield Finding("lanes", f"is {config.lanes}; must be at most {terms} for dsp_packed on {config.dsp}")
+    if config.format.mantissa_bits > 8:
+        bits = config.format.mantissa_bits
+        yield Finding("multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp")
+
+
+def width_findings(config: SystolicConfig) -> Iterator[Finding]:
+    least = 2 * config.format.mantissa_bits + 2
+    if config.accumulator_bits < least:
+        yield Finding(
+            "accumulator_bits", f"is {config.accumulator_bits}; must be {least}..58 (2 * mantissa_bits + 2 at least)"
+        )
+    if config.bias_bits > config.accumulator_bits:
+        yield Finding(
+            "bias_bits", f"is {config.bias_bits}; must not exceed accumulator_bits = {config.accumulator_bits}"
+        )
+    if config.stream_bits < config.word_bits:
+        yield Finding(
+            "stream_bits", f"is {config.stream_bits}; must hold one word of lanes x container = {config.word_bits}"
+        )
+
+
+def function_findings(config: SystolicConfig) -> Iterator[Finding]:
+    if "none" not in config.functions:
+        yield Finding("functions", "lacks `none`; layers without a function need it")
+    if len(set(config.functions)) < len(config.functions):
+        yield Finding("functions", "names a function twice; each must be given once")
+    for name in config.functions:
+        least = Function.named(name).row.least_accumulator_bits
+        if config.accumulator_bits < least:
+            text = f"has {name}, whose results take accumulators of {least} bits, not {config.accumulator_bits}"
+            yield Finding("functions", text)
+
+
+def position_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of the collector and of the keep buffer (docs/kernel-positions.md)."""
+    least, most = POSITION_BINS
+    if config.position_bins and not least <= config.position_bins <= most:
+        text = f"is {config.position_bins}; must be {least}..{most}, or 0 for a kernel without a collector"
+        yield Finding("position_bins", text)
+    if config.wide_words % WIDE_WORDS:
+        below = config.wide_words // WIDE_WORDS * WIDE_WORDS
+        text = f"is {config.wide_words}; must be a multiple of {WIDE_WORDS}: {below} or {below + WIDE_WORDS}"
+        yield Finding("wide_words", text)

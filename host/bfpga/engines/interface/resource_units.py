@@ -1,0 +1,82 @@
+"""Amounts of a device's resources, and what memories and selections take of them, whatever they are part of.
+
+A selection among n costs n / 3 LUT a bit; see ``engines.array.resources`` for the rest of the model.
+Only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bfpga.contract.configuration import SystolicConfig
+
+#: Shapes of one block memory of 36 Kbit: (depth, width).
+BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
+#: Bits of one column of look-up-table memory, and look-up tables of three such columns with a write and a read port.
+LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
+#: The same memory holds half the depth in half the tables: six columns in four tables.
+SHALLOW_DEPTH, SHALLOW_LUT_PER_BIT = 32, 2 / 3
+
+
+@dataclass(frozen=True)
+class Resources:
+    """An amount of each kind of resource of a device."""
+
+    dsp: int = 0
+    bram36: int = 0
+    lut: int = 0
+    ff: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.dsp + other.dsp, self.bram36 + other.bram36, self.lut + other.lut, self.ff + other.ff)
+
+
+@dataclass(frozen=True)
+class ArrayResources:
+    """The estimate of one kernel, part by part."""
+
+    parts: dict[str, Resources] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Resources:
+        return sum(self.parts.values(), Resources())
+
+
+def scaled(resources: Resources, factor: int) -> Resources:
+    """``factor`` copies."""
+    return Resources(resources.dsp * factor, resources.bram36 * factor, resources.lut * factor, resources.ff * factor)
+
+
+def memory_blocks(depth: int, width: int) -> int:
+    """Fewest block memories of 36 Kbit that hold ``depth`` words of ``width`` bits with one read and one write port."""
+    return min(-(-depth // deep) * -(-width // wide) for deep, wide in BRAM36_SHAPES)
+
+
+def half_blocks(depth: int, width: int) -> int:
+    """The same in halves of 18 Kbit, each a memory of its own with half the width or half the depth."""
+    return min(-(-depth // deep) * -(-width // (wide // 2)) for deep, wide in BRAM36_SHAPES if wide > 1)
+
+
+def lut_memory(depth: int, bits: int) -> float:
+    """Tables of a memory of ``depth`` words of ``bits`` bits with a write port and a read port."""
+    if depth <= SHALLOW_DEPTH:
+        return SHALLOW_LUT_PER_BIT * bits
+    columns = -(-depth // LUTRAM_DEPTH)
+    return bits * (columns * LUTRAM_LUT_PER_BIT + selection(columns, 1))
+
+
+def selection(inputs: int, bits: int) -> float:
+    """Tables that select one of ``inputs`` numbers of ``bits`` bits."""
+    return bits * inputs / 3 if inputs > 1 else 0
+
+
+def address_bits(words: int) -> int:
+    """Bits of the address of one of ``words`` words."""
+    return max(1, (words - 1).bit_length())
+
+
+def bank_access(config: SystolicConfig) -> Resources:
+    """Data and address of one pixel that is read or written, selected among the banks."""
+    bits = config.lanes * config.format.mantissa_bits + address_bits(config.activation_words)
+    selected = bits if config.banks > 1 else 0
+    return Resources(lut=selected * config.banks // 3, ff=2 * selected)

@@ -1,0 +1,18 @@
+"""DSP, block memory, LUT and flip-flop estimate of one kernel, known before any synthesis: the parts of its engines.
+
+DSP blocks and memories follow from the structure and are exact up to the tool's freedom; LUTs and flip-flops are a
+model (``engines.array.resources``). Only the standard library and numpy are imported.
+"""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.array.engine import SYSTOLIC_ARRAY
+from bfpga.engines.interface.resource_units import ArrayResources
+from bfpga.engines.registry import engines_beside
+
+
+def estimate_resources(config: SystolicConfig) -> ArrayResources:
+    """Resources of every part of the kernel that ``config`` describes."""
+    engines = (SYSTOLIC_ARRAY, *engines_beside(config))
+    return ArrayResources({name: part for engine in engines for name, part in engine.resources(config).items()})

@@ -1,0 +1,42 @@
+"""What documents quote of the shipped accelerators is what they are now."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
+#: As the self-test, the listing and `bfpga overlay` print a digest; and the register, in lines that follow.
+_DIGEST = re.compile(r"\b(\w+) \(([0-9a-f]{12})\)")
+_IDENTIFICATION = re.compile(r"identification: 0x([0-9a-f]{8})\b")
+
+
+def quoted(text: str) -> list[tuple[str, str]]:
+    """Accelerators of a document with the digests that it quotes, or their first digits."""
+    digests = [match for match in _DIGEST.finditer(text) if match[1] in accelerator_names()]
+    result = [(match[1], match[2]) for match in digests]
+    for register in _IDENTIFICATION.finditer(text):
+        before = [match for match in digests if match.end() < register.start()]
+        assert before, f"{register[0]}: of which accelerator?"
+        result.append((before[-1][1], register[1]))
+    return result
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_digests_are_those_of_the_accelerators(path: Path) -> None:
+    for name, digits in quoted(path.read_text()):
+        digest = load_accelerator(name).digest
+        assert digest.startswith(digits), f"{path.name} quotes {digits} of {name}, which is {digest[: len(digits)]} now"
+
+
+def test_the_readme_quotes_the_self_test() -> None:
+    """Digest and identification are found, so the test above compares something."""
+    digest = load_accelerator("pynq_z2_dense").digest
+    found = quoted((ROOT / "README.md").read_text())
+    assert ("pynq_z2_dense", digest[:12]) in found
+    assert ("pynq_z2_dense", digest[:8]) in found
