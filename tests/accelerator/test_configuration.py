@@ -238,6 +238,17 @@ def test_a_board_whose_default_clock_cannot_be_made_is_refused(tmp_path: Path) -
         load_board(path)
 
 
+def test_a_wrong_key_in_a_section_that_may_be_left_out_is_explained(tmp_path: Path) -> None:
+    text = (ROOT / "configs/boards/pynq_z2.yaml").read_text()
+    path = tmp_path / "board.yaml"
+    path.write_text(text.replace("assumed_gflops:", "asumed_gflops:").replace("clock_mhz: 650", "clock_mhz: fast"))
+    with pytest.raises(ConfigurationError) as caught:
+        load_board(path)
+    assert "arm_cores.asumed_gflops: unknown key; did you mean `assumed_gflops`?" in str(caught.value)
+    assert "arm_cores.assumed_gflops: missing; must be a number above 0" in str(caught.value)
+    assert 'arm_cores.clock_mhz: is "fast"; must be a number above 0' in str(caught.value)
+
+
 def test_json_schema_accepts_what_the_loader_accepts() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
