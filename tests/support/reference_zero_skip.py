@@ -87,10 +87,10 @@ class ReferenceEngine:
     def _load(self, position: tuple[int, int], image: int) -> tuple[list[list[int]], int]:
         """The tile buffer with its halo, and the clocks of the load: cells come in beats."""
         shape, (height, width) = self.shape, self._tile(position)
-        top = position[0] * shape.stride_y - shape.pad_top
-        left = position[1] * shape.stride_x - shape.pad_left
-        rows = (height - 1) * shape.stride_y + shape.kernel_height
-        columns = (width - 1) * shape.stride_x + shape.kernel_width
+        top = position[0] * shape.stride[0] - shape.padding[0]
+        left = position[1] * shape.stride[1] - shape.padding[2]
+        rows = (height - 1) * shape.stride[0] + shape.kernel_height
+        columns = (width - 1) * shape.stride[1] + shape.kernel_width
         buffer, row_of_cell = [], []
         for i in range(rows):
             line = []
@@ -131,10 +131,10 @@ class ReferenceEngine:
             last_start[z], last_shift, clock = start, (ky, kx), start + steps
             self.trace.append(("entry", group.start + z, image, ky, kx, c))
             for y in range(height):
-                row = buffer[ky + y * shape.stride_y]
+                row = buffer[ky + y * shape.stride[0]]
                 for x in range(width):
                     key = (group.start + z, position[0] + y, position[1] + x)
-                    product = c * row[kx + x * shape.stride_x]
+                    product = c * row[kx + x * shape.stride[1]]
                     sums[key] = self._wrapped(sums.get(key, self.bias[key[0]]) + product)
             self.count["coef_entries"] += 1
             self.count["mac_rows"] += height

@@ -217,7 +217,7 @@ def test_about_four_channel_words_are_counted(channels: int, step: int) -> None:
 
 
 def test_tiles_are_nearly_equal() -> None:
-    """ZS Z2: 11 x 13 outputs in tiles of at most 4 x 5."""
+    """ZS R17, Z2: 11 x 13 outputs in tiles of at most 4 x 5."""
     node, tensors = convolution("zero_skip")
     tiles = zero_skip_tiles(node, tensors["x"], SMALL, Tile(0, 11, 0, 7))
     assert [(tile.y0, tile.y1) for tile in tiles[::3]] == [(0, 4), (4, 8), (8, 11)]

@@ -80,7 +80,7 @@ def cluster_weights(config: SystolicConfig, data: bytes, shape: tuple[int, ...])
 def test_the_zero_skip_engine_reads_the_weights_that_were_written(
     density: float, beat: int, steps: int, bits: int, shape: tuple[int, ...]
 ) -> None:
-    """ZS R43, R44, R46: every width of coefficients, kernels of every size, words that straddle beats."""
+    """ZS R18, R43, R44, R46: every width of coefficients, kernels of every size, words that straddle beats."""
     config = replace(ENGINES, format=BlockFormat(mantissa_bits=bits), weight_stream_bits=beat)
     weights = sparse_weights(sum(shape), shape, density, bits)
     found = zero_skip_weights(config, zero_skip_stream(weights, config, steps), shape)

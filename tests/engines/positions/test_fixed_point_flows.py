@@ -94,7 +94,7 @@ def plain_flow(x: FixedTensor, layers: list[FullyConnected], rule: PositionRule)
 @settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 30), rule=RULES)
 def test_two_passes_by_definition(seed: int, rule: PositionRule) -> None:
-    """FP R20, FP R22: the preceding operation is the main one, on all data; against plain integers"""
+    """FP R8, FP R20, FP R22: the preceding operation is the main one, on all data; against plain integers"""
     x, layers = random_network(seed)
     emulator = PositionEmulator(FlowSettings("two_pass", rule=rule, statistics=StatisticsKind(lsb="minimum")))
     result = emulator.run(layers, x)
@@ -162,6 +162,11 @@ def test_first_and_second_position_of_every_layer() -> None:
     emulator = PositionEmulator(vector_settings("two_pass"))
     emulator.run(layers, x)
     assert [(int(t.first_position), int(t.position)) for t in emulator.trace] == [(4, 1), (1, 0)]
+    x, layers = random_network(11)
+    emulator.run(layers, x)
+    positions = [int(t.position) for t in emulator.trace]
+    assert positions[0] != positions[1], "of three layers in a row, so that the first layer's is not meant"
+    assert [int(t.first_position) for t in emulator.trace] == [4, *positions[:-1]]
 
 
 @pytest.mark.parametrize("flow", STATISTICS_FLOWS)
@@ -377,7 +382,7 @@ def test_a_network_of_real_numbers_keeps_its_values() -> None:
 
 
 def test_one_training_iteration() -> None:
-    """FP R4: forward and backward pass of a mini-batch; every product under flow 1, close to floating point"""
+    """FP R4, FP R16: forward and backward pass of a mini-batch; every product under flow 1, close to floating point"""
     rng = np.random.default_rng(14)
     x, wanted = rng.normal(0, 1, (32, 12)), rng.normal(0, 1, (32, 4))
     first, second = rng.normal(0, 0.3, (12, 16)), rng.normal(0, 0.3, (16, 4))

@@ -122,7 +122,7 @@ def slow_outputs(layer: SparseLayer, image: np.ndarray) -> np.ndarray:
 @settings(max_examples=120)
 @given(layers(), st.data())
 def test_no_setting_changes_a_bit(case: tuple[SparseLayer, np.ndarray], data: st.DataObject) -> None:
-    """SC R34, SC R38, SC R67, SC R105, SC R112, SC R128-R130, SC R141: any variant, partition, mode, scope."""
+    """SC R34, SC R38, SC R67, SC R105, SC R112, SC R128-R130, SC R136, SC R141: any variant, partition, mode, scope."""
     layer, image = case
     grid = data.draw(st.sampled_from([(1, 1), (1, 3), (2, 2), (3, 2)]))
     partition = PartitionSettings(

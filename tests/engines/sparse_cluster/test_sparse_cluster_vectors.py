@@ -55,7 +55,7 @@ def image_of(vector: dict[str, Any]) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "schedule"), CASES)
 def test_results_and_counters_are_those_of_the_vector(name: str, schedule: str) -> None:
-    """Functions SC R19, SC R35, SC R69-R72, SC R74, SC R80, SC R91, SC R92, SC R105, SC R112, SC R113, SC R146.
+    """Functions SC R19, SC R35, SC R69-R72, SC R74, SC R77, SC R80, SC R91, SC R92, SC R105, SC R112, SC R113, SC R146.
 
     Counters SC R61, SC R78, SC R83, SC R85, SC R97-R102, SC R104, SC R108-R111, SC R114, SC R153.
     """
