@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
-from bfpga.formats.archive import UNREADABLE, OversizeError, opened, read_array, regular_file
+from bfpga.formats.archive import UNREADABLE, OversizeError, opened, read_array
+from bfpga.formats.files import regular_file
 
 #: Arrays of a sample file; `x` and `y` have one item a sample.
 _ARRAYS = ("x", "y", "x_offset", "x_scale")

@@ -24,6 +24,7 @@ from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.devices.csim import cache_directory
 from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
+from bfpga.formats.files import replace_file
 from bfpga.vendor.manifest import (
     BITSTREAM,
     HANDOFF,
@@ -34,7 +35,6 @@ from bfpga.vendor.manifest import (
     file_hash,
     hashed_stem,
     read_manifest,
-    replace_file,
 )
 
 if TYPE_CHECKING:

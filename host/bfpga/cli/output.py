@@ -8,11 +8,12 @@ import math
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bfpga.formats.files import printable, refuse_input, replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,16 +92,7 @@ def write_json(path: Path | None, content: dict[str, Any]) -> None:
     """Write ``content`` to ``path`` completely or not at all; nothing without a path. Floats stay finite numbers."""
     if path is None:
         return
-    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, (json.dumps(plain(content), indent=2, allow_nan=False) + "\n").encode())
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ What a file says of itself decides how much is read, so the size that an array w
 from __future__ import annotations
 
 import os
-import stat
 import tokenize
 import zipfile
 import zlib
@@ -18,6 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from bfpga.formats.files import regular_file
 
 #: What a truncated, damaged or foreign archive makes the libraries below raise.
 UNREADABLE = (
@@ -47,17 +48,6 @@ class OversizeError(ValueError):
 def memory_limit() -> int:
     """Bytes that one file may take: half of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-
-
-def regular_file(path: Path) -> str:
-    """Why a path is no file that can be read from begin to end; empty if it is one."""
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        return "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
-    if stat.S_ISDIR(mode):
-        return "is a directory"
-    return "" if stat.S_ISREG(mode) else "is no regular file (a pipe or a device)"
 
 
 @contextmanager
