@@ -123,7 +123,7 @@ def vitis_hls() -> Check:
 
 
 def vivado() -> Check:
-    return vendor_tool("Vivado", lambda: find_tool("vivado"), "bitstreams (scripts/build_bitstream.py)")
+    return vendor_tool("Vivado", lambda: find_tool("vivado"), "bitstreams (`bfpga build`)")
 
 
 def board() -> Check:

@@ -27,6 +27,14 @@ def read_model(path: Path) -> ModelProto:
     return model
 
 
+def external_files(path: Path) -> list[Path]:
+    """The files beside a model that hold its weights; ModelError for what is no ONNX file."""
+    locations = {
+        item.value for tensor in tensors(_parsed(path)) for item in tensor.external_data if item.key == "location"
+    }
+    return [path.parent / location for location in sorted(locations)]
+
+
 def _parsed(path: Path) -> ModelProto:
     reason = regular_file(path)
     if reason:
