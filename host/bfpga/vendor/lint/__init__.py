@@ -69,7 +69,7 @@ def lint_sources(sources: Mapping[str, str], include_directories: Sequence[Path]
 def _kernels(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not files:
         raise DataError(f"{path} holds no C++ source ({', '.join(SUFFIXES)})")
     tops = [file for file in files if "#pragma HLS INTERFACE" in file.read_text(errors="replace")]
