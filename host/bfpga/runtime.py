@@ -51,7 +51,7 @@ def compile(
     except ModuleNotFoundError as error:
         raise ToolError(
             f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
-            "program file (`scripts/deploy.py`) and read it with bfpga.program.file.load_program"
+            "program file (`bfpga deploy`) and read it with bfpga.program.file.load_program"
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)

@@ -303,7 +303,7 @@ def test_an_overlay_of_another_layout_is_refused(other: OtherToolkit, target: st
 def test_a_bitstream_of_another_layout_is_refused(other: OtherToolkit, target: str) -> None:
     with pytest.raises(DeviceError) as failure:
         bfpga.load(other.built, target)
-    assert "`scripts/build_bitstream.py tiny`" in assert_named(failure)
+    assert "`bfpga build tiny`" in assert_named(failure)
 
 
 def test_a_virtual_board_refuses_a_bitstream_of_another_layout(

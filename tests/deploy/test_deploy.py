@@ -474,7 +474,7 @@ def program_path(program: tuple[Program, bytes], tmp_path_factory: pytest.TempPa
 def test_help_shows_examples() -> None:
     shown = script("--help").stdout
     assert "Examples:" in shown
-    assert "scripts/deploy.py pynq --overlay pynq_z2_dense" in shown
+    assert "bfpga deploy pynq --overlay pynq_z2_dense" in shown
 
 
 def test_dry_run_connects_to_nothing(
@@ -496,7 +496,8 @@ def test_overlay_that_was_never_built_is_refused(board: StandIn) -> None:
     result = script("pynq", "--overlay", "tiny")
     assert result.returncode == 2
     assert "never built" in result.stderr
-    assert "scripts/build_bitstream.py tiny" in result.stderr
+    assert "bfpga build tiny" in result.stderr
+    assert "--target virtual" in result.stderr
     assert not (board.path / "calls").exists()
 
 
