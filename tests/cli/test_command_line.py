@@ -236,7 +236,8 @@ def test_run_reports_accuracy_cycles_and_layers(tmp_path: Path, capsys: pytest.C
     assert all(set(layer) >= {"name", "engine", "macs", "cycles"} for layer in layers)
     assert sum(layer["macs"] for layer in layers) == 64 * 32 + 32 * 10
     assert sum(layer["cycles"] for layer in layers) == content["cycles_total"]
-    assert "first 64 samples" in capsys.readouterr().err
+    assert "first 64 samples of those judged" in capsys.readouterr().out
+    assert (content["calibrated_on"], content["calibration_samples"]) == ("judged samples", 64)
 
 
 def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
