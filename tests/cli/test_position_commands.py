@@ -133,7 +133,7 @@ def test_flows_are_chosen_from_a_file(case: dict[str, Any], tmp_path: Path, caps
     expected: dict[str, str | None] = {name: FLOW[flow] for name, flow in case["choice"].items()}
     assert json.loads(target.read_text()) == {"by": by, "choices": {**expected, "relu1": None}}
     printed = capsys.readouterr().out
-    assert "mean clocks of up to 2 iterations" in printed
+    assert "mean cycles of up to 2 iterations" in printed
     assert "passes through" in printed
 
 

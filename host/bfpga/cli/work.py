@@ -103,7 +103,7 @@ def compile_for_estimate(
     """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
     Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
-    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the clocks of
+    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
     inputs without a zero.
     """
     if calibration is not None:
