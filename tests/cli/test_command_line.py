@@ -255,7 +255,8 @@ def test_saturated_samples_are_shown_with_a_remedy(
 ) -> None:
     """Calibrated on dark digits, the network meets bright ones."""
     with np.load(DATA) as file:
-        np.savez(tmp_path / "dark.npz", x=file["x"][:64] * np.float32(0.25))
+        scaling = {key: file[key] for key in ("x_scale", "x_offset") if key in file}
+        np.savez(tmp_path / "dark.npz", x=file["x"][:64] * np.float32(0.25), **scaling)
     content = report(tmp_path, command, MODEL, "-a", "pynq_z2_dense", "-d", DATA, "-c", str(tmp_path / "dark.npz"))
     text = capsys.readouterr().out
     assert content["calibrated_on"] == "own samples"
