@@ -249,6 +249,31 @@ def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("command", ["run", "evaluate"])
+def test_saturated_samples_are_shown_with_a_remedy(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Calibrated on dark digits, the network meets bright ones."""
+    with np.load(DATA) as file:
+        scaling = {key: file[key] for key in ("x_scale", "x_offset") if key in file}
+        np.savez(tmp_path / "dark.npz", x=file["x"][:64] * np.float32(0.25), **scaling)
+    content = report(tmp_path, command, MODEL, "-a", "pynq_z2_dense", "-d", DATA, "-c", str(tmp_path / "dark.npz"))
+    text = capsys.readouterr().out
+    assert content["calibrated_on"] == "own samples"
+    rows = [*content["inputs"], *content["layers"]]
+    assert any(row["saturated_samples"] > 100 and row["saturation_warning"] for row in rows)
+    assert all(layer["saturated_values"] >= layer["saturated_samples"] for layer in content["layers"])
+    assert "saturated samples / values" in text
+    assert all(remedy in text for remedy in ("warning: ", "more samples", "--policy dynamic", "--recipe adaptive"))
+    assert "calibrated on the first" not in text
+
+
+def test_no_warning_where_calibration_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration = str(ROOT / "examples/models/digits_calibration.npz")
+    report(tmp_path, "evaluate", MODEL, "-a", "pynq_z2_dense", "-d", DATA, "-c", calibration)
+    assert "warning" not in capsys.readouterr().out
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed for the C simulation")
 def test_compare_reports_bit_exactness(tmp_path: Path) -> None:
     arguments = ["run", MODEL, "-a", "tiny", "-d", DATA, "-n", "5", "--device", "csim", "--compare"]

@@ -95,7 +95,7 @@ def channel_reach(peaks: npt.ArrayLike, beyond: float) -> Floats:
 
 def _fitted(samples: int) -> int:
     """Samples that a tail is fitted to, of so many."""
-    return max(FITTED_SAMPLES, round(min(FITTED_SHARE * samples, FITTED_ROOTS * samples**0.5)))
+    return max(FITTED_SAMPLES, round(min(FITTED_SHARE * samples, FITTED_ROOTS * float(np.sqrt(samples)))))
 
 
 def _scale(largest: Floats, threshold: Floats | float) -> Floats:
