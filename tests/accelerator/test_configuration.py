@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfpga.accelerator.boards import load_board, load_boards
+from bfpga.accelerator.boards import config_folder, load_board, load_boards
 from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.accelerator.schema import (
@@ -316,3 +316,18 @@ def test_every_package_is_shipped() -> None:
     packages = {".".join(path.parent.relative_to(host).parts) for path in host.rglob("__init__.py")}
     text = (ROOT / "pyproject.toml").read_text()
     assert [name for name in sorted(packages) if f'"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  assumed_call_us:", "  assumed_cal_us:", "arm_cores.assumed_cal_us: .*did you mean `assumed_call_us`"),
+        ("  count: 2", "  count: two", "arm_cores.count: is \"two\"; must be a whole number"),
+    ],
+)
+def test_keys_of_an_optional_section_of_a_board_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = (config_folder("boards") / "pynq_z2.yaml").read_text()
+    assert old in text
+    (tmp_path / "board.yaml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigurationError, match=message):
+        load_board(tmp_path / "board.yaml")
