@@ -1,4 +1,6 @@
-"""Switches the feature of each requirement off and sees its test fail: `python benchmarks/requirements.py BFP R9`.
+"""Switches the feature of each requirement off and sees its test fail.
+
+    python -m benchmarks.requirements [BFP [R9 ...]]
 
 Switches are texts of `tests/data/switches/`: each replaces a piece of the emulator, the compiler or the C++ in a copy
 of `host/` and `hls/`, and names the test that must fail with it. A test that passes all the same is no test of the
@@ -7,19 +9,20 @@ requirement. All of them take hours; a row takes as long as its test and what ha
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+from benchmarks.common.command import ROOT, TEST_SUPPORT, command
+from benchmarks.common.report import status
 
-from requirement_tables import TABLES, Switch, Table  # noqa: E402
+sys.path.insert(0, str(TEST_SUPPORT))
+
+from requirement_tables import TABLES, Switch, Table
 
 
 def switched_off(switch: Switch) -> bool:
@@ -43,11 +46,11 @@ def wanted(tables: list[Table], rows: set[int]) -> Iterator[tuple[Table, Switch]
         yield from ((table, switch) for switch in table.switches if not rows or switch.row in rows)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(given: Sequence[str] | None = None) -> int:
+    parser = command(__doc__)
     parser.add_argument("table", nargs="?", choices=sorted(TABLES), help="specification; all of them if left out")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="requirements, such as R9; all rows if left out")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     tables = [TABLES[arguments.table]] if arguments.table else list(TABLES.values())
     rows = {int(row.lstrip("R")) for row in arguments.rows}
     passed: list[str] = []
@@ -59,9 +62,8 @@ def main() -> int:
         print(f"{table.tag} R{switch.row}: {switch.test} {outcome} with the feature off", flush=True)
         if not failed:
             passed.append(f"{table.tag} R{switch.row}")
-    unseen = f"; not seen: {', '.join(passed)}" if passed else ""
-    print(f"{count - len(passed)} of {count} switches are seen{unseen}")
-    return 1 if passed else 0
+    print(f"{count - len(passed)} of {count} switches are seen")
+    return status(passed)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from small_networks import WIDE, Network, compiled
-from test_compiler_kernel import attention_network
+from small_networks import WIDE, Network, attention_network, compiled
 
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import HostNode, Program

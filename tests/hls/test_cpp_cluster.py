@@ -206,7 +206,7 @@ def test_rows_and_columns_of_the_group_are_rings(integers: Integers, rows: int, 
 @given(st.data())
 def test_the_group_is_turned_until_the_first_output_is_the_first_register(data: st.DataObject) -> None:
     """SC R88: outputs lie at the origin after a turn by the offset of E4, kernel - 1 without padding"""
-    number, _, cluster, image, case = data.draw(pieces("A"))
+    number, _, cluster, image, case = data.draw(pieces("A", "native"))
     image, case = image[:, :, :1], replace(case, values=case.values[:1], weights=case.weights[:1])
     kernel = case.kernel
     padding = Padding(*(data.draw(st.integers(0, side - 1)) for side in kernel for _ in range(2)))
