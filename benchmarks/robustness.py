@@ -3,6 +3,8 @@
 A mutant is read by the function that the command line reads it with. It may give a right result or one message for
 the user; anything else (an uncaught error, a process that dies, more time or memory than allowed) is shown with the
 number of the mutant, and counts as missed.
+
+    python -m benchmarks.robustness --kind board --count 200
 """
 
 from __future__ import annotations

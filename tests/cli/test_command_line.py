@@ -24,7 +24,7 @@ from bfpga.cli.doctor import examine
 from bfpga.compiler.policy_names import POLICIES, PolicyName
 from bfpga.compiler.read import importer
 from bfpga.devices.comparison import Comparison, Mismatch
-from bfpga.errors import ModelError
+from bfpga.errors import DeviceError, ModelError
 from bfpga.program.file import load_program
 
 ROOT = Path(__file__).parents[2]
@@ -329,3 +329,18 @@ def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
 @pytest.mark.parametrize("script", ["scripts/quickstart.sh", "scripts/test.sh", "scripts/environment.sh", ".ci/run"])
 def test_scripts_are_valid_bash(script: str) -> None:
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+@pytest.mark.parametrize(("version", "said"), [((3, 13, 1), "cannot be installed for Python 3.13"), ((3, 12, 0), "")])
+def test_doctor_says_where_pynq_cannot_be_installed(
+    version: tuple[int, int, int], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bfpga.board.virtual import pynq_internals
+    from bfpga.cli.doctor import pynq
+
+    monkeypatch.setattr(pynq_internals.sys, "version_info", version)
+    assert said in pynq().remedy
+    assert ("make an environment of Python 3.10 to 3.12" in pynq().remedy) == bool(said)
+    monkeypatch.setattr(pynq_internals.np, "__version__", "2.1.0")
+    with pytest.raises(DeviceError, match=said or "pip install"):
+        pynq_internals.import_pynq()

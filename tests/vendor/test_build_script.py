@@ -157,7 +157,7 @@ def test_wrong_use_is_exit_code_2_with_one_message(
     workshop: Workshop, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     Path("a_file").touch()
-    assert build_report.main(arguments) == 2
+    assert main(["build", *arguments]) == 2
     shown = capsys.readouterr().err
     assert said.lower() in shown.lower()
     assert "Traceback" not in shown
