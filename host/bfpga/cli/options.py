@@ -105,8 +105,8 @@ class EngineOptions:
         typer.Option(
             "--engine",
             help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or "
-            "another engine, by its `kind` in the accelerator's file, which skips weights or activations that are "
-            "zero. What the engine cannot compute stays on the array.",
+            "another engine, by its `kind` in the accelerator's file, which skips weights that are zero or "
+            "activations that are zero. What the engine cannot compute stays on the array.",
         ),
     ] = None
     dispatch: Annotated[
