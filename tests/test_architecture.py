@@ -14,7 +14,7 @@ import pytest
 from cpp_units import compiler
 
 from bfpga.accelerator.loader import load_accelerator
-from bfpga.engines.registry import BESIDE
+from bfpga.engines.registry import BESIDE, ENGINES
 from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, write_project
 
 REPOSITORY = Path(__file__).parents[1]
@@ -47,7 +47,7 @@ WAITING = {
 }
 
 #: Names of engines, and the modules outside the engines' own rooms that may have them: the keys of a file, the array.
-ENGINE_NAMES = re.compile(r"\b(systolic_array|zero_skip|sparse_cluster)\b")
+ENGINE_NAMES = re.compile(rf"\b({'|'.join(engine.name for engine in ENGINES)})\b")
 WITH_ENGINE_NAMES = {"accelerator.schema", "contract.engine_numbers", "engines.beside.constraints"}
 
 

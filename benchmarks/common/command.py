@@ -25,7 +25,7 @@ def command(documentation: str | None, output: str = "") -> argparse.ArgumentPar
 def models_folder() -> Path | None:
     """$BFPGA_MODELS, the folder that has models/ and data/, or None."""
     folder = os.environ.get("BFPGA_MODELS")
-    return folder if folder else None
+    return Path(folder) if folder else None
 
 
 def required_models_folder() -> Path:

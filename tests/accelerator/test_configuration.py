@@ -209,12 +209,44 @@ def test_a_board_is_one_file(tmp_path: Path) -> None:
     assert "more than the 60 of" in message
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  count: 2", "  counts: 2", "unknown key; did you mean `count`"),
+        ("  count: 2\n", "", "missing; must be a whole number 1..64"),
+        ("  count: 2", "  count: many", "must be a whole number 1..64"),
+        ("  count: 2", "  count: 2\n  colour: red", "unknown key"),
+    ],
+)
+def test_a_section_that_may_be_left_out_is_checked_where_it_is_given(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    text = (ROOT / "configs/boards/pynq_z1.yaml").read_text().replace(f"arm_cores:\n{old}", f"arm_cores:\n{new}")
+    path = tmp_path / "board.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_board(path)
+    assert "arm_cores" in str(caught.value)
+    assert message in str(caught.value)
+
+
 def test_a_board_whose_default_clock_cannot_be_made_is_refused(tmp_path: Path) -> None:
     text = (ROOT / "configs/boards/kv260.yaml").read_text()
     path = tmp_path / "board.yaml"
     path.write_text(text.replace("default: 187.5", "default: 200"))
     with pytest.raises(ConfigurationError, match=r"clock_mhz\.default: is 200, .*: 187\.5 and 214\.286"):
         load_board(path)
+
+
+def test_a_wrong_key_in_a_section_that_may_be_left_out_is_explained(tmp_path: Path) -> None:
+    text = (ROOT / "configs/boards/pynq_z2.yaml").read_text()
+    path = tmp_path / "board.yaml"
+    path.write_text(text.replace("assumed_gflops:", "asumed_gflops:").replace("clock_mhz: 650", "clock_mhz: fast"))
+    with pytest.raises(ConfigurationError) as caught:
+        load_board(path)
+    assert "arm_cores.asumed_gflops: unknown key; did you mean `assumed_gflops`?" in str(caught.value)
+    assert "arm_cores.assumed_gflops: missing; must be a number above 0" in str(caught.value)
+    assert 'arm_cores.clock_mhz: is "fast"; must be a number above 0' in str(caught.value)
 
 
 def test_json_schema_accepts_what_the_loader_accepts() -> None:

@@ -104,6 +104,18 @@ struct Narrowest : ShiftDefaults {
     static constexpr int exp_width = 1;
 };
 
+// Sums of 33 bits, and products of 32 bits whose negation takes 33: more than a native integer of the width before.
+struct WideSum : ShiftDefaults {
+    static constexpr int x_width = 16;
+    static constexpr int exp_width = 4;
+    static constexpr int d = 1;
+    static constexpr ZeroCode zero_code = ZeroCode::Flag;
+    static constexpr int accumulator_bits = 43;
+};
+struct WideProduct : WideSum {
+    static constexpr int d = 0;
+};
+
 template <class... Formats>
 struct List {};
 
@@ -124,7 +136,7 @@ using Swept = List<Distances<1>, Distances<2>, Distances<3>, Distances<4>, Exhau
 #endif
 using All = List<Swept, FourBitWord, FarTerm, Unsigned, BaseFour, AbsoluteSigns, AbsoluteNative, PositiveWeights,
                  PositiveFlag, ZeroEverywhere, ZeroInPow2, DistanceRegister, TwoHotOnly, Pow2Only, ModeInWord,
-                 SecondDisabled, Narrow, TooNarrow, NarrowerThanProducts, Widest, Narrowest>;
+                 SecondDisabled, Narrow, TooNarrow, NarrowerThanProducts, Widest, Narrowest, WideSum, WideProduct>;
 
 // Calls `action` for the format of a number; counts the number down along the list.
 template <class Action, class Format>

@@ -10,6 +10,7 @@ import pytest
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, convolved, integers, tiny_with
 
 import bfpga
+from bfpga.contract.functions import Function
 from bfpga.dynamic_graph import compiled
 from bfpga.dynamic_graph.run import EagerRun
 
@@ -49,14 +50,15 @@ def test_exponent_is_the_smallest_that_holds_the_result(run: EagerRun, name: str
     assert largest <= MANTISSA + 1
 
 
-@pytest.mark.parametrize(("name", "function"), [("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("tanh", np.tanh)])
-def test_bounded_functions_follow_the_table(run: EagerRun, name: str, function: np.ufunc) -> None:
-    """FP R3: within the table's error, for a function of its own and at the end of a product."""
+@pytest.mark.parametrize("function", [item for item in Function if item.row.on_grid], ids=lambda item: item.key)
+def test_functions_of_tables_come_close(run: EagerRun, function: Function) -> None:
+    """FP R3: within a step, which the largest result may lose by saturation; alone and at the end of a product."""
     x = integers(6, 5) / 16
-    alone = np.asarray(run.function(x, name))
-    fused = np.asarray(run.linear(x, np.eye(5), function=name))
-    assert np.abs(alone - function(x)).max() < 0.02
-    assert np.abs(fused - function(x)).max() < 0.02
+    expected = function.row.plain(x, 0.0)
+    for operation in (lambda: run.function(x, function.key), lambda: run.linear(x, np.eye(5), function=function.key)):
+        found = operation()
+        assert np.abs(np.asarray(found) - expected).max() <= 2.0**found.exponent
+        assert run.trace[-1].cycles > 0  # on the array
 
 
 def test_no_history_enters_a_result(run: EagerRun) -> None:

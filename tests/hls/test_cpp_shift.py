@@ -135,7 +135,7 @@ def test_every_word_times_every_activation(integers: Integers, exp_width: int, d
 SPECIAL = [
     "FourBitWord", "FarTerm", "Unsigned", "BaseFour", "AbsoluteSigns", "AbsoluteNative", "PositiveWeights",
     "PositiveFlag", "ZeroEverywhere", "ZeroInPow2", "DistanceRegister", "TwoHotOnly", "Pow2Only", "ModeInWord",
-    "SecondDisabled", "Narrow", "TooNarrow", "NarrowerThanProducts", "Widest", "Narrowest",
+    "SecondDisabled", "Narrow", "TooNarrow", "NarrowerThanProducts", "Widest", "Narrowest", "WideSum", "WideProduct",
 ]  # fmt: skip
 
 

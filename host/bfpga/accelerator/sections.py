@@ -40,7 +40,7 @@ def add_problems(document: Document, schema: dict[str, Any], error: ValidationEr
             continue
         if item["type"] == "extra_forbidden":
             path, rule = locate(schema, item["loc"][:-1])
-            text = unknown_key(str(item["loc"][-1]), list(rule["properties"]))
+            text = unknown_key(str(item["loc"][-1]), list(section_rule(schema, rule)["properties"]))
             path = (*path, item["loc"][-1])
         elif item["type"] == "missing":
             text = f"missing; must be {expectation(schema, rule)}"
@@ -73,16 +73,25 @@ def locate(schema: dict[str, Any], location: KeyPath) -> tuple[KeyPath, dict[str
         if part in kinds:  # not a key: pydantic names the kind of the section
             rule = resolved(schema, {"$ref": kinds[part]})
             continue
-        others = rule.get("additionalProperties")
-        below = rule.get("items") if isinstance(part, int) else rule.get("properties", {}).get(part, others)
+        section = section_rule(schema, rule)
+        others = section.get("additionalProperties")
+        below = section.get("items") if isinstance(part, int) else section.get("properties", {}).get(part, others)
         if not isinstance(below, dict):
             break
         rule, path = {**resolved(schema, below), **{k: v for k, v in below.items() if k != "$ref"}}, (*path, part)
     return path, rule
 
 
+def section_rule(schema: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
+    """The rule itself, or that of the section where a section may also be left empty."""
+    sections = [option for option in rule.get("anyOf", ()) if "$ref" in option]
+    return resolved(schema, sections[0]) if len(sections) == 1 else rule
+
+
 def resolved(schema: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
-    reference = rule.get("$ref", "")
+    """The rule that a reference names, or the one section of a value that may be left empty."""
+    sections = [option["$ref"] for option in rule.get("anyOf", ()) if "$ref" in option]
+    reference = rule.get("$ref", sections[0] if len(sections) == 1 else "")
     return dict(schema["$defs"][reference.rsplit("/", 1)[-1]]) if reference else rule
 
 

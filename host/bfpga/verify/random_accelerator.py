@@ -5,9 +5,12 @@ About three of four that could have engines beside them do.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -44,7 +47,17 @@ def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
 
 def random_config(rng: Generator) -> SystolicConfig:
     """A small array of any legal shape, with memories small enough that layers are tiled and spilled, and engines."""
-    return with_random_engines(rng, random_array(rng))
+    config = with_random_engines(rng, random_array(rng))
+    return replace(config, functions=random_functions(rng, config.accumulator_bits))
+
+
+def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:
+    """Functions that accumulators of so many bits hold: all of them, or each with a chance of one half."""
+    possible = [function for function in Function if function.row.least_accumulator_bits <= accumulator_bits]
+    whole = rng.random() < 0.5
+    drawn = rng.random(len(possible)) < 0.5
+    kept = (function.key for function, chosen in zip(possible, drawn, strict=True) if whole or chosen)
+    return tuple(dict.fromkeys((Function.NONE.key, *kept)))
 
 
 def random_array(rng: Generator) -> SystolicConfig:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from shift_cases import DECODE, PRODUCTS, SEQUENCES, reference_values, vector_format
 from shift_strategies import shift_formats
@@ -176,7 +176,10 @@ def exact_accumulators(config: ShiftUnitConfig, beats: list[Beat]) -> list[int]:
 @given(fmt=shift_formats(), seed=st.integers(0, 1 << 30), initial=st.integers(-1000, 1000))
 def test_sequences_equal_exact_sums(fmt: ShiftFormat, seed: int, initial: int) -> None:
     """SM R20, SM R22, SM R23, SM R25, SM R27, SM R28"""
-    config = ShiftUnitConfig(fmt, acc_width=None, terms=40, acc_init=initial, acc_overflow="refuse")
+    try:
+        config = ShiftUnitConfig(fmt, acc_width=None, terms=40, acc_init=initial, acc_overflow="refuse")
+    except ConfigurationError:  # the widest products leave no room for 40 of them in 63 bits (SM R24)
+        reject()
     beats = random_sequence(random.Random(seed), fmt, 25)
     columns = [[getattr(beat, name) for beat in beats] for name in ("mode", "x", "word", "clear")]
     assert run(config, *columns)[-1].tolist() == exact_accumulators(config, beats)

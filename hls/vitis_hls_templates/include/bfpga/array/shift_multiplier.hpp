@@ -175,7 +175,10 @@ struct ShiftMultiplier {
         const typename Types::raised_t raised = shifted_left<Types::raised_bits>(terms.c, distance);
         const bool subtract = Format::sign_mode == SignMode::Absolute ? terms.s1 != terms.s2 : terms.s1;
         const typename Types::raised_t addend = inverted_if<Types::raised_bits>(subtract, raised);
-        const typename Types::sum_t sum = static_cast<typename Types::sum_t>(terms.a + addend + (subtract ? 1 : 0));
+        // A sum is a bit wider than its terms, which native integers of 32 bits would cut.
+        using wide_t = factor_t<Types::sum_bits, Types::term_bits>;
+        const typename Types::sum_t sum =
+            static_cast<typename Types::sum_t>(static_cast<wide_t>(terms.a) + addend + (subtract ? 1 : 0));
 // Logic, not a slice: the DSP slices are for the columns that multiply with them.
 #pragma HLS BIND_OP variable=sum op=add impl=fabric
         terms.b = sum;
@@ -223,7 +226,8 @@ struct ShiftProducts {
     template <int N>
     static int_t<N + 1> negated(bool negative, int_t<N> value) {
 #pragma HLS INLINE
-        return static_cast<int_t<N + 1>>(inverted_if<N>(negative, value) + (negative ? 1 : 0));
+        using wide_t = factor_t<N + 1, N>;
+        return static_cast<int_t<N + 1>>(static_cast<wide_t>(inverted_if<N>(negative, value)) + (negative ? 1 : 0));
     }
 };
 
