@@ -44,7 +44,7 @@ def test_the_readme_quotes_the_self_test() -> None:
 
 
 def test_files_that_the_architecture_page_names_exist() -> None:
-    """A map of places that moved is worse than none. Rendered headers count; a bare name is of the room it speaks of."""
+    """A map of places that moved is worse than none. Rendered headers count; a bare name is of its room."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     roots = (ROOT, ROOT / "host" / "bfpga", ROOT / "hls" / "vitis_hls_templates" / "include" / "bfpga")
     rendered = render_kernel("tiny", "0" * 16, load_accelerator("tiny").systolic)
