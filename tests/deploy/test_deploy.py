@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -538,7 +539,8 @@ def test_from_a_network_to_a_passed_self_test(board: StandIn, tmp_path: Path) ->
     pytest.importorskip("pynq")
     (board.path / "self_test").unlink()
     # The environment of the board is that of its login profiles; the cache saves compiling the kernel again.
-    board.profile("pynq_venv.sh", f"export BFPGA_CACHE={cache_directory()}\n")
+    settings = {"BFPGA_CACHE": str(cache_directory()), "BFPGA_CXXFLAGS": os.environ["BFPGA_CXXFLAGS"]}
+    board.profile("pynq_venv.sh", "".join(f"export {name}='{value}'\n" for name, value in settings.items()))
     report = tmp_path / "report.json"
     arguments = ["pynq", "--target", "virtual", "--repeat", "3", "--directory", board.directory]
     result = script(*arguments, "--json", str(report))
