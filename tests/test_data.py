@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_arrays_beyond_the_memory_are_refused_before_they_are_read(
     path = tmp_path / "x.npz"
     path.write_bytes(npz(x=X, y=np.arange(6)))
     assert len(load_samples(path)) == 6
-    monkeypatch.setattr(archives, "memory_limit", lambda: 100)
+    monkeypatch.setattr(archives, "memory_limit", lambda: 400)
     with pytest.raises(DataError, match=r"array 'x' is too large: .* 144 bytes .* 100 .*-n takes the first"):
         load_samples(path)
     assert len(load_samples(path, count=2)) == 2
@@ -118,3 +119,31 @@ def test_damaged_sample_files_give_samples_or_one_error(kind: str, tmp_path: Pat
     refused = [message for message in messages if message]
     assert len(refused) > MUTANTS // 8
     assert all(message.startswith(str(path)) and "\n" not in message for message in refused)
+
+
+def test_samples_of_another_shape_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
+    """4 MB that would be 5.5 GB, with or without `-n`: the header says that no sample fits the network."""
+    path = tmp_path / "bomb.npz"
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        content, {"descr": "<f4", "fortran_order": False, "shape": (1, 1_400_000_000)}
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target, target.open("x.npy", "w") as stream:
+        stream.write(content.getvalue())
+        for _ in range(16):
+            stream.write(bytes(1 << 24))
+    tracemalloc.start()
+    try:
+        for count in (5, None):
+            with pytest.raises(DataError, match="a sample has shape"):
+                load_samples(path, (64,), count)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_beside_the_samples_are_bounded_by_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(npz(x=X, x_offset=np.zeros(1 << 20)))
+    with pytest.raises(DataError, match="array 'x_offset' is too large"):
+        load_samples(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.vendor.render import render_kernel
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted((ROOT / "examples").glob("*.ipynb"))]
@@ -40,3 +41,14 @@ def test_the_readme_quotes_the_self_test() -> None:
     found = quoted((ROOT / "README.md").read_text())
     assert ("pynq_z2_dense", digest[:12]) in found
     assert ("pynq_z2_dense", digest[:8]) in found
+
+
+def test_files_that_the_architecture_page_names_exist() -> None:
+    """A map of places that moved is worse than none. Rendered headers count too."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    roots = (ROOT, ROOT / "host" / "bfpga", ROOT / "hls" / "vitis_hls_templates" / "include" / "bfpga")
+    rendered = render_kernel("tiny", "0" * 16, load_accelerator("tiny").systolic)
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_*]+)+\.(?:py|hpp|yaml|md))`", text))
+    assert len(named) > 20
+    found = {name for name in named if any([*root.glob(name)] for root in roots)}
+    assert {name for name in named - found if not any(path.endswith(name) for path in rendered)} == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.errors import DataError
-from bfpga.formats.archive import UNREADABLE, OversizeError, opened, read_array, regular_file
+from bfpga.formats.archive import UNREADABLE, Judge, OversizeError, opened, read_array, sample_limit
+from bfpga.formats.files import regular_file
 
 #: Arrays of a sample file; `x` and `y` have one item a sample.
 _ARRAYS = ("x", "y", "x_offset", "x_scale")
+#: Bytes of the widest number that numpy reads, and what an array beside the samples may always have.
+WIDEST, SMALLEST_LIMIT = 32, 1 << 20
 
 @dataclass
 class Samples:
@@ -38,7 +42,7 @@ def load_samples(path: str | Path, shape: tuple[int, ...] | None = None, count: 
     first ones only. ``DataError`` for every kind of bad file; object arrays are never unpickled.
     """
     path = Path(path)
-    arrays = _read(path, count)
+    arrays = _read(path, count, shape)
     x = _numbers(path, "x", arrays["x"])
     if x.ndim < 2 or len(x) == 0:
         raise DataError(f"{path}: 'x' has shape {x.shape}; (samples, ...) with one sample at least is needed")
@@ -51,18 +55,23 @@ def load_samples(path: str | Path, shape: tuple[int, ...] | None = None, count: 
 
 def fit_shape(x: npt.NDArray[np.float32], shape: tuple[int, ...], where: str = "x") -> npt.NDArray[np.float32]:
     """Samples as (samples, *shape) if each has as many elements; ``DataError`` otherwise."""
-    if x.shape[1:] == tuple(shape):
-        return x
-    without_ones = [size for size in x.shape[1:] if size != 1]
-    flattened = int(np.prod(x.shape[1:])) == int(np.prod(shape))
+    check_sample_shape(x.shape[1:], shape, where)
+    return x.reshape(len(x), *shape)
+
+
+def check_sample_shape(sample: tuple[int, ...], shape: tuple[int, ...], where: str) -> None:
+    """``DataError`` unless a sample has the elements of an input of ``shape`` in the same order."""
+    without_ones = [size for size in sample if size != 1]
     same_order = len(shape) == 1 or without_ones == [size for size in shape if size != 1]
-    if flattened and same_order:
-        return x.reshape(len(x), *shape)
-    raise DataError(f"{where}: a sample has shape {x.shape[1:]}; the network takes {tuple(shape)}")
+    if sample != tuple(shape) and not (prod(sample) == prod(shape) and same_order):
+        raise DataError(f"{where}: a sample has shape {sample}; the network takes {tuple(shape)}")
 
 
-def _read(path: Path, count: int | None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a file by name; of samples and labels the first ``count``. Nothing more is unpacked."""
+def _read(path: Path, count: int | None, shape: tuple[int, ...] | None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file by name; of samples and labels the first ``count``. Nothing more is unpacked.
+
+    shape: of a sample, if it is known; one that says another is not read.
+    """
     reason = regular_file(path)
     if reason:
         raise DataError(f"{path}: {reason}")
@@ -72,8 +81,14 @@ def _read(path: Path, count: int | None) -> dict[str, npt.NDArray[Any]]:
             if "x" not in names:
                 found = ", ".join(sorted(names)) or "nothing"
                 raise DataError(f"{path}: key 'x' (the samples) is missing; the file holds {found}")
-            wanted = [name for name in _ARRAYS if name in names]
-            return {name: _member(path, archive, names[name], count if name in "xy" else None) for name in wanted}
+            x = _member(path, archive, names["x"], count, _judge_samples(path, shape))
+            # Scales and labels are as many as the samples' elements at most, so they are bounded by those.
+            most = WIDEST * max(x.size, 1) + SMALLEST_LIMIT
+            others = [name for name in _ARRAYS if name in names and name != "x"]
+            return {"x": x} | {
+                name: _member(path, archive, names[name], count if name == "y" else None, limit=most)
+                for name in others
+            }
     except UNREADABLE as error:
         if _is_single_array(path):
             raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed") from None
@@ -85,11 +100,31 @@ def _is_single_array(path: Path) -> bool:
         return stream.read(6) == b"\x93NUMPY"
 
 
-def _member(path: Path, archive: zipfile.ZipFile, name: str, count: int | None) -> npt.NDArray[Any]:
+def _judge_samples(path: Path, shape: tuple[int, ...] | None) -> Judge:
+    """What refuses samples by the header of their array, before their data is unpacked."""
+
+    def judge(found: tuple[int, ...], kind: np.dtype[Any]) -> None:
+        if kind.kind not in "iufb":
+            raise DataError(f"{path}: 'x' has type {kind}; real numbers are needed")
+        if len(found) > 1 and found[0] and shape is not None:
+            check_sample_shape(found[1:], shape, str(path))
+
+    return judge
+
+
+def _member(
+    path: Path,
+    archive: zipfile.ZipFile,
+    name: str,
+    count: int | None,
+    judge: Judge | None = None,
+    limit: int | None = None,
+) -> npt.NDArray[Any]:
     key = name.removesuffix(".npy")
+    most = sample_limit() if limit is None else min(limit, sample_limit())
     try:
         with archive.open(name) as stream:
-            return read_array(stream, count)
+            return read_array(stream, count, most, judge)
     except OversizeError as error:
         advice = "; -n takes the first samples only" if key == "x" else ""
         raise DataError(f"{path}: array {key!r} is too large: {error}{advice}") from None

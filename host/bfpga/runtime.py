@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import BlockTensor, MatMulNode, Program
+from bfpga.contract.program import BlockTensor, HostNode, MatMulNode, Program
 from bfpga.data import fit_shape
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.matmul import decode_product
-from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db
+from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db, worst_sqnr_db
 from bfpga.errors import DataError, DeviceError, ToolError
 from bfpga.program.layout import apart, decode_tensor, together
 
@@ -33,6 +33,9 @@ SIMULATIONS = ("csim", "csim:native", "csim:ap_int")
 DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
+#: An evaluation looks at the tensors of so many samples, fewer where they take more products than this.
+FEWEST_TRACED, MOST_TRACED = 64, 512
+TRACED_MACS = 4_000_000_000
 
 
 def compile(
@@ -51,7 +54,7 @@ def compile(
     except ModuleNotFoundError as error:
         raise ToolError(
             f"networks cannot be compiled on this machine ({error}): compile on a PC (`bfpga compile`), copy the "
-            "program file (`scripts/deploy.py`) and read it with bfpga.program.file.load_program"
+            "program file (`bfpga deploy`) and read it with bfpga.program.file.load_program"
         ) from None
     if isinstance(accelerator, (str, Path)):
         accelerator = load_accelerator(accelerator)
@@ -218,7 +221,9 @@ class Evaluation:
 
     accuracy, float_accuracy: share of samples whose largest output has the label's index, None without labels.
     agreement: share whose largest output is the float network's. cosine: mean cosine between outputs.
-    sqnr_db: by tensor name, in the order of the layers, for tensors that the ONNX file names too.
+    sqnr_db: by tensor name, in the order of the layers, for tensors that the ONNX file names too, over all traced
+    samples; worst_sqnr_db: of the sample that has the lowest. layers: what the traced samples counted. traced: how many
+    samples those are.
     """
 
     samples: int
@@ -227,6 +232,9 @@ class Evaluation:
     agreement: float
     cosine: float
     sqnr_db: dict[str, float] = field(default_factory=dict)
+    worst_sqnr_db: dict[str, float] = field(default_factory=dict)
+    layers: list[LayerResult] = field(default_factory=list)
+    traced: int = 0
     outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
@@ -238,12 +246,13 @@ def evaluate(
     y: npt.NDArray[Any] | None = None,
     *,
     batch: int = BATCH,
-    traced: int = 64,
+    traced: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
 
-    traced: number of samples, from the first, whose tensors are compared layer by layer.
+    traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
+    values are counted; None: all, or as many as take about ``TRACED_MACS``.
     """
     inputs = input_arrays(program, x)
     emulator = Emulator(program)
@@ -254,37 +263,57 @@ def evaluate(
     floats = {name: np.concatenate([part[name] for part in parts]) for name in network.outputs}
     name = next(iter(program.outputs))
     found, wanted = (_flat(values[name]) for values in (result.outputs, floats))
+    count = min(result.samples, _traced_samples(program) if traced is None else traced)
+    spread = np.linspace(0, result.samples - 1, count).round().astype(np.int64)
+    layers = trace_layers(program, model, {key: value[spread] for key, value in inputs.items()}, batch)
     return Evaluation(
         samples=result.samples,
         accuracy=None if y is None else _share(found.argmax(axis=1) == y),
         float_accuracy=None if y is None else _share(wanted.argmax(axis=1) == y),
         agreement=_share(found.argmax(axis=1) == wanted.argmax(axis=1)),
         cosine=float(cosines(wanted, found).mean()),
-        sqnr_db=layer_sqnr(program, model, {key: value[:traced] for key, value in inputs.items()}),
+        sqnr_db=layers.sqnr_db,
+        worst_sqnr_db=layers.worst_sqnr_db,
+        layers=layers.layers,
+        traced=count,
         outputs=result.outputs,
         float_outputs=floats,
     )
 
 
-def layer_sqnr(
-    program: Program, model: str | Path | Network, inputs: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, float]:
-    """Signal to quantization noise of every tensor of the array that the float network has under the same name."""
-    count = program.side_by_side
+def _traced_samples(program: Program) -> int:
+    """Samples whose tensors are looked at: the numpy engines that keep and count them are slow on large networks."""
+    macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
+    return max(FEWEST_TRACED, min(MOST_TRACED, TRACED_MACS // max(1, macs)))
+
+
+@dataclass
+class LayerTrace:
+    """Every tensor of the array against the float network's of the same name; see ``Evaluation``."""
+
+    sqnr_db: dict[str, float]
+    worst_sqnr_db: dict[str, float]
+    layers: list[LayerResult]
+
+
+def trace_layers(
+    program: Program, model: str | Path | Network, inputs: Mapping[str, npt.NDArray[Any]], batch: int = BATCH
+) -> LayerTrace:
+    """Signal to quantization noise of every tensor of the array that the float network has, and saturated values."""
     samples = len(next(iter(inputs.values())))
-    grouped = {name: together(value, count) if count > 1 else value for name, value in inputs.items()}
-    traced = Emulator(program).run(grouped, trace=True).tensors
-    floats = FloatNetwork(model, traced).run(inputs)
+    traced = run(program, inputs, Emulator(program), batch=batch, trace=True)
+    floats = FloatNetwork(model, traced.tensors).run(inputs)
     products = {node.output: node for node in program.nodes if isinstance(node, MatMulNode)}
-    result = {}
-    for name, tensor in traced.items():
+    result = LayerTrace({}, {}, traced.layers)
+    for name, tensor in traced.tensors.items():
         if name in products:
             values = decode_product(products[name], tensor, program)
         else:
             values = decode_tensor(tensor, program.tensors[name])
-        values = apart(values, samples) if count > 1 else values
+        values = apart(values, samples) if program.side_by_side > 1 else values
         if name in floats and floats[name].size == values.size and len(floats[name]) == len(values):
-            result[name] = sqnr_db(floats[name], values)
+            result.sqnr_db[name] = sqnr_db(floats[name], values)
+            result.worst_sqnr_db[name] = worst_sqnr_db(floats[name], values)
     return result
 
 

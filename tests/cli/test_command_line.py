@@ -24,12 +24,12 @@ from bfpga.cli.doctor import examine
 from bfpga.compiler.policy_names import POLICIES, PolicyName
 from bfpga.compiler.read import importer
 from bfpga.devices.comparison import Comparison, Mismatch
-from bfpga.errors import ModelError
+from bfpga.errors import DeviceError, ModelError
 from bfpga.program.file import load_program
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
-COMMANDS += ["lint-hls", "overlay", "check-tcl"]
+COMMANDS += ["lint-hls", "overlay", "check-tcl", "build", "deploy"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
 HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}
@@ -236,7 +236,8 @@ def test_run_reports_accuracy_cycles_and_layers(tmp_path: Path, capsys: pytest.C
     assert all(set(layer) >= {"name", "engine", "macs", "cycles"} for layer in layers)
     assert sum(layer["macs"] for layer in layers) == 64 * 32 + 32 * 10
     assert sum(layer["cycles"] for layer in layers) == content["cycles_total"]
-    assert "first 64 samples" in capsys.readouterr().err
+    assert "first 64 samples of those judged" in capsys.readouterr().out
+    assert (content["calibrated_on"], content["calibration_samples"]) == ("judged samples", 64)
 
 
 def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,6 +247,31 @@ def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytes
     assert abs(content["accuracy"] - content["float_accuracy"]) <= 0.001
     assert min(layer["sqnr_db"] for layer in content["layers"]) > 60
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", ["run", "evaluate"])
+def test_saturated_samples_are_shown_with_a_remedy(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Calibrated on dark digits, the network meets bright ones."""
+    with np.load(DATA) as file:
+        scaling = {key: file[key] for key in ("x_scale", "x_offset") if key in file}
+        np.savez(tmp_path / "dark.npz", x=file["x"][:64] * np.float32(0.25), **scaling)
+    content = report(tmp_path, command, MODEL, "-a", "pynq_z2_dense", "-d", DATA, "-c", str(tmp_path / "dark.npz"))
+    text = capsys.readouterr().out
+    assert content["calibrated_on"] == "own samples"
+    rows = [*content["inputs"], *content["layers"]]
+    assert any(row["saturated_samples"] > 100 and row["saturation_warning"] for row in rows)
+    assert all(layer["saturated_values"] >= layer["saturated_samples"] for layer in content["layers"])
+    assert "saturated samples / values" in text
+    assert all(remedy in text for remedy in ("warning: ", "more samples", "--policy dynamic", "--recipe adaptive"))
+    assert "calibrated on the first" not in text
+
+
+def test_no_warning_where_calibration_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calibration = str(ROOT / "examples/models/digits_calibration.npz")
+    report(tmp_path, "evaluate", MODEL, "-a", "pynq_z2_dense", "-d", DATA, "-c", calibration)
+    assert "warning" not in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is needed for the C simulation")
@@ -303,3 +329,18 @@ def test_readme_and_scripts_name_commands_and_files_that_exist() -> None:
 @pytest.mark.parametrize("script", ["scripts/quickstart.sh", "scripts/test.sh", "scripts/environment.sh", ".ci/run"])
 def test_scripts_are_valid_bash(script: str) -> None:
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+@pytest.mark.parametrize(("version", "said"), [((3, 13, 1), "cannot be installed for Python 3.13"), ((3, 12, 0), "")])
+def test_doctor_says_where_pynq_cannot_be_installed(
+    version: tuple[int, int, int], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bfpga.board.virtual import pynq_internals
+    from bfpga.cli.doctor import pynq
+
+    monkeypatch.setattr(pynq_internals.sys, "version_info", version)
+    assert said in pynq().remedy
+    assert ("make an environment of Python 3.10 to 3.12" in pynq().remedy) == bool(said)
+    monkeypatch.setattr(pynq_internals.np, "__version__", "2.1.0")
+    with pytest.raises(DeviceError, match=said or "pip install"):
+        pynq_internals.import_pynq()

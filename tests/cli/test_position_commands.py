@@ -133,7 +133,7 @@ def test_flows_are_chosen_from_a_file(case: dict[str, Any], tmp_path: Path, caps
     expected: dict[str, str | None] = {name: FLOW[flow] for name, flow in case["choice"].items()}
     assert json.loads(target.read_text()) == {"by": by, "choices": {**expected, "relu1": None}}
     printed = capsys.readouterr().out
-    assert "mean clocks of up to 2 iterations" in printed
+    assert "mean cycles of up to 2 iterations" in printed
     assert "passes through" in printed
 
 
@@ -157,6 +157,7 @@ def test_a_file_may_compare_other_flows(tmp_path: Path, capsys: pytest.CaptureFi
         ([layer(clocks={"fast": [1]})], "'fast' is no flow"),
         ([layer(clocks={"keep": [1, "2"]})], "a list of numbers"),
         ([layer(clocks={"keep": [-1]})], "0 or more"),
+        ([layer(clocks={"keep": [10**400]})], "at most are possible"),
         ([layer(), layer()], "two layers are named 'conv'"),
         ([layer(updates_position=False, clocks={"keep": [1]})], "passes its position through"),
     ],
@@ -197,3 +198,36 @@ def test_other_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     ):
         assert main(["research", "position-choice", *command]) == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"layers": [{"name": "a", "operation": "conv", "clocks": {"keep": [1e400]}}]}', "inf clocks under keep"),
+        ('{"layers": [{"name": "a", "operation": "conv", "clocks": {"keep": [NaN]}}]}', "NaN is no number"),
+        ('{"layers": [{"name": "a", "operation": "conv", "clocks": {"keep": [-Infinity]}}]}', "Infinity is no number"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"layers": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ("1" * 10_000, "is no JSON"),
+    ],
+)
+def test_numbers_and_nesting_beyond_json_are_named(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "clocks.json").write_text(text)
+    assert main(["research", "position-choice", str(tmp_path / "clocks.json")]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert shown.out == ""
+
+
+def test_names_that_would_steer_a_terminal_are_shown_as_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a\x1b]0;title\x07\nb\u202e"
+    layers = [layer() | {"name": name}, layer() | {"name": "lone \ud800 surrogate"}]
+    assert main(["research", "position-choice", write(tmp_path / "clocks.json", layers)]) == 0
+    shown = capsys.readouterr().out
+    assert not set(shown) & set("\x1b\x07\u202e\ud800")
+    assert "\\x1b]0;title\\x07\\x0ab\\u202e" in shown.replace("\n", "")

@@ -196,6 +196,22 @@ def test_recipes_choose_policies_by_layer(tmp_path: Path) -> None:
     assert program.nodes[0].policy.exponent == -14  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"policy": "stats", "k": 2.5, "window": 64}, {"policy": Policy.STATISTICS, "window": 6, "factor": 10}),
+        ({"policy": "rolling_max", "history": 7}, {"policy": Policy.ROLLING_MAX, "window": 7}),
+        ({"policy": "feedback", "limit": 3}, {"policy": Policy.FEEDBACK, "factor": 3}),
+    ],
+)
+def test_knobs_of_a_recipe_reach_the_layers(options: dict[str, Any], wanted: dict[str, int], tmp_path: Path) -> None:
+    """R36: k in quarters, N as a power of two, the length of the history, the tolerated overflows."""
+    program = compiled(two_layers(), tmp_path, options=CompileOptions(**options))
+    for node in program.nodes:
+        assert isinstance(node, ArrayNode)
+        assert {name: getattr(node.policy, name) for name in wanted} == wanted
+
+
 def test_tables_and_worst_cases_are_static_exponents(tmp_path: Path) -> None:
     """R30, R35"""
     layers: dict[str, dict[str, Any]] = {"Conv_2": {"policy": "lookup", "exponent": -3}}

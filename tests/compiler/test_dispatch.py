@@ -201,18 +201,18 @@ HALF, MANY, FEW = ZeroCount(60, 100), ZeroCount(90, 100), ZeroCount(10, 100)
 @pytest.mark.parametrize(
     ("clocks", "rule", "zeros", "engine", "reason"),
     [
-        ((9, 8, 7), "cost", MANY, "sparse_cluster", "fewest clocks"),
-        ((7, 8, 9), "cost", MANY, "systolic_array", "fewest clocks"),
-        ((9, 7, 8), "cost", FEW, "zero_skip", "fewest clocks"),
-        ((9, "too large", 8), "cost", FEW, "sparse_cluster", "fewest clocks"),
+        ((9, 8, 7), "cost", MANY, "sparse_cluster", "fewest cycles"),
+        ((7, 8, 9), "cost", MANY, "systolic_array", "fewest cycles"),
+        ((9, 7, 8), "cost", FEW, "zero_skip", "fewest cycles"),
+        ((9, "too large", 8), "cost", FEW, "sparse_cluster", "fewest cycles"),
         ((9, "too large", "too large"), "cost", MANY, "systolic_array", "no other engine takes it"),
         ((1, 1, 9), "majority", HALF, "sparse_cluster", "60 % zeros, sparse"),
-        ((2, 1, 0), "majority", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
+        ((2, 1, 0), "majority", FEW, "zero_skip", "10 % zeros, dense: fewest cycles"),
         ((2, 3, "no"), "majority", MANY, "systolic_array", "90 % zeros, sparse, but no engine for them takes it"),
         ((1, 2, 9), "band", MANY, "sparse_cluster", "90 % zeros, sparse"),
-        ((2, 1, 0), "band", FEW, "zero_skip", "10 % zeros, dense: fewest clocks"),
-        ((2, 1, 0), "band", HALF, "sparse_cluster", "60 % zeros, between the limits: fewest clocks"),
-        ((0, 2, 1), "band", HALF, "systolic_array", "60 % zeros, between the limits: fewest clocks"),
+        ((2, 1, 0), "band", FEW, "zero_skip", "10 % zeros, dense: fewest cycles"),
+        ((2, 1, 0), "band", HALF, "sparse_cluster", "60 % zeros, between the limits: fewest cycles"),
+        ((0, 2, 1), "band", HALF, "systolic_array", "60 % zeros, between the limits: fewest cycles"),
     ],
 )
 def test_rules_choose_among_the_engines_that_take_a_layer(
@@ -227,8 +227,8 @@ def test_rules_choose_among_the_engines_that_take_a_layer(
 @pytest.mark.parametrize(
     ("clocks", "engine", "reason"),
     [
-        ((5, 5, 5), "systolic_array", "as few clocks as zero_skip and sparse_cluster"),
-        ((6, 5, 5), "zero_skip", "as few clocks as sparse_cluster"),
+        ((5, 5, 5), "systolic_array", "as few cycles as zero_skip and sparse_cluster"),
+        ((6, 5, 5), "zero_skip", "as few cycles as sparse_cluster"),
     ],
 )
 def test_of_equal_clocks_the_engine_whose_time_does_not_depend_on_data(
@@ -242,7 +242,7 @@ def test_of_equal_clocks_the_engine_whose_time_does_not_depend_on_data(
 def test_without_samples_no_rule_takes_the_engine_that_needs_them(rule: str) -> None:
     """Clocks of the cluster and the class of a map rest on zeros that nobody counted."""
     decision = decide(figures(9, 8, 1), LayerOptions(dispatch=rule), None)  # type: ignore[arg-type]
-    assert (decision.engine, decision.reason) == ("zero_skip", "fewest clocks; zeros of its input are not known")
+    assert (decision.engine, decision.reason) == ("zero_skip", "fewest cycles; zeros of its input are not known")
 
 
 def test_an_engine_that_is_asked_for_is_taken_unless_it_refuses() -> None:
@@ -405,7 +405,7 @@ def test_decisions_are_the_same_at_every_run_and_kept_in_program_files(tmp_path:
     loaded = load_program(tmp_path / "first", "digest")
     assert engines_of(loaded) == engines_of(dispatched())
     assert engine_choices(loaded) == engine_choices(dispatched())
-    assert [node.engine_reason for node in matrix_layers(loaded)] == ["fewest clocks"] * 3
+    assert [node.engine_reason for node in matrix_layers(loaded)] == ["fewest cycles"] * 3
 
 
 def test_an_array_alone_leaves_nothing_to_choose() -> None:
@@ -560,7 +560,7 @@ def test_explain_compares_with_the_array_alone(files: Path, capsys: pytest.Captu
         clocks = {item["engine"]: item["cycles"] for item in choice["engines"]}
         chosen, alone = chosen + clocks[choice["chosen"]], alone + clocks["systolic_array"]
     assert chosen < alone
-    assert f"{chosen:,} clocks, {alone:,} on the array alone" in capsys.readouterr().out
+    assert f"{chosen:,} cycles, {alone:,} on the array alone" in capsys.readouterr().out
 
 
 def test_explain_without_samples_says_what_it_does_not_know(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

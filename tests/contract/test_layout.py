@@ -272,16 +272,11 @@ def test_a_compiled_kernel_of_another_layout_is_refused(
 ) -> None:
     """The cache holds it under the name that the kernel of this layout would have."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
-    monkeypatch.setattr(csim, "_compile", lambda *arguments: planted(other.library, arguments[-1]))
+    monkeypatch.setattr(csim, "_compile", lambda *arguments: shutil.copy(other.library, arguments[-2]))
     tiny = load_accelerator("tiny")
     with pytest.raises(DeviceError) as failure:
         CSimulation(tiny.systolic, "native", tiny.name, tiny.digest)
     assert "the kernel is compiled again" in assert_named(failure)
-
-
-def planted(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True)
-    shutil.copy(source, target)
 
 
 def test_a_compiled_kernel_without_a_layout_is_refused(tmp_path: Path) -> None:
@@ -303,7 +298,7 @@ def test_an_overlay_of_another_layout_is_refused(other: OtherToolkit, target: st
 def test_a_bitstream_of_another_layout_is_refused(other: OtherToolkit, target: str) -> None:
     with pytest.raises(DeviceError) as failure:
         bfpga.load(other.built, target)
-    assert "`scripts/build_bitstream.py tiny`" in assert_named(failure)
+    assert "`bfpga build tiny`" in assert_named(failure)
 
 
 def test_a_virtual_board_refuses_a_bitstream_of_another_layout(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -474,7 +475,7 @@ def program_path(program: tuple[Program, bytes], tmp_path_factory: pytest.TempPa
 def test_help_shows_examples() -> None:
     shown = script("--help").stdout
     assert "Examples:" in shown
-    assert "scripts/deploy.py pynq --overlay pynq_z2_dense" in shown
+    assert "bfpga deploy pynq --overlay pynq_z2_dense" in shown
 
 
 def test_dry_run_connects_to_nothing(
@@ -496,7 +497,8 @@ def test_overlay_that_was_never_built_is_refused(board: StandIn) -> None:
     result = script("pynq", "--overlay", "tiny")
     assert result.returncode == 2
     assert "never built" in result.stderr
-    assert "scripts/build_bitstream.py tiny" in result.stderr
+    assert "bfpga build tiny" in result.stderr
+    assert "--target virtual" in result.stderr
     assert not (board.path / "calls").exists()
 
 
@@ -537,7 +539,8 @@ def test_from_a_network_to_a_passed_self_test(board: StandIn, tmp_path: Path) ->
     pytest.importorskip("pynq")
     (board.path / "self_test").unlink()
     # The environment of the board is that of its login profiles; the cache saves compiling the kernel again.
-    board.profile("pynq_venv.sh", f"export BFPGA_CACHE={cache_directory()}\n")
+    settings = {"BFPGA_CACHE": str(cache_directory()), "BFPGA_CXXFLAGS": os.environ["BFPGA_CXXFLAGS"]}
+    board.profile("pynq_venv.sh", "".join(f"export {name}='{value}'\n" for name, value in settings.items()))
     report = tmp_path / "report.json"
     arguments = ["pynq", "--target", "virtual", "--repeat", "3", "--directory", board.directory]
     result = script(*arguments, "--json", str(report))

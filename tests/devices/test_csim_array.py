@@ -9,6 +9,7 @@ import pytest
 from array_programs import Place, Program, empty, random_tensor
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor
@@ -150,17 +151,30 @@ def test_a_pass_shorter_than_its_drain_stops_with_a_sentence() -> None:
         KernelPair(SMALL).kernel.run_operations(program.operations, tensors)
 
 
+def rendered_numbers(config: SystolicConfig) -> dict[str, int]:
+    """The numbers of a kernel's configuration header."""
+    text = render_kernel("wide", "0123456789abcdef", config)["src/config.hpp"]
+    return {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (-?\d+);", text)}
+
+
 def test_rendered_ports_have_the_widths_of_the_specification() -> None:
     """R59, R60: 16 rows x 2 lanes x 16 bits are 512 weight bits and 32 input bits a clock; exact accumulators."""
     config = SystolicConfig(BlockFormat(mantissa_bits=16), accumulator_bits=48, weight_stream_bits=512, stream_bits=32)
-    text = render_kernel("wide", "0123456789abcdef", config)["src/config.hpp"]
-    numbers = {name: int(value) for name, value in re.findall(r"constexpr int (\w+) = (-?\d+);", text)}
+    numbers = rendered_numbers(config)
     assert numbers["rows"] * numbers["lanes"] * numbers["mantissa_bits"] == 512
     assert (numbers["weight_stream_bits"], numbers["beats_per_weight_word"]) == (512, 1)
     assert (numbers["stream_bits"], numbers["words_per_beat"]) == (32, 1)
     assert numbers["accumulator_bits"] == 48
     top = render_kernel("wide", "0123456789abcdef", config)["src/top.cpp"]
     assert "identification = 0x01234567u;" in top
+
+
+def test_a_shipped_array_reads_the_words_of_the_specification() -> None:
+    """R60: 512 bits of weights from the weight memory and two 16-bit inputs for each column, in one cycle."""
+    numbers = rendered_numbers(load_accelerator("pynq_z2_bfp16").systolic)
+    assert numbers["rows"] * numbers["lanes"] * numbers["mantissa_bits"] == 512
+    assert numbers["beats_per_weight_word"] * numbers["weight_stream_bits"] == 512
+    assert numbers["lanes"] * numbers["mantissa_bits"] == 32
 
 
 def test_every_argument_of_the_top_function_is_a_stream_or_a_register() -> None:

@@ -120,6 +120,18 @@ def test_three_layers_choose_three_exponents() -> None:
     assert result.outputs["t3"].item() == 2.0**12
 
 
+@pytest.mark.parametrize(("negate", "exponent"), [(False, -13), (True, -17)])
+def test_the_exponent_of_a_sum_follows_from_the_sum(negate: bool, exponent: int) -> None:
+    """R46-R48: a carry raises it, cancellation lowers it; the operands alone would give -14."""
+    policy = PolicySpec(Policy.MAX)
+    node = ArrayNode("sum", "sum", ("x", "z"), "y", 1, Window(), negate_second=negate, policy=policy)
+    program = chain(WIDE, [vector("x", 1), vector("z", 1), vector("y", 1)], [node])
+    program.inputs["z"] = program.inputs["x"]
+    result = Emulator(program).run({"x": np.array([[1.0]]), "z": np.array([[1.125]])}, trace=True)
+    assert int(result.tensors["y"].exponent[0]) == exponent
+    assert result.outputs["y"].item() == (-0.125 if negate else 2.125)
+
+
 def test_the_worked_example_passes_the_output_stage() -> None:
     """R5-R10, R57: [[23, 19, 14], [48, 41, 33]] of bfp_systolic.json as mantissas at exponent 0."""
     case = load_vectors("bfp_systolic.json")

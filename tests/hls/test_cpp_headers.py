@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +110,6 @@ def test_illegal_numbers_do_not_compile_and_say_why(name: str, rendered: Path) -
     headers = ("bfpga/array/multiplier.hpp", "bfpga/output/output_stage.hpp", "unit_config.hpp")
     includes = "".join(f'#include "{header}"\n' for header in headers)
     assert sentence in compile_text(includes + text, rendered, "-DBFPGA_NATIVE_INTEGERS")
-
-
-def test_sources_are_formatted() -> None:
-    """One style (.clang-format) for headers and tests, except that pragmas keep the vendor's form without spaces."""
-    if shutil.which("clang-format") is None:
-        pytest.skip("clang-format is not installed (pip install clang-format)")
-    command = [sys.executable, str(SOURCES.parent.parent / "scripts" / "format_cpp.py"), "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("path", HEADERS, ids=INCLUDED.get)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import functools
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +13,7 @@ import pytest
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers, cache_directory
+from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
 from bfpga.vendor.render import library_directory, render_kernel
 
@@ -84,17 +82,11 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     include = library_directory()
     arguments = [*toolchain.WARNINGS, *_OPTIMIZATION, "-fPIC", "-shared", *integer_flags(integers)]
     target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], [include, SOURCES])}.so"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the other process of a test run may be building it
-        if not target.exists():
-            _build(target, [*arguments, "-I", str(include), str(SOURCES / f"{source}.cpp")])
+    unit = [*arguments, "-I", str(include), str(SOURCES / f"{source}.cpp")]
+    cached_library(target, lambda built, directory: _build(built, directory, unit))
     return ctypes.CDLL(str(target))
 
 
-def _build(target: Path, arguments: Sequence[str]) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        write_rendered(Path(directory))
-        built = Path(directory) / "unit.so"
-        toolchain.run_compiler([*arguments, "-I", directory, "-o", str(built)])
-        os.replace(built, target)
+def _build(built: Path, directory: Path, arguments: Sequence[str]) -> None:
+    write_rendered(directory)
+    toolchain.run_compiler([*arguments, "-I", str(directory), "-o", str(built)])

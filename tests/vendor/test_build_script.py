@@ -1,8 +1,7 @@
-"""`scripts/build_bitstream.py`: what it says, writes and returns."""
+"""`bfpga build`, which `scripts/build_bitstream.py` calls: what it says, writes and returns."""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -12,36 +11,27 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from rich.console import Console
 from vendor_tools.workshop import HERE, Workshop
 
+from bfpga.cli import build_report, main
 from bfpga.cli.doctor import vivado
 from bfpga.devices.csim import cache_directory
 from bfpga.vendor.bitstream import tools
 from bfpga.vendor.bitstream.pipeline import STAGES, stage_names
 from bfpga.vendor.bitstream.processes import processes_of
 from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
+from bfpga.verify import vectors
 
 pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
 SCRIPT = HERE.parents[2] / "scripts" / "build_bitstream.py"
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("build_bitstream", SCRIPT)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def workshop(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """Stand-ins on the PATH, no tools anywhere else, no vectors that take a compiler."""
     made = Workshop(tmp_path)
     made.configure()
@@ -50,7 +40,7 @@ def workshop(tmp_path: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
     for name in tools.SETTINGS_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CXX", str(HERE / "c++"))
-    monkeypatch.setattr(script, "kernel_vectors", lambda config: {"starts.txt": b""})
+    monkeypatch.setattr(vectors, "kernel_vectors", lambda config: {"starts.txt": b""})
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(tools.Search.__init__, "__defaults__", (*tools.Search.__init__.__defaults__[:1], ()))
     monkeypatch.chdir(tmp_path)
@@ -63,9 +53,9 @@ def result(path: Path) -> dict[str, Any]:
 
 
 def test_build_ends_with_a_table_an_overlay_and_json(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert script.main(["tiny", "--jobs", "3", "--json", "r.json"]) == 0
+    assert main(["build", "tiny", "--jobs", "3", "--json", "r.json"]) == 0
     shown = capsys.readouterr()
     for stage in stage_names():
         assert stage in shown.out
@@ -79,15 +69,15 @@ def test_build_ends_with_a_table_an_overlay_and_json(
     assert content["overlay"] == str(workshop.overlay)
     assert content["results"]["timing"]["wns"] == 0.512
     assert read_manifest(workshop.overlay / MANIFEST_NAME).bitstream is not None
-    assert script.main(["tiny"]) == 0
+    assert main(["build", "tiny"]) == 0
     assert "implementation: unchanged" in capsys.readouterr().err
 
 
 def test_failed_stage_is_exit_code_1_with_its_message_last(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workshop.fail("synthesis", "license")
-    assert script.main(["tiny", "--json", "r.json"]) == 1
+    assert main(["build", "tiny", "--json", "r.json"]) == 1
     shown = capsys.readouterr()
     assert "stage synthesis failed" in shown.err
     assert "[Common 17-345]" in shown.err
@@ -97,10 +87,10 @@ def test_failed_stage_is_exit_code_1_with_its_message_last(
 
 
 def test_missing_tools_are_exit_code_3_after_everything_that_needs_none(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(workshop.bin)
-    assert script.main(["tiny", "--json", "r.json"]) == 3
+    assert main(["build", "tiny", "--json", "r.json"]) == 3
     shown = capsys.readouterr()
     assert "note: no HLS and no Vivado here" in shown.err
     assert "source its settings64.sh" in shown.err
@@ -109,10 +99,10 @@ def test_missing_tools_are_exit_code_3_after_everything_that_needs_none(
 
 
 def test_versions_that_do_not_belong_together_are_noted_at_once(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workshop.configure(versions={"vivado": "2024.2"})
-    script.main(["tiny", "--until", "render"])
+    main(["build", "tiny", "--until", "render"])
     shown = capsys.readouterr().err
     assert "note: vitis_hls 2022.1" in shown
     assert "differ" in shown
@@ -120,10 +110,10 @@ def test_versions_that_do_not_belong_together_are_noted_at_once(
 
 
 def test_dry_run_renders_and_shows_every_command_without_tools(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(workshop.bin)
-    assert script.main(["tiny", "--dry-run"]) == 0
+    assert main(["build", "tiny", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     build = workshop.new_build().directory
     for text in ("make test", f"vitis_hls -f {build}/scripts/hls.tcl", f"-source {build}/scripts/implementation.tcl",
@@ -135,11 +125,11 @@ def test_dry_run_renders_and_shows_every_command_without_tools(
 
 
 def test_dry_run_shows_the_flow_that_was_asked_for(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workshop.install(workshop.bin, ("v++", "vitis-run"))
     workshop.configure(version="2024.1")
-    assert script.main(["tiny", "--dry-run", "--hls-flow", "v++"]) == 0
+    assert main(["build", "tiny", "--dry-run", "--hls-flow", "v++"]) == 0
     shown = capsys.readouterr().out
     assert "v++ -c --mode hls --config" in shown
     assert "vitis-run --mode hls --package --config" in shown
@@ -164,10 +154,10 @@ def test_dry_run_shows_the_flow_that_was_asked_for(
     ],
 )
 def test_wrong_use_is_exit_code_2_with_one_message(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    workshop: Workshop, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     Path("a_file").touch()
-    assert script.main(arguments) == 2
+    assert main(["build", *arguments]) == 2
     shown = capsys.readouterr().err
     assert said.lower() in shown.lower()
     assert "Traceback" not in shown
@@ -176,34 +166,34 @@ def test_wrong_use_is_exit_code_2_with_one_message(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
 def test_directory_that_cannot_be_written_is_said(
-    workshop: Workshop, script: ModuleType, capsys: pytest.CaptureFixture[str]
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("closed").mkdir(mode=0o555)
-    assert script.main(["tiny", "--directory", "closed"]) == 2
+    assert main(["build", "tiny", "--directory", "closed"]) == 2
     assert "closed" in capsys.readouterr().err
-    assert script.main(["tiny", "--overlays", "closed"]) == 2
+    assert main(["build", "tiny", "--overlays", "closed"]) == 2
     assert "directory of overlays cannot be written" in capsys.readouterr().err
 
 
-def test_board_files_are_given_to_the_script_of_the_block_design(workshop: Workshop, script: ModuleType) -> None:
+def test_board_files_are_given_to_the_script_of_the_block_design(workshop: Workshop) -> None:
     Path("boards").mkdir()
-    assert script.main(["tiny", "--until", "render", "--board-files", "boards"]) == 0
+    assert main(["build", "tiny", "--until", "render", "--board-files", "boards"]) == 0
     text = workshop.new_build().script("block_design.tcl").read_text()
     assert f"board.repoPaths [list {{{workshop.directory}/boards}}]" in text
 
 
-def test_help_teaches_stages_examples_and_exit_codes(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    assert script.main(["--help"]) == 0
+def test_help_teaches_stages_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["build", "--help"]) == 0
     shown = capsys.readouterr().out
     for stage in stage_names():
         assert stage in shown
-    assert "scripts/build_bitstream.py pynq_z2_dense --dry-run" in shown
+    assert "bfpga build pynq_z2_dense --dry-run" in shown
     assert "Exit code: 0 done, 1 a stage failed" in shown
 
 
-def test_terminal_shows_lines_of_a_log_as_they_are(script: ModuleType) -> None:
+def test_terminal_shows_lines_of_a_log_as_they_are() -> None:
     screen = io.StringIO()
-    reporter = script.ConsoleReporter(Console(file=screen, force_terminal=True, width=120))
+    reporter = build_report.ConsoleReporter(Console(file=screen, force_terminal=True, width=120))
     reporter.started(STAGES[3])
     reporter.progress(STAGES[3], 65.0, "ERROR: [Synth 8-439] module 'x' not found [/a/system.v:12] [bold]")
     reporter.finished(STAGES[3], "failed", 66.0)
@@ -211,10 +201,10 @@ def test_terminal_shows_lines_of_a_log_as_they_are(script: ModuleType) -> None:
 
 
 def test_pipe_gets_a_line_a_minute(
-    script: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reporter, clock = script.ConsoleReporter(), [0.0]
-    monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
+    reporter, clock = build_report.ConsoleReporter(), [0.0]
+    monkeypatch.setattr(build_report.time, "monotonic", lambda: clock[0])
     reporter.started(STAGES[3])
     for second in range(150):
         clock[0] = float(second)

@@ -76,6 +76,17 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
     )
 
 
+def accelerator_files(name_or_path: str | Path) -> list[Path]:
+    """The files that an accelerator is read from: its own and, where that names one, its board's.
+
+    ConfigurationError for a file that cannot be read as YAML.
+    """
+    path = resolve(name_or_path, "accelerators")
+    value = read_document(path, "an accelerator").value
+    board = value.get("board") if isinstance(value, dict) else None
+    return [path, resolve(board, "boards", path.parent)] if isinstance(board, str) else [path]
+
+
 def find_board(document: Document, described: AcceleratorFile) -> Board:
     """The board the file names; a path is relative to the file."""
     try:

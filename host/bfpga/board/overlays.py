@@ -24,6 +24,7 @@ from bfpga.contract.registers import TOP_FUNCTION
 from bfpga.devices.csim import cache_directory
 from bfpga.engines.configurations import config_to_dict
 from bfpga.errors import BfpgaError, DeviceError, ProgramError
+from bfpga.formats.files import replace_file
 from bfpga.vendor.manifest import (
     BITSTREAM,
     HANDOFF,
@@ -34,7 +35,6 @@ from bfpga.vendor.manifest import (
     file_hash,
     hashed_stem,
     read_manifest,
-    replace_file,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _check_layout(manifest: Manifest, directory: Path) -> None:
     if mismatch is None:
         return
     name = manifest.accelerator.name
-    again = f"scripts/build_bitstream.py {name}" if manifest.bitstream else f"bfpga overlay {name}"
+    again = f"bfpga build {name}" if manifest.bitstream else f"bfpga overlay {name}"
     raise DeviceError(
         f"overlay {manifest.name} in {directory} is of another layout than this toolkit: {mismatch}. Make it again "
         f"(`{again}`), or install the toolkit that made it"
@@ -394,7 +394,7 @@ def staged_files(overlay: OverlayFiles, directory: Path, virtual: bool = False) 
     if overlay.bitstream is None or overlay.manifest.bitstream is None:
         raise DeviceError(
             f"overlay {overlay.name} in {overlay.directory} has no bitstream: it was never built, so only the virtual "
-            "board runs it. On a machine with Vivado: scripts/build_bitstream.py " + overlay.manifest.accelerator.name
+            "board runs it. On a machine with Vivado: bfpga build " + overlay.manifest.accelerator.name
         )
     hashes = overlay.manifest.bitstream.sha256 + overlay.manifest.handoff.sha256
     stem = hashed_stem(overlay.name, content_hash(hashes.encode()))

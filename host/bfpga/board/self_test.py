@@ -13,7 +13,8 @@ from pathlib import Path
 
 from bfpga.board.self_test_report import Report
 from bfpga.board.self_test_stages import OverlayStages, ProgramStages, environment
-from bfpga.vendor.manifest import replace_file
+from bfpga.formats.files import refuse_input, replace_file
+from bfpga.vendor.manifest import MANIFEST_NAME
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.json is not None and not given.json.parent.is_dir():
         parser.error(f"--json: directory {given.json.parent} does not exist")
+    try:
+        refuse_input(given.json, [*given.program, given.overlay / MANIFEST_NAME])
+    except OSError as error:
+        parser.error(f"--json: {error.filename}: {error.strerror}")
     report = Report(str(given.overlay), given.target, show=lambda line: print(line, flush=True), debug=given.debug)
     run(report, given.overlay, given.program, given.target, given.repeat, given.batch)
     print(report.summary(), flush=True)

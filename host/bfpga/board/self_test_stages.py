@@ -95,7 +95,7 @@ class OverlayStages:
             name = files.manifest.accelerator.name
             raise StageError(
                 f"overlay {files.name} has no bitstream: it was never built; on a machine with Vivado run "
-                f"scripts/build_bitstream.py {name}"
+                f"bfpga build {name}"
             )
         self._files = files
         accelerator, board = files.manifest.accelerator, files.manifest.board

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Sequence
 
 from bfpga.errors import BfpgaError
+from bfpga.formats.files import printable
 
 #: Exit codes: a difference or a failed check, and an error that is the user's to mend.
 FAILED, WRONG_USE = 1, 2
@@ -38,5 +39,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def message(error: BaseException) -> str:
     """One sentence about an error; files that cannot be opened are named with the reason."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+        return printable(f"{error.filename}: {error.strerror}")
+    return printable(str(error) or type(error).__name__, keep="\n")

@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 import bfpga
+from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
+from bfpga.cli.deploy import deploy
+from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
 from bfpga.cli.listings import accelerators, boards, doctor, schema
 from bfpga.cli.networks import compile_command, estimate, evaluate, run
@@ -67,6 +70,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "render": render,
     "overlay": overlay,
+    "build": build,
+    "deploy": deploy,
     "check-tcl": check_tcl,
     "lint-hls": lint_hls,
 }
@@ -77,7 +82,7 @@ RESEARCH: dict[str, Callable[..., None]] = {
 }
 
 for name, command in COMMANDS.items():
-    app.command(name)(command)
+    app.command(name)(guarded(command))
 for name, command in RESEARCH.items():
-    research.command(name)(command)
+    research.command(name)(guarded(command))
 app.add_typer(research)

@@ -105,7 +105,11 @@ def tclsh() -> Check:
 
 
 def pynq() -> Check:
-    return package("pynq", "pynq", "running on a board", remedy="use a PYNQ image on the board; not needed elsewhere")
+    from bfpga.board.virtual.pynq_internals import install_advice
+
+    purpose = "running on a board, and on the virtual board (`--device virtual`)"
+    remedy = f"on a board use a PYNQ image; for the virtual one: {install_advice()}"
+    return package("pynq", "pynq", purpose, remedy=remedy)
 
 
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
@@ -123,7 +127,7 @@ def vitis_hls() -> Check:
 
 
 def vivado() -> Check:
-    return vendor_tool("Vivado", lambda: find_tool("vivado"), "bitstreams (scripts/build_bitstream.py)")
+    return vendor_tool("Vivado", lambda: find_tool("vivado"), "bitstreams (`bfpga build`)")
 
 
 def board() -> Check:

@@ -54,8 +54,8 @@ def verify(
 ) -> None:
     """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
 
-    `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and engines beside the array
-    that validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
+    `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and other engines that
+    validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
 
     \b
     Examples:

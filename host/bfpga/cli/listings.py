@@ -54,9 +54,9 @@ def accelerators(json: Json = None) -> None:
          reports.engines_beside(a.systolic), a.description)
         for a in ready
     ]  # fmt: skip
-    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/clock", "beside it", "purpose"]
+    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
     output.table("Ready accelerators", headers, rows)
-    output.say("* columns x rows x lanes; MAC/clock are those of the systolic array: engines beside it skip zeros.")
+    output.say("* columns x rows x lanes; MAC/cycle is that of the systolic array; the other engines skip zeros.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
          "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}

@@ -65,7 +65,7 @@ def compile_command(
     engines: EngineOptions,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Print the clocks of each layer on each engine, the choice and its reason."),
+        typer.Option("--explain", help="Print the cycles of each layer on each engine, the choice and its reason."),
     ] = False,
     picture: Annotated[
         Path | None,

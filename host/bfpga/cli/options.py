@@ -69,7 +69,7 @@ class ExponentOptions:
         typer.Option(
             "--flow",
             help="With --policy dynamic, what precedes a layer: two_pass_sampled (a sample computed twice, the "
-            "default), two_pass, keep or keep_sampled (accumulators are kept), or auto (the fewest clocks).",
+            "default), two_pass, keep or keep_sampled (accumulators are kept), or auto (the fewest cycles).",
         ),
     ] = None
     rule: Annotated[
@@ -104,16 +104,16 @@ class EngineOptions:
         str | None,
         typer.Option(
             "--engine",
-            help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or an "
-            "engine beside it, by its `kind` in the accelerator's file, which skips weights or activations that are "
-            "zero. What the engine cannot compute stays on the array.",
+            help=f"Where layers are computed, on accelerators with several engines: auto (the default), {ARRAY}, or "
+            "another engine, by its `kind` in the accelerator's file, which skips weights that are zero or "
+            "activations that are zero. What the engine cannot compute stays on the array.",
         ),
     ] = None
     dispatch: Annotated[
         str | None,
         typer.Option(
             "--dispatch",
-            help="How --engine auto chooses for each layer: cost (the fewest clocks, the default), majority (half of "
+            help="How --engine auto chooses for each layer: cost (the fewest cycles, the default), majority (half of "
             "the input zero or more: an engine that skips zeros of inputs) or band (from 80 % zeros such an engine, up "
             "to 40 % none, else by cycles).",
         ),

@@ -1,4 +1,7 @@
-"""What the commands print and write: tables on the terminal, JSON for machines, progress while waiting."""
+"""What the commands print and write: tables on the terminal, JSON for machines, progress while waiting.
+
+Names in files of users reach the terminal here alone, and what would steer it is shown as an escape.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ import math
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bfpga.formats.files import printable, replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,13 +35,13 @@ def console() -> Console:
 
 
 def say(text: str = "") -> None:
-    """Print a line as it is."""
-    print(text)
+    """Print one line or several."""
+    print(printable(text, keep="\n"))
 
 
 def note(text: str) -> None:
     """Print a remark on standard error, so that a pipe gets results only."""
-    print(text, file=sys.stderr)
+    print(printable(text, keep="\n"), file=sys.stderr)
 
 
 def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -45,7 +49,7 @@ def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) 
     from rich import box
     from rich.table import Table
 
-    result = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    result = Table(title=printable(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for index, header in enumerate(headers):
         numeric = all(NUMERIC.fullmatch(cell(row[index])) for row in rows)
         result.add_column(header, justify="right" if numeric else "left", overflow="fold")
@@ -67,7 +71,7 @@ def cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else str(value)
-    return str(value)
+    return printable(str(value))
 
 
 def percent(part: float, whole: float) -> str:
@@ -81,6 +85,8 @@ def check_target(path: Path | None) -> None:
         return
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a directory; give a file", str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no regular file, which a result could replace; give a file", str(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(path.parent))
     if not os.access(path.parent, os.W_OK):
@@ -91,16 +97,7 @@ def write_json(path: Path | None, content: dict[str, Any]) -> None:
     """Write ``content`` to ``path`` completely or not at all; nothing without a path. Floats stay finite numbers."""
     if path is None:
         return
-    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    replace_file(path, (json.dumps(plain(content), indent=2, allow_nan=False) + "\n").encode())
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
+from bfpga.formats.files import refuse_input
 
 
 def overlay(
@@ -24,14 +25,15 @@ def overlay(
 ) -> None:
     """Write the overlay of an accelerator: manifest and hardware handoff, for the virtual board.
 
-    A real board needs a bitstream too, which scripts/build_bitstream.py makes.
+    A real board needs a bitstream too, which `bfpga build` makes.
 
     \b
     Examples:
       bfpga overlay my_accelerator.yaml -o build/overlays
       bfpga overlay --all
     """
-    from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    from bfpga.accelerator.loader import accelerator_files, accelerator_names, load_accelerator
+    from bfpga.vendor.manifest import MANIFEST_NAME
     from bfpga.vendor.overlay_files import write_overlay
 
     if every == (accelerator is not None):
@@ -40,5 +42,6 @@ def overlay(
         load_accelerator(name) for name in (accelerator_names() if accelerator is None else [accelerator])
     ]:
         target = directory / described.name
+        refuse_input(target / MANIFEST_NAME, accelerator_files(described.path))
         manifest = write_overlay(described, target, discard_bitstream=discard_bitstream)
         output.say(f"overlay of {described.name} ({described.digest[:12]}) in {target}: {manifest.handoff.name}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
-import tempfile
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfpga.cli import output
+from bfpga.formats.files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,13 +26,7 @@ def check_picture(path: Path | None) -> None:
 
 def write_picture(path: Path, figure: Figure) -> None:
     """Write the figure in the format of the name's ending, and say so."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    try:
-        figure.savefig(temporary, format=path.suffix[1:].lower())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower())
+    replace_file(path, picture.getvalue())
     output.say(f"picture in {path}")

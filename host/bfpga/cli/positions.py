@@ -88,15 +88,15 @@ def _say_times(times: FlowTimes, title: str) -> None:
 def position_choice(
     clocks: Annotated[
         Path,
-        typer.Argument(help="JSON with the measured clocks of every layer.", metavar="FILE", show_default=False),
+        typer.Argument(help="JSON with the measured cycles of every layer.", metavar="FILE", show_default=False),
     ],
     by: Annotated[str, typer.Option("--by", help="One choice for each layer or for each operation.")] = "layer",
     json: Json = None,
 ) -> None:
-    """Which flow finds the position of each layer fastest, by measured clocks.
+    """Which flow finds the position of each layer fastest, by measured cycles.
 
-    The file holds layers with name, operation, and clocks of each flow in every iteration; docs/dynamic-positions.md
-    shows one.
+    The file holds layers with name, operation, and the cycles of each flow in every iteration (key `clocks`);
+    docs/dynamic-positions.md shows one.
 
     \b
     Examples:
@@ -110,6 +110,6 @@ def position_choice(
     choice("--by", by, ("layer", "operation"))
     chooser = load_clocks(clocks, by)  # type: ignore[arg-type]
     headings, rows = choice_rows(chooser)
-    output.table(f"Flows by {by}, mean clocks of up to {chooser.iterations} iterations", headings, rows)
+    output.table(f"Flows by {by}, mean cycles of up to {chooser.iterations} iterations", headings, rows)
     content: dict[str, Any] = {"by": by, "choices": chooser.choices()}
     output.write_json(json, content)

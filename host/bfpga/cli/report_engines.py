@@ -19,7 +19,7 @@ from bfpga.program.explanation import (
 
 
 def print_engines(program: Program) -> None:
-    """Zeros, clocks and the choice of every layer that had one, and who computes the others (ZS R53, SC R10, R13)."""
+    """Zeros, cycles and the choice of every layer that had one, and who computes the others (ZS R53, SC R10, R13)."""
     rows = engine_rows(program)
     if not rows:
         only = "the systolic array only" if len(program.config.engines) == 1 else "no layer for another engine"
@@ -33,7 +33,7 @@ def print_engines(program: Program) -> None:
     for place, names in without_choice(program).items():
         say(f"only the {place}: {', '.join(names)}")
     if zeros_unknown(program):
-        say("zeros of inputs are not known: the sparse cluster's clocks are those without any, and it gets only layers")
+        say("zeros of inputs are not known: the sparse cluster's cycles are those without any, and it gets only layers")
         say("that ask for it; calibration samples (-c) tell more")
 
 

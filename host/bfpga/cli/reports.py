@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.cli.output import percent, say, table
 from bfpga.cli.report_host import host_content, milliseconds, print_host, rate
+from bfpga.cli.report_saturation import (
+    add_saturation,
+    calibration_content,
+    print_calibration,
+    saturation_cell,
+    warn_saturation,
+)
 from bfpga.cli.work import Job, accuracy
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
@@ -196,21 +203,27 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
     }
 
 
-def run_report(job: Job, result: DeviceResult, device: str) -> dict[str, Any]:
-    """Print what a run gave: a line for every layer, cycles and time of one sample, accuracy where labels are known."""
+def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResult | None = None) -> dict[str, Any]:
+    """Print what a run gave: a line for every layer, cycles and time of one sample, accuracy where labels are known.
+
+    counted: a run of the same samples that counted saturated ones, where the device counts values alone.
+    """
     content = summary(job, device, result.samples)
     content["layers"] = layer_rows(job.program)
+    add_saturation(content["layers"], job.program, (counted or result).layers, result.samples)
     content["cycles_run"] = result.cycles
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
     if content["accuracy"] is not None:
         say(f"accuracy: {100 * content['accuracy']:.2f} %")
+    print_calibration(job)
+    warn_saturation(content, result.samples)
     return content
 
 
 def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str, Any]:
     """Print a run and whether the emulator agrees with it in every bit, or where they first differ."""
-    content = run_report(job, comparison.got, device)
+    content = run_report(job, comparison.got, device, comparison.expected)
     content["bit_exact"] = comparison.bit_exact
     content["comparison"] = comparison.to_dict()
     if comparison.mismatch is None:
@@ -224,15 +237,21 @@ def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str
 def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     """Print how far a network on the accelerator is from float, layer by layer and in accuracy."""
     content = summary(job, "emulator", evaluation.samples)
-    content["layers"] = layer_rows(job.program, evaluation.sqnr_db)
+    content["layers"] = layer_rows(job.program, evaluation.sqnr_db, evaluation.worst_sqnr_db)
+    add_saturation(content["layers"], job.program, evaluation.layers, evaluation.traced)
     for key in ("accuracy", "float_accuracy", "agreement", "cosine"):
         content[key] = getattr(evaluation, key)
+    content["traced_samples"] = evaluation.traced
     print_layers(job, content)
+    if evaluation.traced < evaluation.samples:
+        say(f"SQNR and saturated samples: of {evaluation.traced} samples, spread over all")
     if evaluation.accuracy is not None and evaluation.float_accuracy is not None:
         points = 100 * (evaluation.accuracy - evaluation.float_accuracy)
         share = f"{100 * evaluation.accuracy:.2f} %, float {100 * evaluation.float_accuracy:.2f} %"
         say(f"accuracy: {share} ({points:+.2f} points)")
     say(f"same largest output as float: {100 * evaluation.agreement:.2f} %; mean cosine {evaluation.cosine:.6f}")
+    print_calibration(job)
+    warn_saturation(content, evaluation.traced)
     return content
 
 
@@ -246,6 +265,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "device": device,
         "samples": samples,
         "side_by_side": job.program.side_by_side,
+        **calibration_content(job),
         "accuracy": None,
         "cycles_total": estimate.cycles.dma_inclusive,
         "cycles_compute": estimate.cycles.compute_bound,
@@ -255,8 +275,13 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
     }
 
 
-def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
-    """Layers of a program: MACs and cycles of one sample, signal to noise ratio where it was measured."""
+def layer_rows(
+    program: Program, sqnr: Mapping[str, float] | None = None, worst: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """Layers of a program: MACs and cycles of one sample, signal to noise ratio where it was measured.
+
+    sqnr, worst: by tensor name, over all samples and of the worst one.
+    """
     cycles = program_cycles(program)
     rows = []
     for node in program.nodes:
@@ -270,6 +295,7 @@ def layer_rows(program: Program, sqnr: Mapping[str, float] | None = None) -> lis
             row["input_density"] = node.input_density
         if sqnr and not isinstance(node, HostNode) and node.output in sqnr:
             row["sqnr_db"] = sqnr[node.output]
+            row["worst_sqnr_db"] = (worst or sqnr)[node.output]
         rows.append(row)
     return rows
 
@@ -278,12 +304,15 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     """The table of ``layer_rows`` with the cycles and the time of one sample."""
     rows, peak, busy = content["layers"], job.accelerator.systolic.macs_per_clock, tile_clocks(job.program)
     measured, counted = any("sqnr_db" in row for row in rows), any("input_density" in row for row in rows)
-    headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["input zeros"] * counted + ["SQNR"] * measured
+    saturating = any("saturated_samples" in row for row in rows)
+    headers = ["layer", "engine", "MACs", "cycles", "utilization"] + ["input zeros"] * counted
+    headers += ["SQNR", "worst sample"] * measured + ["saturated samples / values"] * saturating
     cells = [
         [row["name"], row["engine"], row["macs"], row["cycles"]]
         + [utilization(row["engine"], busy.get(row["name"], 0), row["cycles"] * peak)]
         + [percent(1 - row["input_density"], 1) if "input_density" in row else ""] * counted
-        + [f"{row['sqnr_db']:.1f} dB" if "sqnr_db" in row else ""] * measured
+        + [f"{row[key]:.1f} dB" if key in row else "" for key in ("sqnr_db", "worst_sqnr_db")] * measured
+        + [saturation_cell(row)] * saturating
         for row in rows
     ]
     samples = f"{content['samples']} samples"

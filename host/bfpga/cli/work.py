@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
-from bfpga.cli.output import note, progress, waiting
+from bfpga.cli.output import progress, waiting
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Samples of the data that calibrate when no others are given.
 CALIBRATION_SAMPLES = 64
+#: Where these are from: a file of their own, or the data that is judged.
+OWN_SAMPLES, JUDGED_SAMPLES = "own samples", "judged samples"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Job:
     accelerator: Accelerator
     program: Program
     samples: Samples
+    #: Samples that calibrated, and where they are from.
+    calibration_samples: int = 0
+    calibrated_on: str = JUDGED_SAMPLES
 
 
 def prepare(task: RunOptions, options: CompileOptions) -> Job:
@@ -50,11 +55,11 @@ def prepare(task: RunOptions, options: CompileOptions) -> Job:
     shape = input_shape(network)
     samples = load_samples(task.data, shape, task.samples)
     if task.calibration is not None:
-        sources = load_samples(task.calibration, shape).x
+        sources, origin = load_samples(task.calibration, shape).x, OWN_SAMPLES
     else:
-        sources = samples.x[:CALIBRATION_SAMPLES]
-        note(f"calibrated with the first {len(sources)} samples of {task.data}; --calibration gives others")
-    return Job(network, described, compile_program(described, network, sources, options), samples)
+        sources, origin = samples.x[:CALIBRATION_SAMPLES], JUDGED_SAMPLES
+    program = compile_program(described, network, sources, options)
+    return Job(network, described, program, samples, len(sources), origin)
 
 
 def input_shape(network: Network) -> tuple[int, ...]:
@@ -98,7 +103,7 @@ def compile_for_estimate(
     """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
     Nothing is known of the layers' sums then, so ``auto`` chooses formats by the error of the weights alone; and
-    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the clocks of
+    nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
     inputs without a zero.
     """
     if calibration is not None:

@@ -12,14 +12,14 @@ from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
 from bfpga.engines.registry import ENGINES
 from bfpga.errors import ConfigurationError
 
-#: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its clocks.
+#: Formats of weights; ``auto`` chooses for each layer by the error of its weights and by its cycles.
 FormatChoice = Literal["auto", "linear", "two_hot", "power_of_two"]
 #: Engines that a layer may ask for; ``auto`` leaves it to the rule ``dispatch``.
 if TYPE_CHECKING:
     EngineChoice = str
 else:
     EngineChoice = Literal[("auto", *(engine.name for engine in ENGINES))]
-#: How ``auto`` chooses: by predicted clocks, by the majority of an input's zeros, or by two limits with clocks between.
+#: How ``auto`` chooses: by predicted cycles, by the majority of an input's zeros, or by two limits with cycles between.
 DispatchRule = Literal["cost", "majority", "band"]
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]

@@ -44,7 +44,7 @@ class LayerSection(Section):
     rate: int = Field(12, ge=0, le=16, description="rule rate: one of 2**rate values may saturate")
     margin: int = Field(0, ge=0, le=15, description="dynamic, delayed: head room, added to the exponent")
     engine: EngineChoice = Field("auto", description="which engine computes, where the accelerator has several")
-    dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by clocks or by zeros")
+    dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by cycles or by zeros")
     band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")
     band_sparse: float = Field(80.0, ge=0, le=100, description="band: from this percentage of zeros an input is sparse")
 

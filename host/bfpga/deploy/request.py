@@ -1,9 +1,10 @@
-"""What a user asks `scripts/deploy.py` for: from names and files to a bundle, and from a deployment to a report."""
+"""What a user asks `bfpga deploy` for: from names and files to a bundle, and from a deployment to a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,15 @@ class Request:
     notebooks: bool = True
 
 
+def example_folder() -> Path | None:
+    """The notebooks and networks that come with this package; None where they were left out."""
+    try:
+        folder = Path(str(files("bfpga.examples")))
+    except ModuleNotFoundError:
+        return None
+    return folder if (folder / DEFAULT_MODEL).is_file() else None
+
+
 def prepare(request: Request, note: Callable[[str], None]) -> Bundle:
     """The bundle of a request. DeviceError for an overlay that was never built, unless the virtual board is tested."""
     programs = read_programs(request.programs)
@@ -48,7 +58,7 @@ def prepare(request: Request, note: Callable[[str], None]) -> Bundle:
     if request.options.target == "board" and overlay.bitstream is None:
         raise DeviceError(
             f"overlay {manifest.name} has no bitstream: it was never built. On a machine with Vivado: "
-            f"scripts/build_bitstream.py {manifest.accelerator.name}"
+            f"bfpga build {manifest.accelerator.name}; without one, --target virtual tests everything but the hardware"
         )
     if not programs:
         programs = default_program(request, manifest, note)

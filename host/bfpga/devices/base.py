@@ -59,6 +59,7 @@ class DeviceResult:
         for layer in self.layers:
             if layer.counters is not None:
                 total.include(layer.counters)
+        total.saturated_samples = total.most_saturated = None  # a sample may saturate in several layers
         return total
 
 

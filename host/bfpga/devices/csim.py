@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -24,6 +23,7 @@ from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
+from bfpga.devices.library_cache import cached_library
 from bfpga.engines.array import streams
 from bfpga.errors import DeviceError, ToolError
 
@@ -50,8 +50,8 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
 
     $BFPGA_CXXFLAGS stands behind the flags of this module, ``flags`` behind both. The cache key covers rendered
     sources, the headers they include, flags and compiler, so a stale file is never used, and a header of what this
-    kernel lacks changes nothing. Files appear by renaming, so several processes may build at once. ToolError if a tool
-    is missing or fails.
+    kernel lacks changes nothing; a damaged file is built again. ToolError if a tool is missing or fails, or the cache
+    cannot be written.
     """
     try:
         from bfpga.vendor.render import kernel_sources, render_kernel
@@ -65,9 +65,7 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
     library = cache_directory() / "csim" / f"{_content_digest(sources, arguments)}.so"
-    if not library.exists():
-        _compile(sources, arguments, library)
-    return library
+    return cached_library(library, lambda built, directory: _compile(sources, arguments, built, directory))
 
 
 def _content_digest(sources: Mapping[str, str], arguments: Sequence[str]) -> str:
@@ -80,27 +78,28 @@ def _content_digest(sources: Mapping[str, str], arguments: Sequence[str]) -> str
     return content.hexdigest()[:32]
 
 
-def _compile(sources: Mapping[str, str], arguments: Sequence[str], library: Path) -> None:
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as temporary:
-        directory = Path(temporary)
-        for path, text in sources.items():
-            target = directory / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-        includes = ["-I", str(directory / "include"), "-I", str(directory / "src")]
-        built = directory / "kernel.so"
-        bridge = str(directory / "src" / "bridge.cpp")
-        toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)])
-        os.replace(built, library)
+def _compile(sources: Mapping[str, str], arguments: Sequence[str], built: Path, directory: Path) -> None:
+    """Compile the sources, written into ``directory``, into the library ``built``."""
+    for path, text in sources.items():
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    includes = ["-I", str(directory / "include"), "-I", str(directory / "src")]
+    bridge = str(directory / "src" / "bridge.cpp")
+    toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)])
 
 
 def load_library(path: Path) -> ctypes.CDLL:
     """A compiled bridge with the types of what makes, names and frees a kernel.
 
-    DeviceError for one that was compiled for another layout (with what differs) or does not name its own.
+    DeviceError for one that was compiled for another layout (with what differs) or does not name its own, and for what
+    is no library of this machine.
     """
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(f"{path}: the compiled kernel cannot be loaded: {error}. Delete the file: the kernel is "
+                          "compiled again then") from None  # fmt: skip
     mismatch = layout_mismatch(_compiled_layout(library))
     if mismatch is not None:
         raise DeviceError(

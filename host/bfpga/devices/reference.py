@@ -85,6 +85,18 @@ def sqnr_db(reference: FloatArray, value: FloatArray) -> float:
     return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
 
 
+def worst_sqnr_db(reference: FloatArray, value: FloatArray) -> float:
+    """The lowest ``sqnr_db`` of a sample (samples, ...); samples without a signal do not count.
+
+    The ratio over all samples hides a few that saturated: their share of all signal is small.
+    """
+    wanted = reference.reshape(len(reference), -1).astype(np.float64)
+    noise = np.square(wanted - value.reshape(len(value), -1)).sum(axis=1)
+    signal = np.square(wanted).sum(axis=1)
+    noisy = (noise > 0) & (signal > 0)
+    return float(10 * np.log10(signal[noisy] / noise[noisy]).min()) if noisy.any() else float("inf")
+
+
 def cosines(first: FloatArray, second: FloatArray) -> npt.NDArray[np.float64]:
     """Cosine between two batches, sample by sample; 1 where both are zero."""
     a, b = (x.reshape(len(x), -1).astype(np.float64) for x in (first, second))

@@ -1,4 +1,4 @@
-"""What a program costs on an accelerator: clocks and seconds of every layer, and what limits it.
+"""What a program costs on an accelerator: cycles and seconds of every layer, and what limits it.
 
 Cycles are counted, not estimated: they are the kernel's own (`engines.cycles`). What is estimated is the rate of the
 memory, which is the board file's assumption.
@@ -26,9 +26,9 @@ from bfpga.program.explanation import node_engine
 class LayerEstimate:
     """One layer of a program, one sample.
 
-    ``tile_clocks``: clocks of single lanes that its products take; ``cycles``: clocks of its computing operations;
-    ``transfer_cycles``: clocks of its loads, stores, weight transfers and descriptors; ``bytes``: what it moves over
-    the streams; ``limit``: what most of its clocks are spent on.
+    ``tile_clocks``: cycles of single lanes that its products take; ``cycles``: those of its computing operations;
+    ``transfer_cycles``: cycles of its loads, stores, weight transfers and descriptors; ``bytes``: what it moves over
+    the streams; ``limit``: what most of its cycles are spent on.
     """
 
     name: str
@@ -83,7 +83,7 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
 
 
 def beside_limits(program: Program) -> dict[int, dict[str, int]]:
-    """What the operations of the engines beside the array spend their clocks on, by their identity."""
+    """What the operations of the other engines spend their cycles on, by their identity."""
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
     limits = {}
     for operation, node, tile in engine_operations(program.steps, nodes):
@@ -101,9 +101,9 @@ def add_operation(
     times: int,
     limits: dict[str, int] | None = None,
 ) -> None:
-    """Add what an operation moves, how long it lasts (its clocks or its bytes) and what limits it.
+    """Add what an operation moves, how long it lasts (its cycles or its bytes) and what limits it.
 
-    limits: of an operation of an engine beside the array.
+    limits: of an operation of an engine other than the array.
     """
     config = accelerator.systolic
     cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
@@ -120,7 +120,7 @@ def add_operation(
 
 
 def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:
-    """Part the clocks of the products into those the network needs and those of columns, rows or lanes without work."""
+    """Divide the cycles of products into those the network needs and those of columns, rows or lanes without work."""
     if layer.macs and "array" in layer.limits:
         needed = min(-(-layer.tile_clocks // peak), layer.limits["array"])
         layer.limits["idle tiles"] = layer.limits["array"] - needed

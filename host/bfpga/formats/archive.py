@@ -6,11 +6,11 @@ What a file says of itself decides how much is read, so the size that an array w
 from __future__ import annotations
 
 import os
-import stat
+import resource
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from bfpga.formats.files import regular_file
 
 #: What a truncated, damaged or foreign archive makes the libraries below raise.
 UNREADABLE = (
@@ -36,6 +38,8 @@ UNREADABLE = (
     zlib.error,
     tokenize.TokenError,
 )
+#: What looks at the shape and the type that an array states.
+Judge = Callable[[tuple[int, ...], np.dtype[Any]], None]
 #: Arrays have no more axes than numpy's.
 MOST_AXES = 32
 
@@ -45,19 +49,15 @@ class OversizeError(ValueError):
 
 
 def memory_limit() -> int:
-    """Bytes that one file may take: half of this machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    """Bytes that one file may take: half of this machine's memory, or of what this process may have (`ulimit -v`)."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return (memory if allowed == resource.RLIM_INFINITY else min(memory, allowed)) // 2
 
 
-def regular_file(path: Path) -> str:
-    """Why a path is no file that can be read from begin to end; empty if it is one."""
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        return "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error))
-    if stat.S_ISDIR(mode):
-        return "is a directory"
-    return "" if stat.S_ISREG(mode) else "is no regular file (a pipe or a device)"
+def sample_limit() -> int:
+    """Bytes that an array may take which becomes float32: those of narrow types need several times their own."""
+    return memory_limit() // 4
 
 
 @contextmanager
@@ -100,8 +100,15 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def read_array(stream: IO[bytes], count: int | None = None, limit: int | None = None) -> npt.NDArray[Any]:
+def read_array(
+    stream: IO[bytes],
+    count: int | None = None,
+    limit: int | None = None,
+    judge: Judge | None = None,
+) -> npt.NDArray[Any]:
     """An array of the `npy` format; count: only its first items along axis 0.
+
+    judge: gets shape and type of all items before any is read, and raises what it finds wrong.
 
     Raises one of ``UNREADABLE`` for a damaged one and for objects, OversizeError for one beyond ``limit`` bytes (half
     of the memory for None).
@@ -111,6 +118,8 @@ def read_array(stream: IO[bytes], count: int | None = None, limit: int | None = 
         raise ValueError("it holds Python objects, which are not loaded (allow_pickle)")
     if len(shape) > MOST_AXES or any(not isinstance(size, int) or size < 0 for size in shape):
         raise ValueError(f"its header states the shape {shape}")
+    if judge is not None:
+        judge(shape, dtype)
     if count is not None and shape and not fortran:
         shape = (min(shape[0], max(count, 0)), *shape[1:])
     size = prod(shape) * dtype.itemsize

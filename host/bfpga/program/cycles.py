@@ -35,7 +35,7 @@ def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
 
 
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """The most clocks that a kernel may count for an operation, whatever its data."""
+    """The most cycles that a kernel may count for an operation, whatever its data."""
     engine = operation_engine(operation)
     if engine is not None and engine.by_inputs is not None:
         selection = selection_cycles(config, operation.descriptor)
@@ -44,7 +44,7 @@ def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
 
 
 def depends_on_data(operation: KernelOperation) -> bool:
-    """Whether the clocks of an operation are known only with its input."""
+    """Whether the cycles of an operation are known only with its input."""
     engine = operation_engine(operation)
     return engine is not None and engine.by_inputs is not None
 

@@ -16,7 +16,7 @@ from bfpga.program.cycles import started_clocks, step_operations
 #: Engines in tables.
 ENGINE_WORDS: dict[EngineName, str] = {engine.name: engine.title for engine in ENGINES}
 #: What the columns of ``engine_rows`` hold.
-ENGINES_TITLE = "Engines: zeros of weights and inputs, clocks of one sample on each engine with all transfers"
+ENGINES_TITLE = "Engines: zeros of weights and inputs, cycles of one sample on each engine with all transfers"
 
 
 def node_engine(node: Node) -> str:
@@ -38,7 +38,7 @@ def engine_headings(program: Program) -> tuple[str, ...]:
 
 
 def engine_rows(program: Program) -> list[tuple[str, ...]]:
-    """Layers that had a choice of engines: their zeros, clocks on each engine, the choice and its reason."""
+    """Layers that had a choice of engines: their zeros, cycles on each engine, the choice and its reason."""
     moves = moving_clocks(program)
     return [
         (
@@ -51,7 +51,7 @@ def engine_rows(program: Program) -> list[tuple[str, ...]]:
 
 
 def moving_clocks(program: Program) -> Counter[str]:
-    """Clocks of one sample that layers spend on loads and stores of activations, by name: the same on all engines."""
+    """Cycles of one sample that layers spend on loads and stores of activations, by name: the same on all engines."""
     moves: Counter[str] = Counter()
     for step in program.steps:
         for operation, times in step_operations(program, step):
@@ -85,7 +85,7 @@ def without_choice(program: Program) -> dict[str, list[str]]:
 
 
 def gain(program: Program) -> str:
-    """One sentence: how many layers each engine got, and their clocks beside those of the array alone."""
+    """One sentence: how many layers each engine got, and their cycles next to those of the array alone."""
     moves, nodes = moving_clocks(program), dispatched(program)
     got = Counter(ENGINE_WORDS[node.engine] for node in nodes)
     chosen, alone = 0, 0
@@ -94,7 +94,7 @@ def gain(program: Program) -> str:
         chosen, alone = chosen + cycles[node.engine], alone + cycles[ARRAY]
     shared = ", ".join(f"{engine} {count}" for engine, count in got.items())
     compared = "" if chosen == alone else f", {alone:,} on the array alone"
-    return f"{len(nodes)} layers with weights ({shared}): {chosen:,} clocks{compared}"
+    return f"{len(nodes)} layers with weights ({shared}): {chosen:,} cycles{compared}"
 
 
 def zeros_unknown(program: Program) -> bool:

@@ -23,7 +23,7 @@ FILLED, PALE = 0.8, 0.3
 
 
 def draw_engines(program: Program) -> Figure:
-    """Figure with the clocks of every layer on every engine, the chosen ones solid, beside the zeros they rest on.
+    """Figure with the cycles of every layer on every engine, the chosen ones solid, next to the zeros they rest on.
 
     Clocks are those of one sample with all transfers, on a logarithmic axis. Raises ConfigurationError for a program
     without a choice of engines, ToolError without matplotlib.
@@ -56,7 +56,7 @@ def _draw_clocks(axes: Any, program: Program, nodes: list[ArrayNode]) -> None:
         for bar, solid in zip(drawn, chosen, strict=True):
             bar.set_alpha(1.0 if solid else PALE)
     axes.set_xscale("log")
-    axes.set_xlabel("clocks of one sample (solid: chosen; no bar: the engine does not take the layer)")
+    axes.set_xlabel("cycles of one sample (solid: chosen; no bar: the engine does not take the layer)")
     for handle in _legend(axes).get_patches():
         handle.set_alpha(1.0)
 

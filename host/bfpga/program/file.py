@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import zipfile
 from dataclasses import fields, is_dataclass
 from enum import IntEnum, IntFlag
@@ -26,6 +24,7 @@ from bfpga.contract.program import Program
 from bfpga.engines.configurations import config_from_dict, config_to_dict
 from bfpga.errors import ProgramError
 from bfpga.formats.archive import UNREADABLE, OversizeError, memory_limit, opened, read_array, read_member
+from bfpga.formats.files import replace_file
 from bfpga.program.limits import check_limits
 
 MAGIC = "bfpga program"
@@ -46,19 +45,12 @@ def save_program(program: Program, path: str | Path) -> None:
     blobs: dict[bytes, str] = {}
     shape = layout(program.config.functions)
     header = {"magic": MAGIC, "version": VERSION, "layout": shape, "program": _plain(program, blobs)}
+    archive = io.BytesIO()
+    _write_archive(archive, header, blobs)
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        replace_file(path, archive.getvalue())
     except OSError as error:
         raise ProgramError(f"{path}: cannot write there: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            _write_archive(stream, header, blobs)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ProgramError(f"{path}: cannot write there: {error.strerror}") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _write_archive(stream: Any, header: dict[str, Any], blobs: dict[bytes, str]) -> None:

@@ -1,4 +1,4 @@
-"""Layers whose exponent an operation before them finds: its flow, what it measures, its clocks beside the alternatives.
+"""Layers whose exponent an operation before them finds: its flow, what it measures, its cycles and the alternatives.
 
 A table for people and the same for machines. FP R33, R35, R36, R49.
 """
@@ -15,7 +15,7 @@ from bfpga.program.cycles import program_cycles
 
 #: What the columns of ``flow_rows`` hold.
 FLOWS_TITLE = (
-    "Exponents from the data of the same pass: clocks of one sample, those compared without whole tensors' transfers"
+    "Exponents from the data of the same pass: cycles of one sample, those compared without whole tensors' transfers"
 )
 FLOW_HEADINGS = ("layer", "flow", "rule", "measured", "cycles", "flows that were compared")
 
@@ -29,7 +29,7 @@ def rule_text(policy: PolicySpec) -> str:
 
 
 def flow_rows(program: Program) -> list[tuple[str, ...]]:
-    """Layers with a preceding operation: flow, rule, share of outputs that it measures, clocks, alternatives."""
+    """Layers with a preceding operation: flow, rule, share of outputs that it measures, cycles, alternatives."""
     cycles = program_cycles(program).layers
     return [
         (
@@ -62,7 +62,7 @@ def measured_share(node: ArrayNode, sample: Sample | None) -> float:
 
 
 def flow_choices(program: Program) -> list[dict[str, Any]]:
-    """The same for machines; ``compared``: clocks by flow, empty where there was no choice."""
+    """The same for machines; ``compared``: cycles by flow, empty where there was no choice."""
     cycles = program_cycles(program).layers
     return [
         {

@@ -24,7 +24,7 @@ from bfpga.program.host import array_alone, host_share
 HEADINGS = ("layer", "engine", "operation", "output", "weights", "MAC", "exponent", "memory", "cycles")
 
 #: What the columns of ``format_rows`` hold.
-FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, clocks of the passes"
+FORMATS_TITLE = "Formats of weights: signal to noise of the weights / of the sums on samples, cycles of the passes"
 
 
 def listing(program: Program) -> str:
@@ -90,7 +90,7 @@ def _totals(program: Program) -> list[str]:
     return [
         f"multiply-accumulates {cycles.macs:,}; kernel starts {starts}; cycles {cycles.compute_bound:,} computing, "
         f"{total:,} with transfers = {1e3 * cycles.latency_s(total):.3f} ms{array_alone(program)}",
-        f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC a clock",
+        f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
     ]
 

@@ -6,9 +6,7 @@ The text is JSON, which is YAML too, so that a board reads it with the standard 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any, Literal
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.errors import ConfigurationError
+from bfpga.formats.files import check_regular, read_file, replace_file
 from bfpga.vendor.json_fields import FieldError, json_text, parse, plain, read_object
 
 #: Version of the file's keys. Version 1 named no layout.
@@ -24,6 +23,8 @@ FORMAT = 2
 MANIFEST_NAME = "overlay.yaml"
 #: Files every overlay names; the bitstream is null until a build has made it.
 HANDOFF, BITSTREAM = "handoff", "bitstream"
+#: A manifest has some ten thousand bytes.
+LARGEST_FILE = 1 << 22
 #: Hexadecimal digits of a content's hash in the name of a file.
 HASH_DIGITS = 8
 
@@ -143,7 +144,7 @@ def read_manifest(path: str | Path) -> Manifest:
     """The manifest in a file; ConfigurationError with path and key if it cannot be read or is not a manifest."""
     path = Path(path)
     try:
-        text = path.read_bytes().decode()
+        text = read_file(path, LARGEST_FILE).decode()
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot read the manifest of an overlay: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -213,18 +214,6 @@ def write_manifest(manifest: Manifest, path: str | Path) -> None:
     replace_file(Path(path), manifest_text(manifest).encode())
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name in its directory, then rename it."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
 # Hashes
 
 
@@ -234,7 +223,8 @@ def content_hash(content: bytes) -> str:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file's content, read in pieces; OSError if it cannot be read."""
+    """SHA-256 of a regular file's content, read in pieces; OSError if it cannot be read."""
+    check_regular(path)
     result = hashlib.sha256()
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):

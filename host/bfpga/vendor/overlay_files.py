@@ -7,7 +7,7 @@ known name; the manifest is renamed into place last, so a reader sees the old ov
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
+from bfpga.formats.files import replace_file, write_error
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
 from bfpga.vendor.manifest import (
@@ -31,7 +32,6 @@ from bfpga.vendor.manifest import (
     Manifest,
     content_hash,
     hashed_stem,
-    replace_file,
     write_manifest,
 )
 
@@ -66,20 +66,35 @@ def write_overlay(
     build brings back, unless ``discard_bitstream``.
     """
     directory = Path(directory)
+    new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     earlier = _hashed_files(accelerator.name, directory)
     if build is None and not discard_bitstream:
         _refuse_to_lose_bitstream(earlier)
     design = block_design(accelerator)
     files, contents = _files(design, build)
-    for name, content in contents.items():
-        replace_file(directory / name, content)
     manifest = make_manifest(design, files, build)
-    write_manifest(manifest, directory / MANIFEST_NAME)
+    _write_files(directory, contents, manifest, {path.name for path in earlier}, new)
     for path in earlier:
         if path.name not in contents:
             path.unlink(missing_ok=True)
     return manifest
+
+
+def _write_files(
+    directory: Path, contents: Mapping[str, bytes], manifest: Manifest, earlier: Collection[str], new: bool
+) -> None:
+    """The files, then the manifest; after an error the directory is as it was. new: it was made for this overlay."""
+    try:
+        for name, content in contents.items():
+            replace_file(directory / name, content)
+        write_manifest(manifest, directory / MANIFEST_NAME)
+    except OSError as error:
+        for name in contents.keys() - earlier:
+            (directory / name).unlink(missing_ok=True)
+        if new:
+            directory.rmdir()
+        raise write_error(error, directory, sum(map(len, contents.values()))) from None
 
 
 def _hashed_files(name: str, directory: Path) -> list[Path]:

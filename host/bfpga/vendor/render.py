@@ -30,6 +30,7 @@ from bfpga.contract.streams import BEATS
 from bfpga.engines.beside.engine import BesideEngine
 from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
+from bfpga.formats.files import write_error
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.vendor.json_fields import json_text
 
@@ -321,26 +322,30 @@ def write_project(
     directory = Path(directory)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigurationError(f"{directory} exists and is not empty; give a new directory for the HLS project")
+    files = _project_files(name, digest, config, vectors)
     directory.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
-        _fill_project(name, digest, config, temporary, vectors)
+        for path, content in files.items():
+            target = temporary / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
         temporary.chmod(0o755)
         os.replace(temporary, directory)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise write_error(error, directory, sum(map(len, files.values()))) from None
         raise
     return directory
 
 
-def _fill_project(
-    name: str, digest: str, config: SystolicConfig, directory: Path, vectors: VectorWriter | None
-) -> None:
+def _project_files(
+    name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None
+) -> dict[str, bytes]:
+    """The files of a project by their paths in it."""
     sources = kernel_sources(render_kernel(name, digest, config))
-    files: dict[str, bytes] = {path: text.encode() for path, text in sources.items()}
+    files = {path: text.encode() for path, text in sources.items()}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
-    for path, content in files.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+    return files

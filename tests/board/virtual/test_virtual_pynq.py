@@ -417,7 +417,7 @@ def test_a_missing_pynq_is_an_error_that_says_how_to_get_it() -> None:
         "try:\n    import bfpga.board.virtual.pynq_device\n"
         "except DeviceError as error:\n    print(error)"
     )
-    assert in_new_process(script) == "PYNQ is not installed: pip install 'bfpga[board]' (Python 3.10 to 3.12)"
+    assert in_new_process(script) == f"PYNQ is not installed: {pynq_internals.install_advice()}"
 
 
 def test_numpy_2_is_refused_before_pynq_breaks_on_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def test_the_skew_costs_the_steps_of_the_worked_example() -> None:
 
 @pytest.mark.parametrize("case", GEMMS, ids=lambda case: f"{case['M']}x{case['K']}x{case['N']}on{case['cols']}")
 def test_products_take_the_passes_and_cycles_of_the_model(case: dict[str, int]) -> None:
-    """R57, R71: every pass counts max(Kc, drain); only the pipeline's own registers come on top, once."""
+    """R57, R61, R71: every pass counts max(Kc, drain): a weight word every clock; the pipeline comes on top, once."""
     config = SystolicConfig(columns=case["cols"], rows=16, lanes=2, skew=case["cols"] > 2)
     descriptor = product_descriptor(config, case["M"], case["K"], case["N"])
     assert passes(config, descriptor) == case["passes"]

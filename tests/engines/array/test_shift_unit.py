@@ -48,6 +48,7 @@ def test_product_vectors(case: dict[str, Any]) -> None:
         results = ShiftUnit(ShiftUnitConfig(fmt, accumulate=False))
         results.mode = mode
         found = results.beat(case["x"], case["word"])
+        assert results.beat(case["x"], case["word"]) == found  # nothing accumulates
         if mode == TWO_HOT:
             assert int(products.b) == expected["B"]
             assert found == (expected["product"], 0)

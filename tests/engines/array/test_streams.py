@@ -67,7 +67,7 @@ def test_parameters_are_one_beat_a_row() -> None:
 @pytest.mark.parametrize("bits", [4, 8, 11, 18])
 @pytest.mark.parametrize("stream_bits", [32, 64, 128])
 def test_stored_rows_come_back_as_they_were_loaded(bits: int, stream_bits: int) -> None:
-    """R19: input and output have the same form."""
+    """R6, R19: exponents come back with the mantissas; input and output have the same form."""
     config = SystolicConfig(BlockFormat(mantissa_bits=bits), lanes=1, rows=1, stream_bits=stream_bits)
     mantissa = np.random.default_rng(bits).integers(-8, 8, (2, 3, 5, 3)).astype(np.int32)
     tensor = BlockTensor(mantissa, np.array([-3, 4], np.int32))

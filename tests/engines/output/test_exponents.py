@@ -67,7 +67,7 @@ def learn_statistics(registers: PolicyRegisters, values: list[int], e4: int, log
 
 @settings(deadline=None, max_examples=150)
 @given(
-    layers=st.lists(st.lists(st.integers(0, 2**12), max_size=40), min_size=1, max_size=6),
+    layers=st.lists(st.lists(st.integers(0, 2**15), max_size=40), min_size=1, max_size=6),
     log_window=st.integers(0, 5),
     factor=st.sampled_from([4, 12, 13]),
 )

@@ -9,9 +9,7 @@ forms are read.
 from __future__ import annotations
 
 import json
-import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from bfpga.errors import DeviceError
+from bfpga.formats.files import read_file, replace_file
 
 #: First bytes of the data of an emulation bitstream.
 MAGIC = b"BFPGAEMU"
@@ -34,6 +33,8 @@ _PREAMBLE = bytes.fromhex("0009 0ff00ff00ff00ff000 0001")
 #: A real bitstream holds this word near its start (UG470, UG570).
 _SYNC_WORD = bytes.fromhex("aa995566")
 _SYNC_WINDOW = 4096
+#: Bitstreams of the largest parts have some 200 MB.
+LARGEST_FILE = 1 << 30
 #: The same content gives the same file, so the date of the header is fixed.
 _DATE, _TIME = "2000/01/01", "00:00:00"
 
@@ -59,14 +60,7 @@ def write_emulation_bitstream(path: str | Path, handoff: str, kernels: Mapping[s
     design, part = _design_and_part(path, handoff)
     content = _container(design, part, _encode(path, handoff, kernels))
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        replace_file(path, content)
     except OSError as error:
         raise DeviceError(f"{path}: cannot write there: {error.strerror}") from None
 
@@ -77,7 +71,7 @@ def read_emulation_bitstream(path: str | Path) -> EmulationBitstream:
     DeviceError for a bitstream of real hardware, for a damaged file and for anything else.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_file(Path(path), LARGEST_FILE)
     except OSError as error:
         raise DeviceError(f"{path}: cannot read the bitstream: {error.strerror}") from None
     return decode_emulation_bitstream(data, str(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,17 @@ _MISLEADING_VARIABLES = ("XILINX_XRT", "PYNQ_REMOTE_DEVICES")
 MACHINES = {"zynq7": "armv7l", "zynqmp": "aarch64"}
 #: Name of a common board of the family; PYNQ chooses among the variants of an overlay by it.
 BOARD_NAMES = {"zynq7": "Pynq-Z2", "zynqmp": "ZCU104"}
-_INSTALL = "pip install 'bfpga[board]' (Python 3.10 to 3.12)"
+_INSTALL = "pip install 'bfpga[board]'"
+#: The first Python that PYNQ cannot be installed for: it needs numpy 1, which has no wheels there.
+FIRST_PYTHON_WITHOUT_PYNQ = (3, 13)
+
+
+def install_advice() -> str:
+    """How PYNQ is installed here, or that it cannot be."""
+    if sys.version_info >= FIRST_PYTHON_WITHOUT_PYNQ:
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"PYNQ cannot be installed for Python {here}: make an environment of Python 3.10 to 3.12 and {_INSTALL}"
+    return _INSTALL
 
 
 def import_pynq() -> Any:
@@ -36,7 +47,7 @@ def import_pynq() -> Any:
     DeviceError if it is missing or cannot work with the other packages that are installed.
     """
     if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
-        raise DeviceError(f"PYNQ needs numpy 1 and this is numpy {np.__version__}: {_INSTALL}")
+        raise DeviceError(f"PYNQ needs numpy 1 and this is numpy {np.__version__}: {install_advice()}")
     try:
         with warnings.catch_warnings(), _without(_MISLEADING_VARIABLES):
             warnings.simplefilter("ignore")
@@ -46,8 +57,8 @@ def import_pynq() -> Any:
             return pynq
     except ImportError as error:
         if error.name == "pynq":
-            raise DeviceError(f"PYNQ is not installed: {_INSTALL}") from None
-        raise DeviceError(f"PYNQ is installed but does not load ({error}): {_INSTALL}") from None
+            raise DeviceError(f"PYNQ is not installed: {install_advice()}") from None
+        raise DeviceError(f"PYNQ is installed but does not load ({error}): {install_advice()}") from None
 
 
 @contextmanager

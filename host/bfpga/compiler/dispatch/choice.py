@@ -19,7 +19,7 @@ from bfpga.engines.registry import depends_on_inputs, engine_named
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import IntArray
 
-#: A layer's clocks depend on which others share the weight memory with it: figures are taken again until they agree.
+#: A layer's cycles depend on which others share the weight memory with it: figures are taken again until they agree.
 ROUNDS = 4
 
 
@@ -38,12 +38,12 @@ def check_engines(config: SystolicConfig, options: CompileOptions) -> None:
         if wanted != "auto" and wanted not in config.engines:
             raise ConfigurationError(
                 f"{place}the accelerator has no engine {wanted}; it has {' and '.join(config.engines)} "
-                "(`bfpga accelerators` tells which have others)"
+                "(`bfpga accelerators` lists which have others)"
             )
 
 
 def format_options(options: LayerOptions, config: SystolicConfig) -> LayerOptions:
-    """Options of a layer's weight format: an engine beside the array, where one is asked for, takes linear weights."""
+    """Options of a layer's weight format: another engine than the array takes linear weights."""
     beside = options.engine not in ("auto", ARRAY)
     if beside and options.formats == "auto" and "linear" in config.weight_formats:
         return replace(options, formats="linear")
@@ -104,7 +104,7 @@ def engine_figures(
 def decide(figures: Sequence[EngineFigures], options: LayerOptions, zeros: ZeroCount | None) -> Decision:
     """The engine of a layer by its options (SC R11-R13). zeros: of its input, None where nothing was counted.
 
-    Of equal clocks the array's count as fewer, then those of the engines in their order.
+    Of equal cycles the array's count as fewer, then those of the engines in their order.
     """
     if options.engine != "auto":
         refused = next(item.refused for item in figures if item.engine == options.engine)
@@ -129,7 +129,7 @@ def decide(figures: Sequence[EngineFigures], options: LayerOptions, zeros: ZeroC
 
 
 def class_of(zeros: ZeroCount, options: LayerOptions) -> Literal["dense", "sparse", "cost"]:
-    """Whether an input is dense or sparse by the rule of the options; ``cost``: clocks decide (SC R11-R13)."""
+    """Whether an input is dense or sparse by the rule of the options; ``cost``: cycles decide (SC R11-R13)."""
     if options.dispatch == "majority":
         return "sparse" if 2 * zeros.zeros >= zeros.elements else "dense"
     if options.dispatch == "band":
@@ -140,13 +140,13 @@ def class_of(zeros: ZeroCount, options: LayerOptions) -> Literal["dense", "spars
 
 
 def _fewest(figures: Sequence[EngineFigures], before: str, behind: str = "") -> Decision:
-    """The engine with the fewest clocks; the first of equal ones."""
+    """The engine with the fewest cycles; the first of equal ones."""
     best = min(figures, key=lambda item: item.cycles)
     same = [item.engine for item in figures if item.cycles == best.cycles and item is not best]
     if len(figures) == 1:
         reason = "no other engine takes it" if not before and not behind else "no other engine is left"
     else:
-        reason = f"as few clocks as {' and '.join(same)}" if same else "fewest clocks"
+        reason = f"as few cycles as {' and '.join(same)}" if same else "fewest cycles"
     return Decision(best.engine, before + reason + behind)
 
 

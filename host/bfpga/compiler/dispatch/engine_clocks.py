@@ -1,4 +1,4 @@
-"""Predicted clocks of single layers on every engine: what a kernel counts for one sample (ZS R53, SC R13)."""
+"""Predicted cycles of single layers on every engine: what a kernel counts for one sample (ZS R53, SC R13)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def measure_strips(
     config: SystolicConfig,
     inputs: Mapping[str, IntArray],
 ) -> None:
-    """Give operations whose clocks depend on data their mean on samples, for nodes whose input is in ``inputs``.
+    """Give operations whose cycles depend on data their mean on samples, for nodes whose input is in ``inputs``.
 
     inputs: mantissas (samples, height, width, channels) by tensor name.
     """
@@ -120,7 +120,7 @@ def measure_strips(
 def engine_operations(
     steps: Sequence[Step], nodes: Sequence[ArrayNode]
 ) -> Iterator[tuple[KernelOperation, ArrayNode, Tile]]:
-    """Operations of the engines beside the array, each with its node and what it computes of it."""
+    """Operations of the other engines than the array, each with its node and what it computes of it."""
     known = {node.name: node for node in nodes}
     seen: Counter[str] = Counter()
     for step in steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, positions
+from bfpga.compiler.numbers.tail import Tail, fit_tail
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.compiler.read.importer import Graph
 from bfpga.errors import DataError
@@ -22,18 +24,32 @@ BINS = 1 << (31 - BIN_SHIFT)
 #: Bins that are kept of a tensor, down to 2^-32 of its largest value: smaller values become zero at every exponent that
 #: the error search tries, also where channels are stored times factors, and weigh nothing.
 KEPT_BINS = 32 << (23 - BIN_SHIFT)
-#: Exponents below the one without overflow that the error search tries.
-CANDIDATES = 4
+#: Exponents that the error search tries, down from the one at which few samples saturate; it tries one above it too.
+CANDIDATES = 5
+#: Share of all samples that may exceed the largest number of a tensor whose exponent is chosen without overflow.
+BEYOND = 1 / 20
 #: Mantissas of this many bits or more can spare one for values larger than any calibration sample showed.
 WIDE_BITS = 12
+BEYOND_WIDE = 1 / 1000
 
 
 @dataclass
 class Histogram:
-    """Counts of magnitudes (``BINS``), in bins that are 1/64 of a power of two wide, and the largest magnitude."""
+    """Counts of magnitudes (``BINS``), in bins that are 1/64 of a power of two wide, and each sample's largest one."""
 
     counts: npt.NDArray[np.int64]
-    largest: float
+    #: (samples,)
+    peaks: Floats
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude."""
+        return float(self.peaks.max(initial=0.0))
+
+    @functools.cached_property
+    def tail(self) -> Tail:
+        """What the samples' largest magnitudes tell of further samples."""
+        return fit_tail(self.peaks)
 
     def squared_error(self, exponent: int, mantissa_max: int) -> float:
         """Sum of squared errors when the values become mantissas of ``exponent``, saturation included."""
@@ -81,12 +97,16 @@ class _ChannelCounts:
         self.rows[self.layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
         #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
-        self.largest = np.zeros(self.channels, np.float32)
+        #: Elements, channel by channel; None where they are in this order already.
+        self.order = None if (np.diff(self.rows) >= 0).all() else np.argsort(self.rows, kind="stable")
+        #: (samples, channels) of each batch: the largest magnitudes.
+        self.peaks: list[Float32Array] = []
         self.top = 0
 
     def add(self, values: Float32Array) -> None:
         magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values), -1)
-        self.largest = np.maximum(self.largest, magnitude.max(axis=0)[self.layout].max(axis=(0, 1)))
+        by_channel = magnitude if self.order is None else magnitude[:, self.order]
+        self.peaks.append(by_channel.reshape(len(values), self.channels, -1).max(axis=2))
         cells = magnitude.view(np.int32) >> BIN_SHIFT
         self._raise(int(cells.max()))
         cells -= self.top - KEPT_BINS
@@ -111,7 +131,8 @@ class _ChannelCounts:
         """The counts of all channels together, the bins of each moved as its factor 2^scale asks."""
         scale = np.zeros(self.channels) if scale is None else scale
         factors = np.exp2(scale.astype(np.float32))
-        result = Histogram(np.zeros(BINS, np.int64), float((self.largest * factors).max()))
+        peaks = (np.concatenate(self.peaks) * factors).max(axis=1)
+        result = Histogram(np.zeros(BINS, np.int64), peaks.astype(np.float64))
         for factor in np.unique(factors):
             counts = self.counts[factors == factor, 1:].sum(axis=0, dtype=np.int64)
             found = np.flatnonzero(counts)
@@ -131,15 +152,25 @@ def exponent_without_overflow(largest: float, form: BlockFormat) -> int:
 
 
 def best_exponent(histogram: Histogram, form: BlockFormat, method: str = "mse") -> int:
-    """The static exponent of a tensor: least squared error, or the largest value without saturation (``max``)."""
-    spare = 1 if form.mantissa_bits >= WIDE_BITS else 0
-    top = min(exponent_without_overflow(histogram.largest, form) + spare, form.exponent_max)
-    if spare:
-        return top
+    """The static exponent of a tensor: ``max``, so that few samples saturate, or ``mse``, the least squared error.
+
+    Both look beyond the calibration samples, by the tail of these. Wide mantissas can spare bits for the rarest.
+    """
+    wide = form.mantissa_bits >= WIDE_BITS
+    top = exponent_without_overflow(histogram.tail.reach(BEYOND_WIDE if wide else BEYOND), form)
+    if wide:
+        spared = min(exponent_without_overflow(histogram.largest, form) + 1, form.exponent_max)
+        return max(top, spared)
     if method == "max" or histogram.largest <= 0:
         return top
-    candidates = range(max(top - CANDIDATES + 1, form.exponent_min), top + 1)
-    return min(reversed(candidates), key=lambda e: histogram.squared_error(e, form.mantissa_max))
+    candidates = range(max(top - CANDIDATES + 1, form.exponent_min), min(top + 1, form.exponent_max) + 1)
+    return min(reversed(candidates), key=lambda exponent: expected_error(histogram, exponent, form.mantissa_max))
+
+
+def expected_error(histogram: Histogram, exponent: int, mantissa_max: int) -> float:
+    """Squared error of a sample at ``exponent``: of the calibration samples in the mean, and what the tail adds."""
+    counted = histogram.squared_error(exponent, mantissa_max) / len(histogram.peaks)
+    return counted + histogram.tail.squared_excess(mantissa_max * 2.0**exponent)
 
 
 def samples_of(graph: Graph, calibration: npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]) -> dict[str, Any]:

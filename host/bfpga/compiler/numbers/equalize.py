@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
+from bfpga.compiler.numbers.tail import channel_reach
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.formats.block_format import BlockFormat
 
@@ -22,8 +23,10 @@ Floats = npt.NDArray[np.float64]
 SAMPLES = 96
 #: Largest shift in either direction; channels seen to be smaller than 2^-LIMIT of the range are treated as that large.
 LIMIT = 5
-#: A channel may be this much larger on other data than on the calibration samples.
+#: A channel may be this much larger on other data than on the calibration samples; and as large as all but this share
+#: of the samples leave it, by the tail of those that were seen.
 MARGIN = 1.25
+BEYOND = 1 / 1000
 ROUNDS = 4
 #: Shifts that cost the readers' weights bits must at least halve the expected error: smaller gains are not certain.
 GAIN = 0.5
@@ -31,10 +34,21 @@ GAIN = 0.5
 
 @dataclass
 class ChannelRange:
-    """Largest magnitude and mean square of every channel of a tensor."""
+    """Largest magnitude and mean square of every channel of a tensor.
+
+    reach: what a channel may come to on other data; infinity: unknown. None: ``MARGIN`` times its largest.
+    """
 
     largest: Floats
     square: Floats
+    reach: Floats | None = None
+
+    @property
+    def expected(self) -> Floats:
+        """The magnitude that is expected of every channel, at most ``MARGIN`` times the largest of all channels."""
+        seen = self.largest * MARGIN
+        reach = seen if self.reach is None else np.maximum(seen, self.reach)
+        return np.asarray(np.minimum(reach, seen.max(initial=0.0)))
 
 
 class ChannelRanges:
@@ -48,10 +62,20 @@ class ChannelRanges:
             name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for name, item in self._tensors.items()
         }
 
+        self._peaks: dict[str, list[Float32Array]] = {name: [] for name in self._tensors}
+
+    def range(self, name: str) -> ChannelRange:
+        """The range of every channel of a tensor, once all samples were added."""
+        found = self.found[name]
+        found.reach = channel_reach(np.concatenate(self._peaks[name]), BEYOND)
+        return found
+
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for name, tensor in self._tensors.items():
             magnitude = np.abs(values[name].reshape(len(values[name]), -1))
-            highest = magnitude.max(axis=0)[tensor.layout].max(axis=(0, 1))
+            peaks = magnitude[:, tensor.layout].max(axis=(1, 2))
+            self._peaks[name].append(peaks)
+            highest = peaks.max(axis=0)
             square = np.einsum("np,np->p", magnitude, magnitude)[tensor.layout].mean(axis=(0, 1)) / self.samples
             found = self.found[name]
             found.largest = np.maximum(found.largest, highest)
@@ -93,9 +117,11 @@ def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict
     """
     shifts: dict[str, IndexArray] = {}
     for family in scalable_families(lowered):
-        members = [ranges.found[name] for name in sorted(family.tensors)]
+        members = [ranges.range(name) for name in sorted(family.tensors)]
         together = ChannelRange(
-            np.max([item.largest for item in members], axis=0), np.max([item.square for item in members], axis=0)
+            np.max([item.largest for item in members], axis=0),
+            np.max([item.square for item in members], axis=0),
+            np.max([item.expected for item in members], axis=0),
         )
         shift = choose_shifts(together, family.readers, form)
         if shift.any():
@@ -168,7 +194,7 @@ def choose_shifts(ranges: ChannelRange, readers: list[Reader], form: BlockFormat
     top = float(ranges.largest.max(initial=0.0))
     if top <= 0:
         return np.zeros(len(ranges.largest), np.int64)
-    seen = np.maximum(ranges.largest * MARGIN, top * 2.0**-LIMIT)
+    seen = np.maximum(ranges.expected, top * 2.0**-LIMIT)
     best, best_cost = np.zeros(len(seen), np.int64), np.inf
     for reduction in range(LIMIT + 1):
         limit = np.floor(np.log2(top * MARGIN * 2.0**-reduction / seen)).astype(np.int64)

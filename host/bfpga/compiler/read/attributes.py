@@ -7,8 +7,8 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
-from bfpga.compiler.read.model_file import printable
 from bfpga.errors import ModelError
+from bfpga.formats.files import printable
 
 #: Operators that slide a window.
 WINDOWS = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "Im2Col", "Col2Im", "DeformConv", "MaxUnpool")

@@ -20,10 +20,11 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
-from bfpga.compiler.read.model_file import first_line, printable, read_model
+from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import BfpgaError, ModelError
+from bfpga.formats.files import printable
 
 OPSETS = (11, 21)
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")

@@ -10,7 +10,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from bfpga.errors import ModelError
-from bfpga.formats.archive import regular_file
+from bfpga.formats.files import printable, regular_file
 
 #: Protocol Buffers hold no larger message, and every library below takes a model as one.
 LARGEST_MODEL = (1 << 31) - 1
@@ -25,6 +25,14 @@ def read_model(path: Path) -> ModelProto:
     for tensor in tensors(model):
         _check_tensor(tensor, path)
     return model
+
+
+def external_files(path: Path) -> list[Path]:
+    """The files beside a model that hold its weights; ModelError for what is no ONNX file."""
+    locations = {
+        item.value for tensor in tensors(_parsed(path)) for item in tensor.external_data if item.key == "location"
+    }
+    return [path.parent / location for location in sorted(locations)]
 
 
 def _parsed(path: Path) -> ModelProto:
@@ -141,8 +149,3 @@ def first_line(error: Exception) -> str:
     """What a library said, in one line that a terminal can show."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return printable(lines[0]) if lines else type(error).__name__
-
-
-def printable(text: str) -> str:
-    """``text`` without control characters: a name in a file must not steer a terminal."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

@@ -104,9 +104,9 @@ class NodeOperations:
         self._phase(Flag.NONE, sample)
 
     def _fastest_sample(self) -> Sample:
-        """The sample, measured in the way that takes the fewest clocks."""
+        """The sample, measured in the way that takes the fewest cycles."""
         choices = node_samples(self.node, self.plan.mode == "stream", self.config)
-        if len(choices) == 1:  # so it is on the other engines, whose operations have clocks of their own
+        if len(choices) == 1:  # so it is on the other engines, whose operations have cycles of their own
             return choices[0]
         return min(choices, key=self._measuring_clocks)
 
@@ -122,9 +122,9 @@ class NodeOperations:
         return clocks + fetch_cycles(self.config) * len(places)
 
     def _fastest_flow(self) -> Flow:
-        """The flow that takes the fewest clocks; of equal ones the one that keeps nothing. FP R33, R36.
+        """The flow that takes the fewest cycles; of equal ones the one that keeps nothing. FP R33, R36.
 
-        Converting all kept results may take fewer clocks than computing a sample of them twice.
+        Converting all kept results may take fewer cycles than computing a sample of them twice.
         """
         node = self.node
         tried: dict[Flow, int] = {}

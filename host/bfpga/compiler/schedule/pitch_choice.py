@@ -1,4 +1,4 @@
-"""The pitch of every tensor: the one with which its writers and readers lose the fewest clocks."""
+"""The pitch of every tensor: the one with which its writers and readers lose the fewest cycles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where weights live: resident from the start, loaded before use, or streamed during use.
 
-An engine beside the array reads its kernels with every operation: its layers have rows of bias and exponent only.
+Another engine than the array reads its kernels with every operation: its layers have rows of bias and exponent only.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, 
 
 
 def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:
-    """Output channels of one operation of an engine beside the array: whole passes over the input if ``rows`` do."""
+    """Output channels of one operation of another engine than the array: whole passes over the input if ``rows`` do."""
     in_flight = config.numbers_beside(node.engine).kernels_in_flight
     step = in_flight if in_flight <= rows else config.lanes
     return rows // step * step

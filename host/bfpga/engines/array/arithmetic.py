@@ -8,7 +8,7 @@ of the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,11 +33,17 @@ COUNTER_MASK = (1 << 32) - 1
 
 @dataclass
 class LayerCounters:
-    """What the output stage counted: overflows, underflows, sticky ``Status`` bits."""
+    """What the output stage counted: overflows, underflows, sticky ``Status`` bits.
+
+    saturated_samples, most_saturated: samples with an overflow, and the most overflows in one sample; None where values
+    alone are counted, as kernels do. They take no part in comparisons.
+    """
 
     overflows: int = 0
     underflows: int = 0
     status: int = 0
+    saturated_samples: int | None = field(default=None, compare=False)
+    most_saturated: int | None = field(default=None, compare=False)
 
     def add(self, overflows: Int64Array, underflows: Int64Array, status: Int64Array) -> None:
         """Add the counts of samples; their status bits are derived from the counts."""
@@ -46,12 +52,19 @@ class LayerCounters:
         self.status |= int(np.bitwise_or.reduce(status, initial=0))
         self.status |= int(Status.OVERFLOW) if overflows.any() else 0
         self.status |= int(Status.UNDERFLOW) if underflows.any() else 0
+        self._add_samples(np.count_nonzero(overflows), int(overflows.max(initial=0)))
 
     def include(self, other: LayerCounters) -> None:
-        """Add the counts of another layer or run."""
+        """Add the counts of another run (of another layer: samples are then counted once a layer)."""
         self.overflows = (self.overflows + other.overflows) & COUNTER_MASK
         self.underflows = (self.underflows + other.underflows) & COUNTER_MASK
         self.status |= other.status
+        if other.saturated_samples is not None and other.most_saturated is not None:
+            self._add_samples(other.saturated_samples, other.most_saturated)
+
+    def _add_samples(self, saturated: int, most: int) -> None:
+        self.saturated_samples = (self.saturated_samples or 0) + saturated
+        self.most_saturated = max(self.most_saturated or 0, most)
 
 
 class LayerEngine:

@@ -15,7 +15,12 @@ from typing import Any
 from bfpga.engines.positions.choice import CANDIDATES, FlowChooser, Grouping, PositionLayer
 from bfpga.engines.positions.times import FLOWS, Flow
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.formats.files import read_file
 
+#: Clocks of a thousand layers in a thousand iterations have some ten million bytes.
+LARGEST_FILE = 1 << 26
+#: More clocks than a kernel counts in a century.
+MOST_CLOCKS = 1 << 60
 KEYS = ("name", "operation", "updates_position", "clocks")
 
 
@@ -24,10 +29,7 @@ def load_clocks(path: Path, by: Grouping = "layer") -> FlowChooser:
 
     ``DataError`` for a file of another form, with the layer and the key.
     """
-    try:
-        content = json.loads(path.read_text())
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(f"{path} is no JSON: {error}") from None
+    content = _json(path)
     layers = content.get("layers") if isinstance(content, dict) else None
     if not isinstance(layers, list) or not layers:
         raise DataError(f"{path}: 'layers' is missing; a list of layers with their clocks is needed")
@@ -35,6 +37,22 @@ def load_clocks(path: Path, by: Grouping = "layer") -> FlowChooser:
         return _chooser([_checked(layer, number) for number, layer in enumerate(layers)], by)
     except (ConfigurationError, DataError) as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def _json(path: Path) -> Any:
+    """The value of a JSON file; ``DataError`` for anything else, for NaN and for what is nested too deeply."""
+    try:
+        return json.loads(read_file(path, LARGEST_FILE), parse_constant=_no_number)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read the clocks: {error.strerror or error}") from None
+    except RecursionError:
+        raise DataError(f"{path} is no JSON with clocks: it is nested too deeply") from None
+    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
+        raise DataError(f"{path} is no JSON: {error}") from None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
 
 
 def _chooser(layers: Sequence[dict[str, Any]], by: Grouping) -> FlowChooser:
@@ -74,5 +92,14 @@ def _checked(layer: Any, number: int) -> dict[str, Any]:
         if flow not in FLOWS:
             raise DataError(f"{where}: {flow!r} is no flow; {', '.join(FLOWS)} are")
         if not isinstance(measured, list) or not all(type(value) in (int, float) for value in measured):
-            raise DataError(f"{where}: clocks of {flow} are {measured!r}; a list of numbers is needed")
+            raise DataError(f"{where}: clocks of {flow} are {_short(measured)}; a list of numbers is needed")
+        if any(value > MOST_CLOCKS for value in measured):
+            most = _short(max(measured))
+            raise DataError(f"{where}: {most} clocks under {flow}; {MOST_CLOCKS:,} at most are possible")
     return layer
+
+
+def _short(value: Any) -> str:
+    """A value of the file, cut where a message would become a page."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

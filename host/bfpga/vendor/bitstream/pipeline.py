@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from bfpga.errors import BfpgaError, ConfigurationError
+from bfpga.formats.files import replace_file
 from bfpga.vendor.bitstream.diagnosis import diagnose, missing_artefacts
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.hls_stages import HLS, IP_CHECK
@@ -20,7 +21,6 @@ from bfpga.vendor.bitstream.runner import Command, run_command
 from bfpga.vendor.bitstream.source_stages import CSIM, RENDER, TCL_CHECK
 from bfpga.vendor.bitstream.stage import Build, Product, Stage
 from bfpga.vendor.bitstream.vivado_stages import BLOCK_DESIGN, IMPLEMENTATION, SYNTHESIS, TIMING, UTILIZATION
-from bfpga.vendor.manifest import replace_file
 
 STAGES: tuple[Stage, ...] = (
     RENDER,

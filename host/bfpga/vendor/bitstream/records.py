@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bfpga.vendor.manifest import file_hash, replace_file
+from bfpga.formats.files import replace_file
+from bfpga.vendor.manifest import file_hash
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from bfpga.vendor.lint.unit import Unit
 
 __all__ = ["RULES", "Finding", "format_findings", "lint_file", "lint_paths", "lint_sources"]
 
-_SUFFIXES = (".cpp", ".cc", ".cxx", ".hpp", ".h")
+#: Endings of C++ sources.
+SUFFIXES = (".cpp", ".cc", ".cxx", ".hpp", ".h")
 
 
 def lint_file(path: Path, include_directories: Sequence[Path] = (), defines: Sequence[str] = ()) -> list[Finding]:
@@ -68,9 +69,9 @@ def lint_sources(sources: Mapping[str, str], include_directories: Sequence[Path]
 def _kernels(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
     if not files:
-        raise DataError(f"{path} holds no C++ source ({', '.join(_SUFFIXES)})")
+        raise DataError(f"{path} holds no C++ source ({', '.join(SUFFIXES)})")
     tops = [file for file in files if "#pragma HLS INTERFACE" in file.read_text(errors="replace")]
     return tops or files
 

@@ -1,0 +1,141 @@
+"""How much the choice of calibration samples costs: many random draws of few samples, one table, one command.
+
+    BFPGA_MODELS=FOLDER python -m benchmarks.compiler.calibration [--accelerator NAME ...] [--network NAME ...]
+        [--size N ...] [--draws N] [--markdown FILE] [--json FILE]
+
+Every draw calibrates a network on N random samples and judges it on others: the draws come from the training samples
+where the folder has them (MNIST, CIFAR-10), and all test samples are judged. The keyword network comes without training
+samples: there a draw comes from the file itself, and what was not drawn is judged. A loss is the float network's
+accuracy minus the program's, on the same samples, in points. Ends with 1 if fewer than 95 % of the draws of a network
+and size stay within 0.3 points.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import bfpga
+from benchmarks.common.command import command, required_models_folder
+from benchmarks.common.networks import NETWORKS, Array, Float32Array, Network, float_run, input_shape, scaled
+from benchmarks.common.report import finish, table, write_json
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.compiler.read.network import read_network
+from bfpga.runtime import run
+
+DEFAULT_NETWORKS = ("mlp_mnist", "lenet_mnist", "resnet8_cifar10", "dscnn_kws")
+SIZES = (16, 64, 256)
+#: Points that a draw may lose, and the share of the draws that must not lose more.
+ALLOWED_POINTS = 0.3
+WANTED_SHARE = 0.95
+HEADINGS = (
+    "network", "accelerator", "calibrated on", "draws", "judged", "mean loss", "95 of 100 lose at most", "worst",
+    f"within {ALLOWED_POINTS} points",
+)  # fmt: skip
+
+
+@dataclass
+class Judged:
+    """A network with the samples that calibrate and those that judge it.
+
+    x, scores, y: judged samples, the float network's outputs for them, their labels. pool: calibration samples are
+    drawn from it; None: from ``x``, and what is drawn is not judged.
+    """
+
+    model: Path
+    x: Float32Array
+    scores: Array
+    y: Array
+    pool: Float32Array | None
+
+    def draw(self, size: int, generator: np.random.Generator) -> tuple[Float32Array, npt.NDArray[np.intp]]:
+        """Samples to calibrate with, and the indices of the samples that are judged."""
+        pool = self.x if self.pool is None else self.pool
+        drawn = generator.permutation(len(pool))[:size]
+        judged = np.arange(len(self.x))
+        return pool[drawn], judged if self.pool is not None else np.delete(judged, drawn)
+
+
+@dataclass
+class Losses:
+    """What the draws of one network, accelerator and size lose, in points."""
+
+    network: str
+    accelerator: str
+    size: int
+    judged: int = 0
+    points: list[float] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Of the draws that lose what is allowed, or less; points come from counts, 1e-9 is for their rounding."""
+        return float(np.mean(np.asarray(self.points) <= ALLOWED_POINTS + 1e-9))
+
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        ordered = np.sort(self.points)
+        most = ordered[int(np.ceil(WANTED_SHARE * len(ordered))) - 1]
+        return [
+            self.network, self.accelerator, str(self.size), str(len(ordered)), str(self.judged),
+            f"{ordered.mean():+.2f}", f"{most:+.2f}", f"{ordered[-1]:+.2f}", f"{100 * self.share:.0f} %",
+        ]  # fmt: skip
+
+
+def load(network: Network, folder: Path) -> Judged:
+    """A network's samples; the float network is run once."""
+    model = folder / "models" / f"{network.name}.onnx"
+    shape = input_shape(model)
+    with np.load(folder / "data" / f"{network.data}.npz", allow_pickle=False) as file:
+        x, y = scaled(file).reshape(-1, *shape), np.asarray(file["y"])
+    pool = None
+    if network.calibration:
+        with np.load(folder / "data" / f"{network.calibration}.npz", allow_pickle=False) as file:
+            pool = scaled(file).reshape(-1, *shape)
+    return Judged(model, x, float_run(model, x), y, pool)
+
+
+def losses(judged: Judged, accelerator: Accelerator, size: int, draws: int) -> Iterator[tuple[int, float]]:
+    """Judged samples and loss in points, draw by draw; the same draws at every call."""
+    network = read_network(judged.model)
+    right = judged.scores.argmax(1) == judged.y
+    generator = np.random.default_rng(size)
+    for _ in range(draws):
+        calibration, indices = judged.draw(size, generator)
+        program = bfpga.compile(network, accelerator, calibration)
+        result = run(program, judged.x[indices], "emulator", statistics=False)
+        found = next(iter(result.outputs.values())).argmax(1) == judged.y[indices]
+        yield len(indices), 100 * float(right[indices].mean() - found.mean())
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = command(__doc__, "--markdown")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the loss of every draw to FILE")
+    parser.add_argument("--accelerator", nargs="+", default=["pynq_z2_dense"], metavar="NAME")
+    parser.add_argument("--network", nargs="+", default=list(DEFAULT_NETWORKS), metavar="NAME")
+    parser.add_argument("--size", nargs="+", type=int, default=list(SIZES), metavar="N")
+    parser.add_argument("--draws", type=int, default=100, metavar="N")
+    arguments = parser.parse_args(given)
+    folder = required_models_folder()
+    found, missed = [], []
+    for network in (item for item in NETWORKS if item.name in arguments.network):
+        judged = load(network, folder)
+        for name in arguments.accelerator:
+            for size in arguments.size:
+                item = Losses(network.name, name, size)
+                for item.judged, points in losses(judged, load_accelerator(name), size, arguments.draws):
+                    item.points.append(points)
+                print(" | ".join(item.cells()), file=sys.stderr, flush=True)
+                found.append(item)
+                if item.share < WANTED_SHARE:
+                    missed.append(f"{item.network} on {name}, {size} samples: {100 * item.share:.0f} % of the draws")
+    write_json(arguments.json, [asdict(item) for item in found])
+    return finish(table(HEADINGS, [item.cells() for item in found]) + "\n", arguments.markdown, missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

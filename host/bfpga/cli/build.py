@@ -1,0 +1,98 @@
+"""`bfpga build`: from an accelerator to an overlay with bitstream, where Vivado is installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.options import Json
+
+
+def build(
+    accelerator: Annotated[str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)],
+    until: Annotated[
+        str | None, typer.Option(help="Last stage to run; default: all.", metavar="STAGE", show_default=False)
+    ] = None,
+    redo_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="Do this stage and all after it again although nothing has changed.", metavar="STAGE"
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that Vivado may start.")] = min(
+        4, os.cpu_count() or 1
+    ),
+    timeout: Annotated[float, typer.Option(min=0.0001, help="Hours that one stage may take.", metavar="HOURS")] = 12.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Render, and show what would be run; needs no vendor tool.")
+    ] = False,
+    directory: Annotated[Path, typer.Option(help="Where builds are kept.", metavar="DIR")] = Path("build"),
+    overlays: Annotated[Path, typer.Option(help="Where finished overlays go.", metavar="DIR")] = Path("overlays"),
+    hls_flow: Annotated[
+        str, typer.Option(help="vitis_hls, vitis-run, v++, or auto: the first that is found.", metavar="FLOW")
+    ] = "auto",
+    vivado_version: Annotated[
+        str | None, typer.Option(help="Version of the tools, if several are installed.", metavar="VERSION")
+    ] = None,
+    board_files: Annotated[
+        Path | None, typer.Option(help="Folder with board files that Vivado lacks.", metavar="DIR")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Build the overlay of an accelerator: render, simulate, synthesise, check, implement, check, package.
+
+    Stages that are done are kept; after a failure, an interruption or a change, the same command continues at the
+    first stage that has to be done. Without Vivado the stages up to its first use are run.
+
+    \b
+    Stages: render, csim, tcl_check, hls, ip_check, block_design, synthesis, utilization,
+            implementation, timing, package
+
+    \b
+    Examples:
+      bfpga build pynq_z2_dense
+      bfpga build pynq_z2_dense --dry-run
+      bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
+      bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
+
+    \b
+    Exit code: 0 done, 1 a stage failed, 2 wrong use, 3 a tool is missing, 130 interrupted.
+    """
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import build_report as shown
+    from bfpga.vendor.bitstream.pipeline import STAGES, run_build
+    from bfpga.vendor.bitstream.stage import Build, BuildSettings
+    from bfpga.vendor.bitstream.toolset import discover
+    from bfpga.vendor.bitstream.versions import parse_version
+    from bfpga.vendor.block_design import block_design
+    from bfpga.verify.vectors import kernel_vectors
+
+    output.check_target(json)
+    if board_files is not None and not board_files.is_dir():
+        raise NotADirectoryError(20, "is no directory; give the folder that holds the board files", str(board_files))
+    described = load_accelerator(accelerator)
+    design = block_design(described)
+    settings = BuildSettings(
+        directory=(directory / f"{described.name}-{described.digest[:8]}").absolute(),
+        overlays=overlays.absolute(),
+        jobs=jobs,
+        limit_seconds=timeout * 3600,
+        board_files=None if board_files is None else board_files.absolute(),
+        vectors=kernel_vectors,
+    )
+    tools = discover(hls_flow, parse_version(vivado_version) if vivado_version else None)
+    work = Build(design, settings, tools)
+    for note in tools.notes(described.board):
+        output.note(f"note: {note}")
+    with shown.interruptible(), shown.reporting() as reporter:
+        report = run_build(work, reporter, "render" if dry_run else until or STAGES[-1].name, redo_from)
+    output.write_json(json, shown.content(work, report))
+    if dry_run:
+        shown.show_plan(work)
+    else:
+        shown.show_outcome(work, report)
+    raise typer.Exit(shown.exit_code(report))
