@@ -508,7 +508,7 @@ def test_a_real_board_gets_the_files_of_the_build(tmp_path: Path) -> None:
 
 
 def test_a_real_board_refuses_an_overlay_that_was_never_built(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match=r"tiny in .* has no bitstream: it was never built.*build_bitstream\.py tiny"):
+    with pytest.raises(DeviceError, match=r"tiny in .* has no bitstream: it was never built.*bfpga build tiny"):
         staged_files(find_overlay("tiny"), tmp_path)
 
 

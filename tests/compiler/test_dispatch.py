@@ -157,8 +157,8 @@ def test_every_layer_keeps_the_zeros_that_its_input_had_on_the_samples() -> None
     assert first.input_density == pytest.approx(np.count_nonzero(samples) / samples.size)
     read = tuple(node.input[0] for node in network.nodes if node.op_type == "Conv")[1:]
     for node, values in zip(later, float_outputs(network, {"x": samples}, read), strict=True):
-        # A few values next to zero become zero mantissas.
-        assert node.input_density == pytest.approx(np.count_nonzero(values) / values.size, abs=0.02)
+        # Values next to zero become zero mantissas; exponents leave room for the tail, so a few more than they must.
+        assert node.input_density == pytest.approx(np.count_nonzero(values) / values.size, abs=0.03)
 
 
 # Rules (SC R11, R12, R13, R15)

@@ -19,7 +19,7 @@ from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
-from bfpga.compiler.numbers.calibrate import Histogram, samples_of
+from bfpga.compiler.numbers.calibrate import Grouping, Histogram, samples_of
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.policies import PolicyChoice
@@ -86,7 +86,8 @@ def compile_network(
     if calibration is not None:
         say("measure the ranges")
         samples = samples_of(graph, _grouped(calibration, count) if count > 1 else calibration)
-        builder.measured = measure(graph, lowered, config, options, samples)
+        grouping = Grouping(count, _items(calibration)) if count > 1 else None
+        builder.measured = measure(graph, lowered, config, options, samples, grouping)
     say("choose formats and pack the weights")
     builder.choose_numbers()
     builder.add_nodes()
@@ -111,6 +112,12 @@ def _check_side_by_side(count: int, calibration: Calibration | None, items: int)
         raise ConfigurationError("samples side by side need static exponents, and those need calibration samples")
     if count > 1 and items > 1:
         raise ConfigurationError("samples side by side cannot be items of a batch too; choose one of them")
+
+
+def _items(calibration: Calibration) -> int:
+    """The user's samples."""
+    arrays = calibration.values() if isinstance(calibration, Mapping) else [calibration]
+    return min(len(array) for array in arrays)
 
 
 def _grouped(calibration: Calibration, count: int) -> Calibration:

@@ -94,7 +94,8 @@ def _write_files(
             (directory / name).unlink(missing_ok=True)
         if new:
             directory.rmdir()
-        raise write_error(error, directory, sum(map(len, contents.values()))) from None
+        place = Path(error.filename2 or error.filename or directory)
+        raise write_error(error, place, sum(map(len, contents.values()))) from None
 
 
 def _hashed_files(name: str, directory: Path) -> list[Path]:

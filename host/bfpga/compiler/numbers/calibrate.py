@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import ArrayTensor, Layer, positions
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, positions
 from bfpga.compiler.numbers.tail import Tail, fit_tail
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.compiler.read.importer import Graph
@@ -65,6 +65,28 @@ class Histogram:
         return float(np.dot(self.counts[filled], error))
 
 
+@dataclass
+class Grouping:
+    """How the user's samples lie in the values of a network that computes ``size`` of them together.
+
+    items: of all calibration samples; what fills the last group does not count. None: every one.
+    """
+
+    size: int = 1
+    items: int | None = None
+
+    def apart(self, values: Float32Array, seen: int) -> Float32Array:
+        """The magnitudes of a batch (groups, *shape) as (items, elements of one). seen: items of earlier batches."""
+        magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values) * self.size, -1)
+        return magnitude if self.items is None else magnitude[: max(0, self.items - seen)]
+
+    def layout(self, layout: IndexArray) -> IndexArray:
+        """A tensor's layout (height, width, channels) as that of one item (positions, channels); items come first."""
+        flat = layout.reshape(-1, layout.shape[2])
+        first: IndexArray = flat[(flat < layout.size // self.size).all(axis=1)]
+        return first
+
+
 class ChannelHistograms:
     """Magnitudes of tensors, counted channel by channel where channels may be stored times factors of their own.
 
@@ -72,10 +94,13 @@ class ChannelHistograms:
     two moves them by whole bins. count: of the calibration samples.
     """
 
-    def __init__(self, tensors: Mapping[str, ArrayTensor], by_channel: bool, count: int) -> None:
+    def __init__(
+        self, tensors: Mapping[str, ArrayTensor], by_channel: bool, count: int, grouping: Grouping | None = None
+    ) -> None:
         self.names = sorted(tensors)
         self.samples = count
-        self._counts = {name: _ChannelCounts(tensors[name], by_channel) for name in self.names}
+        grouping = grouping or Grouping()
+        self._counts = {name: _ChannelCounts(tensors[name], by_channel, grouping) for name in self.names}
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for name in self.names:
@@ -89,12 +114,13 @@ class ChannelHistograms:
 class _ChannelCounts:
     """Counts of one tensor, a row for each of its channels or one for all."""
 
-    def __init__(self, tensor: ArrayTensor, by_channel: bool) -> None:
-        self.layout = tensor.layout if by_channel else positions((1, tensor.layout.size, 1))
-        self.channels = self.layout.shape[2]
+    def __init__(self, tensor: ArrayTensor, by_channel: bool, grouping: Grouping) -> None:
+        self.grouping, self.seen = grouping, 0
+        layout = grouping.layout(tensor.layout if by_channel else positions((1, tensor.layout.size, 1)))
+        self.channels = layout.shape[1]
         #: (elements,): where the row of an element begins.
-        self.rows = np.empty(self.layout.size, np.int32)
-        self.rows[self.layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
+        self.rows = np.empty(layout.size, np.int32)
+        self.rows[layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
         #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
         #: Elements, channel by channel; None where they are in this order already.
@@ -104,9 +130,12 @@ class _ChannelCounts:
         self.top = 0
 
     def add(self, values: Float32Array) -> None:
-        magnitude = np.abs(np.ascontiguousarray(values, np.float32)).reshape(len(values), -1)
+        magnitude = self.grouping.apart(values, self.seen)
+        if not len(magnitude):
+            return
+        self.seen += len(magnitude)
         by_channel = magnitude if self.order is None else magnitude[:, self.order]
-        self.peaks.append(by_channel.reshape(len(values), self.channels, -1).max(axis=2))
+        self.peaks.append(by_channel.reshape(len(magnitude), self.channels, -1).max(axis=2))
         cells = magnitude.view(np.int32) >> BIN_SHIFT
         self._raise(int(cells.max()))
         cells -= self.top - KEPT_BINS

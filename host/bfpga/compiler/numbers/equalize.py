@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
+from bfpga.compiler.numbers.calibrate import Grouping
 from bfpga.compiler.numbers.tail import channel_reach
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.formats.block_format import BlockFormat
@@ -54,10 +55,13 @@ class ChannelRange:
 class ChannelRanges:
     """Ranges of every channel of tensors on the first calibration samples. count: of all of these."""
 
-    def __init__(self, tensors: Iterable[ArrayTensor], count: int) -> None:
+    def __init__(self, tensors: Iterable[ArrayTensor], count: int, grouping: Grouping | None = None) -> None:
         self._tensors = {tensor.name: tensor for tensor in tensors}
         self.names = list(self._tensors)
-        self.samples = min(SAMPLES, count)
+        size = (grouping or Grouping()).size
+        items = min(SAMPLES, count * size if grouping is None or grouping.items is None else grouping.items)
+        self.grouping, self.samples, self._items = Grouping(size, items), -(-items // size), items
+        self._seen = dict.fromkeys(self.names, 0)
         self.found = {
             name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for name, item in self._tensors.items()
         }
@@ -72,11 +76,15 @@ class ChannelRanges:
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for name, tensor in self._tensors.items():
-            magnitude = np.abs(values[name].reshape(len(values[name]), -1))
-            peaks = magnitude[:, tensor.layout].max(axis=(1, 2))
+            magnitude = self.grouping.apart(values[name], self._seen[name])
+            if not len(magnitude):
+                continue
+            self._seen[name] += len(magnitude)
+            layout = self.grouping.layout(tensor.layout)
+            peaks = magnitude[:, layout].max(axis=1)
             self._peaks[name].append(peaks)
             highest = peaks.max(axis=0)
-            square = np.einsum("np,np->p", magnitude, magnitude)[tensor.layout].mean(axis=(0, 1)) / self.samples
+            square = np.einsum("np,np->p", magnitude, magnitude)[layout].mean(axis=0) / self._items
             found = self.found[name]
             found.largest = np.maximum(found.largest, highest)
             found.square += square

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.numbers.bias_correction import InputMeans
-from bfpga.compiler.numbers.calibrate import ChannelHistograms, Histogram
+from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram
 from bfpga.compiler.numbers.equalize import ChannelRanges, scalable_families
 from bfpga.compiler.numbers.input_moments import InputMoments
 from bfpga.compiler.numbers.sampled_inputs import SampledInputs
@@ -46,18 +46,22 @@ def measure(
     config: SystolicConfig,
     options: CompileOptions,
     samples: Mapping[str, Float32Array],
+    grouping: Grouping | None = None,
 ) -> Measurements:
-    """Run the network once over the calibration samples and keep what the options and the array need."""
+    """Run the network once over the calibration samples and keep what the options and the array need.
+
+    grouping: of the user's samples, where one sample of the network holds several.
+    """
     count = len(next(iter(samples.values())))
     tensors = lowered.tensors
     gemm = [layer for layer in lowered.layers if layer.kind == "gemm"]
     products = [layer for layer in gemm if not layer.uniform_weights]
     by_channel = options.equalize or config.weight_formats != ("linear",)
-    found = Measurements(ChannelHistograms(tensors, by_channel, count), products=products)
+    found = Measurements(ChannelHistograms(tensors, by_channel, count, grouping), products=products)
     reductions: list[Reduction] = [found.histograms]
     if options.equalize:
         names = [name for family in scalable_families(lowered) for name in sorted(family.tensors)]
-        found.ranges = ChannelRanges([tensors[name] for name in names], count)
+        found.ranges = ChannelRanges([tensors[name] for name in names], count, grouping)
         reductions.append(found.ranges)
     if options.compensation and len(config.weight_formats) > 1:
         found.moments = InputMoments(tensors, products, count)
