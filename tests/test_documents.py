@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,21 @@ def test_files_that_the_architecture_page_names_exist() -> None:
     assert len(named) > 20
     found = {name for name in named if any([*root.glob(name)] for root in roots)}
     assert {name for name in named - found if not any(path.endswith(name) for path in rendered)} == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "estimate pynq_z2_dense examples/models/lenet_mnist.onnx",
+        "evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz "
+        "-c examples/models/mnist_calibration.npz",
+    ],
+    ids=lambda command: command.split()[0],
+)
+def test_the_readme_shows_what_a_command_prints(command: str) -> None:
+    arguments = [sys.executable, "-m", "bfpga", *command.split()]
+    printed = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = (ROOT / "README.md").read_text()
+    lines = [line.rstrip() for line in printed.splitlines() if line.strip()]
+    assert len(lines) > 8
+    assert [line for line in lines if line not in shown] == []

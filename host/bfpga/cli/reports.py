@@ -70,7 +70,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     roofline = estimate_roofline(accelerator)
     table(
         "Roofline",
-        ["ceiling", "bytes a clock", "GB/s", "the full array needs, bytes a clock"],
+        ["ceiling", "bytes/cycle", "GB/s", "the full array needs, bytes/cycle"],
         [
             ("weight stream", roofline.weight_stream, roofline.weight_stream_gb_s, roofline.weight_need),
             (
@@ -82,10 +82,10 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
             (f"memory of {board.title} (assumed)", "", roofline.memory_gb_s, ""),
         ],
     )
-    say(f"array: {roofline.macs_per_clock} MAC a clock = {roofline.gmac_s:.1f} GMAC/s")
+    say(f"array: {roofline.macs_per_clock} MAC/cycle = {roofline.gmac_s:.1f} GMAC/s")
     if len(roofline.format_macs) > 1:
         listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
-        say("MAC a clock by the format of a layer's weights: " + ", ".join(listed))
+        say("MAC/cycle by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
     say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
     return {
@@ -116,8 +116,8 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         for name, share in layer.limits.items():
             limits[name] = limits.get(name, 0) + share
     spent = ", ".join(f"{name} {percent(share, cycles.dma_inclusive)}" for name, share in by_size(limits) if share)
-    say(f"clocks are spent on: {spent}")
-    say(f"array utilization: {100 * cycles.utilization:.1f} % of {peak} MAC a clock, {products_share(estimate, peak)}")
+    say(f"cycles go to: {spent}")
+    say(f"array utilization: {100 * cycles.utilization:.1f} % of {peak} MAC/cycle, {products_share(estimate, peak)}")
     for what, count, seconds in (
         ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
         ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),

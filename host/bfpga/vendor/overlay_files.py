@@ -15,7 +15,7 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.layout import layout
 from bfpga.errors import ConfigurationError
-from bfpga.formats.files import replace_file, write_error
+from bfpga.formats.files import FULL, replace_file, write_error
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, block_design
 from bfpga.vendor.handoff import render_handoff
 from bfpga.vendor.manifest import (
@@ -94,7 +94,8 @@ def _write_files(
             (directory / name).unlink(missing_ok=True)
         if new:
             directory.rmdir()
-        place = Path(error.filename2 or error.filename or directory)
+        # A full disk is too small for all of them; another reason is one file's.
+        place = directory if error.errno in FULL else Path(error.filename2 or error.filename or directory)
         raise write_error(error, place, sum(map(len, contents.values()))) from None
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.contract.engine_numbers import LaneMultiplier
 from bfpga.engines.array.products import certified_product, row_bound
 from bfpga.engines.array.windows import padded, patches
 from bfpga.errors import ConfigurationError, DataError
@@ -22,7 +23,6 @@ from bfpga.formats.rounding import wrap
 
 KernelOrder = Literal["z_major", "pos_major", "interleaved"]
 LoopNest = Literal["tile_outer", "image_outer"]
-LaneMultiplier = Literal["dsp", "dsp_packed", "lut"]
 
 #: Clocks the loop of one image spends beyond its steps: the pipeline fills, and empties before sums are read again.
 IMAGE_DEPTH = 8
