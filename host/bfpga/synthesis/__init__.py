@@ -1,0 +1,1 @@
+"""Synthesis without a vendor's tool: intervals, clocks and sizes read from the code itself."""
