@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
-from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess
+from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
 from bfpga.synthesis.frontend.ir import Block, Function, Instruction, integer_width, split_list, split_type
@@ -369,7 +369,7 @@ class BodyBuilder:
 
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
         if isinstance(access, MemoryAccess):
-            return self._read_memory(access, size)
+            return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
         if not access.indices:
             return self._read_bytes(access.root, access.offset, size)
         places = self._element_places(access)
@@ -380,7 +380,10 @@ class BodyBuilder:
 
     def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
         if isinstance(access, MemoryAccess):
-            self._write_memory(access, data, size, condition)
+            position = 0
+            for part, count in _words(access, size):
+                self._write_memory(part, self._graph.slice(data, 8 * position, 8 * count), count, condition)
+                position += count
             return
         if not access.indices:
             self._write_bytes(access.root, access.offset, size, data, condition)
@@ -663,12 +666,13 @@ class BodyBuilder:
             current = self._body.registers[register].current
             value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
             nexts[register] = current if value == UNDEFINED else value
+        kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
         self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
         leaves = self._graph.constant(0, 1)
         for block, _ in self._region.exits:
             leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
         self._body.leaves = leaves if self._region.exits else -1
-        self._body.outputs = self._live_outs()
+        self._body.outputs = sorted({*self._live_outs(), *kept})
         self._body.operations = self._graph.operations
 
     def _exit_condition(self, block: str) -> int:
@@ -713,6 +717,17 @@ def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop:
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
     blocks: list[Block] = [function.blocks[name] for name in function.blocks if name in loop.blocks]
     return [instruction for block in blocks for instruction in block.instructions]
+
+
+def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
+    """An access of several words, as a copied structure is, word by word."""
+    word = access.array.element
+    if access.within + size <= max(word, access.array.word_bytes()):
+        return [(access, size)]
+    if access.within or size % word:
+        raise Untranslated(f"{size} bytes of {access.array.name}, whose words have {word}")
+    *outer, last = access.indices
+    return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
 
 
 def _is_pointer(instruction: Instruction) -> bool:

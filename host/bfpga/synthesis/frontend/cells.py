@@ -287,8 +287,8 @@ class Cells:
 
     def _memory_name(self, array: Array) -> str:
         kind = self._names.of_global(array.root.lstrip("@").strip('"'))
-        path = self._names.path(kind, array.offset) if kind is not None else ""
-        return re.sub(r"(\[0\])+$", "", path) or array.name.lstrip("%@")
+        path = self._names.path(kind, array.offset, array.size) if kind is not None else ""
+        return path or array.name.lstrip("%@")
 
     def stream_name(self, root: str) -> str:
         """Name of a stream."""

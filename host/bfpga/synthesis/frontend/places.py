@@ -99,11 +99,13 @@ class VariableNames:
                     found[int(fields["arg"])] = fields.get("name", "")
         return [found[k] for k in sorted(found)]
 
-    def path(self, kind: int, offset: int) -> str:
-        """Name of what lies ``offset`` bytes into a type."""
+    def path(self, kind: int, offset: int, size: int = 0) -> str:
+        """Name of what lies ``offset`` bytes into a type; of the whole part if that has ``size`` bytes or fewer."""
         name = ""
         while True:
             text = self._metadata.get(kind, "")
+            if name and size and self._size(kind) <= size:
+                return name
             if "DIDerivedType(" in text:
                 base = _fields(text).get("baseType", "")
                 if not base.startswith("!") or "pointer_type" in text or "reference_type" in text:
