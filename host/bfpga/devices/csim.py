@@ -31,11 +31,11 @@ from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 Integers = Literal["native", "ap_int", "exact"]
 
 #: Compiler flags of a build. The constructors of ap_int mask bits they have not set; g++ sees that in every use.
-#: Exact integers are clang's.
+#: Exact integers are clang's; the simulation with them is the strict one, which also checks waivers of dependences.
 _FLAGS: dict[Integers, tuple[str, ...]] = {
     "native": ("-O3", "-march=native", "-DBFPGA_NATIVE_INTEGERS"),
     "ap_int": ("-O2", "-fno-semantic-interposition", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
-    "exact": ("-O2", *EXACT_FLAGS),
+    "exact": ("-O2", *EXACT_FLAGS, "-DBFPGA_WAIVER_CHECKS"),
 }
 
 
