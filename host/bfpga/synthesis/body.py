@@ -35,7 +35,8 @@ class Opcode(str, Enum):
     MEMORY_WRITE              (address, data, enable) -> nothing (width 0)
     STREAM_READ               (enable,) -> beat of ``stream``; blocks while the stream is empty
     STREAM_WRITE              (data, enable) -> nothing; blocks while the stream is full
-    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full")
+    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full"), or TLAST
+                              of the beat that was read ("last")
     ========================= ==========================================================================
     """
 

@@ -248,6 +248,13 @@ class Cells:
         path = self._names.path(kind, offset) if kind is not None else ""
         return path or f"{root.lstrip('%@')}+{offset}"
 
+    def exact_bits(self, key: tuple[str, int]) -> tuple[int, bool] | None:
+        """Bits that a piece really has, as its type says, and whether it has a sign; None if it has all of its bytes."""
+        kind = self._names.of_global(key[0].lstrip("@").strip('"'))
+        found = self._names.exact_bits(kind, key[1]) if kind is not None else None
+        whole = 8 * self.atom_size(key)
+        return found if found is not None and (found[0] + 7) // 8 * 8 <= whole and found[0] < whole else None
+
     def value_name(self, result: str) -> str:
         """A name for a value that is carried without a variable."""
         return result.lstrip("%").strip('"')

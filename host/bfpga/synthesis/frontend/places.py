@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from bfpga.synthesis.body import Place
+from bfpga.synthesis.frontend.annotate import source_name
 
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|!\d+|[^,()]+|\([^)]*\))')
 
@@ -50,7 +51,7 @@ class Places:
         if not reference.startswith("!"):
             return ""
         name = _fields(self._metadata[_reference(reference)]).get("filename", "")
-        return re.sub(r"^(?:\./)?(?:include|src)/", "", name)
+        return source_name(name)
 
 
 def _reference(text: str) -> int:
@@ -101,22 +102,38 @@ class VariableNames:
 
     def path(self, kind: int, offset: int, size: int = 0) -> str:
         """Name of what lies ``offset`` bytes into a type; of the whole part if that has ``size`` bytes or fewer."""
+        return self._walk(kind, offset, size)[0]
+
+    def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:
+        """Bits of the integer that lies ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
+        text = self._metadata.get(self._walk(kind, offset, 0)[1], "")
+        if "DIBasicType(" not in text:
+            return None
+        fields = _fields(text)
+        encoding = fields.get("encoding", "")
+        if encoding == "DW_ATE_boolean":
+            return 1, False
+        if encoding not in ("DW_ATE_signed", "DW_ATE_unsigned", "DW_ATE_signed_char", "DW_ATE_unsigned_char"):
+            return None
+        return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
+
+    def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
         name = ""
         while True:
             text = self._metadata.get(kind, "")
             if name and size and self._size(kind) <= size:
-                return name
+                return name, kind
             if "DIDerivedType(" in text:
                 base = _fields(text).get("baseType", "")
                 if not base.startswith("!") or "pointer_type" in text or "reference_type" in text:
-                    return name
+                    return name, kind
                 kind = _reference(base)
                 continue
             if "DICompositeType(" not in text:
-                return name
+                return name, kind
             step = self._array_step(text, offset) if "array_type" in text else self._member_step(text, offset)
             if step is None:
-                return name
+                return name, kind
             part, kind, offset = step
             name = part if not name else f"{name}{part}" if part.startswith("[") else f"{name}.{part}"
 
