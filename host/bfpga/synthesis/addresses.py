@@ -78,6 +78,11 @@ class Addresses:
                 period = induction.period
         return _meeting(difference, growth, period, least, words)
 
+    def same(self, first: int, second: int) -> bool:
+        """True if two accesses have the same address in an iteration, whatever it is."""
+        one, other = (self.linear(self._body.operations[access].operands[0]) for access in (first, second))
+        return one == other
+
     def _find(self, index: int) -> Linear:
         operation = self._body.operations[index]
         operands = operation.operands
@@ -190,7 +195,7 @@ def _meeting(difference: int, growth: int, period: int, least: int, words: int) 
 
 
 def unknown_cone(body: LoopBody, index: int, known: Container[int]) -> list[int]:
-    """``index`` and the operations that it is computed from, those in ``known`` and theirs left out, in program order."""
+    """``index`` and the operations that it is computed from, without those ``known`` and theirs, in program order."""
     cone = {index}
     waiting = [index]
     while waiting:

@@ -6,21 +6,22 @@ routed path is the netlist's business. Delays in ns, latencies in clocks.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bfpga.errors import ConfigurationError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation
+from bfpga.synthesis.grouping import Groups, group_operations
 
-#: Points (width in bits or number, ns) of a piecewise linear function, in order.
+#: Points (width in bits or kibibits, ns) of a function, in order.
 Points = Annotated[list[tuple[float, float]], Field(min_length=1)]
-#: What the tool keeps free of the period unless told otherwise (UG1399 and UG902, "create_clock").
+#: Which part of the period the tools keep free unless told otherwise (UG1399 and UG902, "create_clock").
 DEFAULT_UNCERTAINTY = {"vitis_hls": 0.27, "vivado_hls": 0.125}
 
 _WIRES = {
@@ -36,8 +37,8 @@ _WIRES = {
 _SHIFTS = {Opcode.SHL, Opcode.LSHR, Opcode.ASHR}
 _COMPARES = {Opcode.EQ, Opcode.NE, Opcode.ULT, Opcode.ULE, Opcode.SLT, Opcode.SLE}
 _DIVISIONS = {Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM}
-#: Operations of which several fit one LUT.
-LOGIC = {Opcode.AND, Opcode.OR, Opcode.XOR}
+_LOGIC = {Opcode.AND, Opcode.OR, Opcode.XOR}
+_COUNTS = {Opcode.POPCOUNT, Opcode.CLZ, Opcode.CTZ}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +64,28 @@ class _Table(BaseModel):
 
 
 class PipelinedUnit(_Table):
-    """A unit with registers inside: ns of its first, middle and last clock at each latency."""
+    """A unit with registers inside: ns of its first, middle and last clock at its latency."""
 
     latency: int = Field(ge=0)
     first: float = Field(ge=0)
     last: float = Field(ge=0)
     between: float = Field(default=0.0, ge=0)
 
+    def timing(self) -> Timing:
+        """The unit as a timing."""
+        return Timing(self.latency, self.first, self.last, self.between)
+
 
 class MemoryDelays(_Table):
-    """A memory: ns from address to the clock edge, ns from the clock edge to the word."""
+    """A memory: ns from address to the clock edge, ns from the clock edge to the word by its size in kibibits."""
 
     address: float
-    data: float
+    data: Points
     latency: int = Field(ge=0, le=3)
 
 
 class Multipliers(_Table):
-    """Multipliers by the product of the operand widths that DSP slices hold: ``a`` x ``b`` bits signed a slice."""
+    """Multipliers; a DSP slice takes ``a`` x ``b`` bits signed. ``logic``: in LUTs, by the sum of the widths."""
 
     a: int
     b: int
@@ -88,7 +93,14 @@ class Multipliers(_Table):
     logic: Points
     multiply_add: PipelinedUnit
     accumulate: float
-    registered: list[PipelinedUnit]
+    registered: list[PipelinedUnit] = Field(min_length=1)
+
+
+class Division(_Table):
+    """An iterative divider: a bit of the quotient a clock and ``clocks`` more, each ``delay`` ns."""
+
+    clocks: int
+    delay: float
 
 
 class Technology(_Table):
@@ -96,6 +108,7 @@ class Technology(_Table):
 
     sources: dict[str, str]
     adder: Points
+    ternary: Points
     compare: Points
     logic: Points
     select: Points
@@ -104,32 +117,47 @@ class Technology(_Table):
     state: float
     lut_inputs: int = Field(ge=4, le=8)
     memories: dict[str, MemoryDelays]
+    lutram_bits: int
     stream: float
     multipliers: Multipliers
-    division_bits_a_clock: int = 1
-    division: float
+    division: Division
     floats: dict[str, list[PipelinedUnit]]
 
     @model_validator(mode="after")
     def _check(self) -> Technology:
-        for name in ("adder", "compare", "logic", "select", "shift", "count"):
+        for name in ("adder", "ternary", "compare", "logic", "select", "shift", "count"):
             widths = [width for width, _ in getattr(self, name)]
             if widths != sorted(set(widths)):
                 raise ValueError(f"{name}: the widths are not in order")
         if missing := {"bram", "bram_registered", "lutram", "uram"} - set(self.memories):
             raise ValueError(f"memories: {', '.join(sorted(missing))} missing")
+        timed = set(type(self).model_fields) - {"sources", "lut_inputs", "lutram_bits", "stream"}
+        if missing := timed - set(self.sources):
+            raise ValueError(f"sources: {', '.join(sorted(missing))} missing")
         return self
+
+
+class Derived(_Table):
+    """A technology whose delays are those of another times ``factor``."""
+
+    of: str
+    factor: float = Field(gt=0)
+    source: str
 
 
 class DelayFile(_Table):
     """``delays.yaml``: technologies by name, and parts by the beginning of their name and their speed grade."""
 
     technologies: dict[str, Technology]
+    derived: dict[str, Derived]
     parts: dict[str, str]
 
     @model_validator(mode="after")
     def _check(self) -> DelayFile:
-        if unknown := set(self.parts.values()) - set(self.technologies):
+        for name, derived in self.derived.items():
+            if derived.of not in self.technologies:
+                raise ValueError(f"derived.{name}: no technology {derived.of}")
+        if unknown := set(self.parts.values()) - set(self.technologies) - set(self.derived):
             raise ValueError(f"parts: no technology {', '.join(sorted(unknown))}")
         return self
 
@@ -141,31 +169,59 @@ def delay_file() -> DelayFile:
     return DelayFile.model_validate(yaml.safe_load(text))
 
 
+@cache
 def technology_of(part: str) -> Technology:
     """Delays of a part like ``xczu7ev-ffvc1156-2-e``; ``ConfigurationError`` where the table has none."""
     table = delay_file()
-    for entry, technology in table.parts.items():
+    for entry, name in table.parts.items():
         family, grade = entry.split()
-        if part.startswith(family) and grade in _grade_of(part):
-            return table.technologies[technology]
+        if part.startswith(family) and grade in _grades_of(part):
+            return table.technologies[name] if name in table.technologies else _derive(table, name)
     known = ", ".join(table.parts)
     raise ConfigurationError(f"no delays of part '{part}' are known; the table has {known}")
 
 
-def _grade_of(part: str) -> str:
-    """The tail of a part's name that holds its speed grade, from its first digit after a minus."""
-    fields = part.split("-")[1:]
-    return "-" + "-".join(field for field in fields if field[:1].isdigit())
+def _grades_of(part: str) -> set[str]:
+    """Fields of a part's name that may be its speed grade, and their digit alone: -2LV is also a -2."""
+    fields = [field for field in part.split("-")[1:] if field[:1].isdigit()]
+    return {f"-{field}" for field in fields} | {f"-{field[0]}" for field in fields if not field.endswith("LV")}
+
+
+def _derive(table: DelayFile, name: str) -> Technology:
+    derived = table.derived[name]
+    origin = table.technologies[derived.of]
+    scaled = {
+        field: _scaled(value, derived.factor) if field not in ("sources", "lut_inputs", "lutram_bits") else value
+        for field, value in origin.model_dump().items()
+    }
+    return Technology.model_validate(scaled)
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    """Each delay in a dumped table times ``factor``: second numbers of points, and numbers that are no counts."""
+    if isinstance(value, dict):
+        counts = {"latency", "clocks", "a", "b"}
+        return {key: each if key in counts else _scaled(each, factor) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_scaled(each, factor) for each in value]
+    if isinstance(value, tuple):
+        return value[0], value[1] * factor
+    return value * factor
 
 
 def interpolate(points: Points, at: float) -> float:
-    """The piecewise linear function at ``at``; beyond its last point with the slope of its last piece."""
+    """The piecewise linear function at ``at``: level before its first point, as its last piece goes on beyond it."""
     places = [place for place, _ in points]
-    right = min(max(bisect_right(places, at), 1), len(points) - 1)
     if at <= places[0] or len(points) == 1:
         return points[0][1]
+    right = min(bisect_right(places, at), len(points) - 1)
     (low, start), (high, end) = points[right - 1], points[right]
     return start + (end - start) * (at - low) / (high - low)
+
+
+def step(points: Points, at: float) -> float:
+    """The step function at ``at``: the value of the first point that is no smaller, of the last beyond it."""
+    return points[min(bisect_left([place for place, _ in points], at), len(points) - 1)][1]
 
 
 class Delays:
@@ -173,163 +229,104 @@ class Delays:
 
     def __init__(self, body: LoopBody, technology: Technology, usable: float) -> None:
         self._body = body
-        self._technology = technology
+        self.technology = technology
         self._usable = usable
-        self._uses = [0] * len(body.operations)
-        for operation in body.operations:
-            for operand in operation.operands:
-                self._uses[operand] += 1
-        for register in body.registers:
-            self._uses[register.next] += 1
-        self._fused = self._multiply_adds()
-
-    @property
-    def technology(self) -> Technology:
-        """The table that the timings come from."""
-        return self._technology
+        multipliers = technology.multipliers
+        self.groups: Groups = group_operations(body, technology.lut_inputs, (multipliers.a, multipliers.b))
 
     def timings(self) -> list[Timing]:
         """Timing of each operation of the body, in order."""
         return [self.timing(index) for index in range(len(self._body.operations))]
 
     def timing(self, index: int) -> Timing:
-        """Timing of operation ``index``."""
+        """Timing of operation ``index``; ``ConfigurationError`` for a floating-point operation without a delay."""
         operation = self._body.operations[index]
         opcode = operation.opcode
-        technology = self._technology
+        technology = self.technology
         if opcode in _WIRES:
             return _combinational(0.0)
         if opcode is Opcode.MUL:
             return self._multiplication(index)
         if opcode in (Opcode.ADD, Opcode.SUB):
-            if index in self._fused:
-                return _combinational(technology.multipliers.accumulate)
-            return _combinational(interpolate(technology.adder, operation.width))
-        if opcode in LOGIC:
-            return _combinational(0.0 if self._is_inverter(operation) else interpolate(technology.logic, operation.width))
+            return _combinational(self._sum(index))
+        if opcode in _LOGIC:
+            delay = 0.0 if self.groups.is_inverter(index) else interpolate(technology.logic, operation.width)
+            return _combinational(delay)
         if opcode is Opcode.SELECT:
             return _combinational(interpolate(technology.select, operation.width))
         if opcode in _COMPARES:
-            width = self._body.operations[operation.operands[0]].width
-            return _combinational(interpolate(technology.compare, width))
+            return _combinational(interpolate(technology.compare, self._operand_width(operation)))
         if opcode in _SHIFTS:
             by_constant = self._body.operations[operation.operands[1]].opcode is Opcode.CONSTANT
             return _combinational(0.0 if by_constant else interpolate(technology.shift, operation.width))
-        if opcode in (Opcode.POPCOUNT, Opcode.CLZ, Opcode.CTZ):
-            width = self._body.operations[operation.operands[0]].width
-            return _combinational(interpolate(technology.count, width))
+        if opcode in _COUNTS:
+            return _combinational(interpolate(technology.count, self._operand_width(operation)))
         if opcode in _DIVISIONS:
-            return self._division(operation)
+            divider = technology.division
+            return Timing(operation.width + divider.clocks, divider.delay, divider.delay, divider.delay)
         if opcode is Opcode.FLOAT:
             return self._float(operation)
         return self._access(operation)
 
-    def is_registered_product(self, index: int) -> bool:
-        """True if operation ``index`` is a product whose adder is in the same DSP slice."""
-        return self._body.operations[index].opcode is Opcode.MUL and index in self._fused
+    def _operand_width(self, operation: Operation) -> int:
+        return self._body.operations[operation.operands[0]].width
 
-    def _is_inverter(self, operation: Operation) -> bool:
-        """An exclusive or with ones is part of whatever uses it."""
-        if operation.opcode is not Opcode.XOR:
-            return False
-        ones = (1 << operation.width) - 1
-        operands = (self._body.operations[operand] for operand in operation.operands)
-        return any(operand.opcode is Opcode.CONSTANT and operand.value == ones for operand in operands)
+    def _sum(self, index: int) -> float:
+        operation = self._body.operations[index]
+        if index in self.groups.accumulates:
+            return self.technology.multipliers.accumulate
+        if index in self.groups.ternary:
+            return interpolate(self.technology.ternary, operation.width)
+        return interpolate(self.technology.adder, operation.width)
 
     def _access(self, operation: Operation) -> Timing:
         if operation.memory < 0:
-            return _combinational(self._technology.stream)
-        memory = self._technology.memories[implementation_of(self._body.memories[operation.memory])]
+            return _combinational(self.technology.stream)
+        memory = self._body.memories[operation.memory]
+        delays = self.technology.memories[implementation_of(memory, self.technology)]
         if operation.opcode is Opcode.MEMORY_WRITE:
-            return _combinational(memory.address)
-        if memory.latency == 0:
-            return _combinational(memory.data)
-        return Timing(memory.latency, memory.address, memory.data)
+            return _combinational(delays.address)
+        data = step(delays.data, memory.words * memory.width / 1024)
+        return Timing(delays.latency, delays.address, data) if delays.latency else _combinational(data)
 
     def _multiplication(self, index: int) -> Timing:
         """A product: in one clock where it fits, with as many registers as it needs where not."""
         operation = self._body.operations[index]
-        table = self._technology.multipliers
-        widths = sorted(self.significant_bits(operand) for operand in operation.operands)
+        table = self.technology.multipliers
+        widths = sorted(self.groups.significant_bits(operand) for operand in operation.operands)
         if operation.binding == "fabric":
             return self._spread(interpolate(table.logic, sum(widths)))
-        if index in self._fused:
-            return _unit(table.multiply_add)
+        if index in self.groups.multiplies:
+            return table.multiply_add.timing()
         delay = interpolate(table.combinational, max(widths))
-        if delay <= self._usable:
-            return _combinational(delay)
-        fitting = [unit for unit in table.registered if max(unit.first, unit.last, unit.between) <= self._usable]
-        return _unit(min(fitting, key=lambda unit: unit.latency, default=table.registered[-1]))
+        return _combinational(delay) if delay <= self._usable else self._fitting(table.registered)
 
     def _spread(self, delay: float) -> Timing:
-        """Logic that may be cut anywhere by registers."""
-        latency = max(-(-int(delay * 1000) // int(self._usable * 1000)) - 1, 0)
-        return Timing(latency, delay / (latency + 1), delay / (latency + 1), delay / (latency + 1))
-
-    def _division(self, operation: Operation) -> Timing:
-        """An iterative divider: some bits of the quotient a clock, and a clock each to take and to give."""
-        technology = self._technology
-        latency = -(-operation.width // technology.division_bits_a_clock) + 3
-        return Timing(latency, technology.division, technology.division, technology.division)
+        """Logic that registers may cut into equal clocks."""
+        latency = max(-int(-delay // self._usable) - 1, 0)
+        each = delay / (latency + 1)
+        return Timing(latency, each, each, each if latency > 1 else 0.0)
 
     def _float(self, operation: Operation) -> Timing:
-        units = self._technology.floats.get(operation.name)
+        units = self.technology.floats.get(operation.name)
         if units is None:
-            known = ", ".join(self._technology.floats)
+            known = ", ".join(self.technology.floats)
             raise ConfigurationError(f"no delay of the floating-point operation '{operation.name}' is known: {known}")
-        fitting = [unit for unit in units if max(unit.first, unit.last, unit.between) <= self._usable]
-        return _unit(min(fitting, key=lambda unit: unit.latency, default=units[-1]))
+        return self._fitting(units)
 
-    def significant_bits(self, index: int) -> int:
-        """Bits of an operand that a signed multiplier needs."""
-        operation = self._body.operations[index]
-        if operation.opcode is Opcode.ZEXT:
-            return min(self.significant_bits(operation.operands[0]) + 1, operation.width)
-        if operation.opcode is Opcode.SEXT:
-            return min(self.significant_bits(operation.operands[0]), operation.width)
-        if operation.opcode is Opcode.CONSTANT:
-            value = operation.value - (operation.value >> (operation.width - 1) << operation.width)
-            return (value if value >= 0 else ~value).bit_length() + 1
-        return operation.width
-
-    def _multiply_adds(self) -> set[int]:
-        """Products and sums that share a DSP slice: a product of a slice's widths whose only use is one sum."""
-        table = self._technology.multipliers
-        fused: set[int] = set()
-        for index, operation in enumerate(self._body.operations):
-            if operation.opcode not in (Opcode.ADD, Opcode.SUB) or operation.width > 48:
-                continue
-            for operand in operation.operands:
-                product = self._through_extension(operand)
-                if product is None or product in fused:
-                    continue
-                bits = sorted(self.significant_bits(factor) for factor in self._body.operations[product].operands)
-                if bits[0] <= table.b and bits[1] <= table.a:
-                    fused.update((index, product))
-                    break
-        return fused
-
-    def _through_extension(self, index: int) -> int | None:
-        """The product behind ``index``, past extensions, if nothing else uses it and no binding keeps it apart."""
-        operation = self._body.operations[index]
-        while operation.opcode in (Opcode.SEXT, Opcode.ZEXT) and self._uses[index] == 1:
-            index = operation.operands[0]
-            operation = self._body.operations[index]
-        if operation.opcode is not Opcode.MUL or self._uses[index] != 1 or operation.binding == "fabric":
-            return None
-        return index
+    def _fitting(self, units: list[PipelinedUnit]) -> Timing:
+        """The unit with the least latency whose clocks fit; the fastest where none does."""
+        timings = [unit.timing() for unit in units]
+        fitting = [timing for timing in timings if timing.longest <= self._usable]
+        return min(fitting, key=lambda timing: timing.latency, default=timings[-1])
 
 
-def implementation_of(memory: Memory) -> str:
-    """Which memory the vendor takes: what the binding says, else LUTs for up to 1,024 bits, block memory beyond."""
+def implementation_of(memory: Memory, technology: Technology) -> str:
+    """The memory that the vendor's tool takes: what the binding says, else LUTs for small ones, block memory beyond."""
     if memory.implementation != "auto":
         return memory.implementation
-    return "lutram" if memory.words * memory.width <= 1024 else "bram"
+    return "lutram" if memory.words * memory.width <= technology.lutram_bits else "bram"
 
 
 def _combinational(delay: float) -> Timing:
     return Timing(0, delay, delay)
-
-
-def _unit(unit: PipelinedUnit) -> Timing:
-    return Timing(unit.latency, unit.first, unit.last, unit.between)

@@ -46,6 +46,7 @@ class Dependences:
     """Edges of a body beyond those between an operation and its operands, and who excludes whom."""
 
     body: LoopBody
+    forwards: bool = False
     edges: list[Edge] = field(default_factory=list)
     predicates: Predicates = field(init=False)
 
@@ -57,9 +58,13 @@ class Dependences:
         return self.predicates.exclusive(enable_of(self.body, first), enable_of(self.body, second))
 
 
-def find_dependences(body: LoopBody) -> Dependences:
-    """All edges of ``body`` that its operands do not show."""
-    found = Dependences(body)
+def find_dependences(body: LoopBody, forwards: bool = False) -> Dependences:
+    """All edges of ``body`` that its operands do not show.
+
+    ``forwards``: the tool keeps the word that was written last in a register and gives it to a read of the same address
+    an iteration later, as Vitis HLS does from 2022.1 on where a word is read, changed and written back.
+    """
+    found = Dependences(body, forwards)
     addresses = Addresses(body)
     found.edges.extend(_register_edges(body))
     for memory in body.memories:
@@ -75,10 +80,14 @@ def enable_of(body: LoopBody, access: int) -> int:
 
 
 def _register_edges(body: LoopBody) -> Iterator[Edge]:
-    """A register's next value of one iteration is its value in the following one, a clock later at the earliest."""
+    """A register's next value of one iteration is its value in the following one, a clock later at the earliest.
+
+    A floating-point unit has registers at its ends: its result goes on in the clock in which it comes.
+    """
     for register in body.registers:
         if register.next != register.current:
-            yield Edge(register.next, register.current, 1, 1, "register", register.name)
+            clocks = 0 if body.operations[register.next].opcode is Opcode.FLOAT else 1
+            yield Edge(register.next, register.current, clocks, 1, "register", register.name)
 
 
 def _memory_edges(found: Dependences, memory: Memory, addresses: Addresses) -> Iterator[Edge]:
@@ -121,8 +130,13 @@ def _pair_edges(
     for source, target in ((first, second), (second, first)):
         hazard, clocks = _ORDER[writes[source is second], writes[target is second]]
         distance = addresses.distance(source, target, least=1)
-        if distance is not None and not _is_waived(waived, "inter", hazard):
-            yield Edge(source, target, clocks, distance, "memory", memory.name, hazard)
+        if distance is None or _is_waived(waived, "inter", hazard):
+            continue
+        if hazard == "RAW" and found.forwards and distance == 1 and target < source and addresses.same(source, target):
+            # The read's word and the register's meet behind the read: a clock after its start.
+            yield Edge(operations[source].operands[1], target, 0, 1, "register", memory.name, hazard)
+            distance = 2
+        yield Edge(source, target, clocks, distance, "memory", memory.name, hazard)
 
 
 def _own_edge(memory: Memory, addresses: Addresses, waived: set[tuple[str, str]], write: int) -> Iterator[Edge]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bfpga.synthesis.addresses import unknown_cone
 from bfpga.synthesis.body import LoopBody, Opcode
 
-#: A product of literals: (operation, value that it has) for conditions, (operation, word) for comparisons with constants.
+#: A product of literals (operation, word, equal): the operation has this word, or has another.
 Product = frozenset[tuple[int, int, bool]]
 #: Products of one enable before it counts as unknown.
 _MOST_PRODUCTS = 16

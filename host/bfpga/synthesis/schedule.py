@@ -38,9 +38,12 @@ class Clock:
         return self.period - self.uncertainty
 
 
-def schedule_loop(body: LoopBody, part: str, clock: Clock) -> Schedule:
-    """Schedule ``body`` for ``part``; ``ConfigurationError`` if the delays of the part are unknown."""
-    dependences = find_dependences(body)
+def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = False) -> Schedule:
+    """Schedule ``body`` for ``part``; ``ConfigurationError`` if the delays of the part are unknown.
+
+    ``forwards``: see ``find_dependences``; the oldest versions of the tool that the kernels support do not.
+    """
+    dependences = find_dependences(body, forwards)
     delays = Delays(body, technology_of(part), clock.usable)
     graph = TimingGraph(dependences, delays, clock.usable)
     limits = port_limits(dependences) + recurrence_limits(graph)
@@ -153,9 +156,7 @@ def _scheduled(
     return None
 
 
-def _conflicts(
-    dependences: Dependences, groups: list[PortGroup], times: EarliestTimes, attempt: int
-) -> dict[int, int]:
+def _conflicts(dependences: Dependences, groups: list[PortGroup], times: EarliestTimes, attempt: int) -> dict[int, int]:
     """Accesses that find no free port in their clock, and the clock from which on they shall look again."""
     pushes: dict[int, int] = {}
     for group in groups:
@@ -180,9 +181,7 @@ def _assign(
             (
                 turn
                 for turn in taken
-                if all(
-                    times.starts[other] == start and dependences.exclusive(access, other) for other in turn
-                )
+                if all(times.starts[other] == start and dependences.exclusive(access, other) for other in turn)
             ),
             None,
         )
@@ -194,9 +193,7 @@ def _assign(
             pushes[access] = max(start + 1, pushes.get(access, 0))
 
 
-def _described(
-    body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]
-) -> Schedule:
+def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]) -> Schedule:
     results = [times.result(index) for index in range(len(body.operations))]
     worst, longest = _worst_path(graph, times)
     return Schedule(

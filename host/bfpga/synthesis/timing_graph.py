@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from bfpga.synthesis.body import LoopBody, Opcode
-from bfpga.synthesis.delays import LOGIC, Delays, Timing
+from bfpga.synthesis.delays import Delays, Timing
 from bfpga.synthesis.dependences import Dependences, Edge
 
 #: Differences of time below this many ns are rounding.
@@ -49,8 +48,8 @@ class ImpossibleError(Exception):
 class TimingGraph:
     """Who waits for whom in a body, and how long, at a usable period in ns.
 
-    ``timings``: of each operation. ``sources``: operations whose results an operation's delay starts from, past logic
-    that shares its LUT. ``edges_to`` and ``edges_from``: edges beyond the operands, by target and by source.
+    ``timings``: of each operation. ``sources``: operations whose results an operation's delay starts from, past what is
+    grouped with it. ``edges_to`` and ``edges_from``: edges beyond the operands, by target and by source.
     """
 
     def __init__(self, dependences: Dependences, delays: Delays, usable: float) -> None:
@@ -58,7 +57,8 @@ class TimingGraph:
         self.body = body
         self.usable = usable
         self.timings = delays.timings()
-        self.sources = _lut_sources(body, delays.technology.lut_inputs)
+        self.sources = delays.groups.sources
+        self.hidden = delays.groups.hidden
         self.edges_to: dict[int, list[Edge]] = {}
         self.edges_from: dict[int, list[Edge]] = {}
         for edge in dependences.edges:
@@ -69,7 +69,7 @@ class TimingGraph:
         self.registered = {register.next for register in body.registers if register.next != register.current}
         self.users: list[list[int]] = [[] for _ in body.operations]
         for index, sources in enumerate(self.sources):
-            for source in sources:
+            for source in (*sources, *self.hidden.get(index, ())):
                 self.users[source].append(index)
 
     def place(self, index: int, stage: int, ready: float) -> tuple[int, float]:
@@ -153,6 +153,11 @@ class EarliestTimes:
             there, arrival = self.result(source)
             if there > stage or (there == stage and arrival > ready):
                 stage, ready, cause = there, arrival, source
+        for source in graph.hidden.get(index, ()):
+            # Grouped operands cost nothing, but none may come in a later clock.
+            there, arrival = self.result(source)
+            if there > stage and (self._members is None or source in self._members):
+                stage, ready, cause = there, arrival, source
         for edge in graph.edges_to.get(index, ()):
             if self._members is not None and edge.source not in self._members:
                 continue
@@ -218,26 +223,3 @@ class EarliestTimes:
                 latency = timing.latency if edge.kind == "register" else 0
                 stage, ready = start + latency + edge.clocks, 0.0
         return stage
-
-
-def _lut_sources(body: LoopBody, lut_inputs: int) -> list[tuple[int, ...]]:
-    """Operations whose results each operation's own delay starts from.
-
-    Mostly its operands. A small logic operation takes those of its logic operands instead while all fit one LUT: the
-    deepest first, so that the longest chain becomes the shortest.
-    """
-    operations = body.operations
-    sources: list[tuple[int, ...]] = []
-    levels = [0] * len(operations)
-    for index, operation in enumerate(operations):
-        wanted = tuple(dict.fromkeys(operation.operands))
-        if operation.opcode in LOGIC:
-            inputs = {operand for operand in wanted if operations[operand].opcode is not Opcode.CONSTANT}
-            for operand in sorted(inputs, key=lambda each: -levels[each]):
-                merged = (inputs - {operand}) | set(sources[operand])
-                if operations[operand].opcode in LOGIC and len(merged) <= lut_inputs:
-                    inputs = merged
-            wanted = tuple(sorted(inputs))
-        sources.append(wanted)
-        levels[index] = 1 + max((levels[each] for each in wanted), default=0)
-    return sources
