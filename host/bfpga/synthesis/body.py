@@ -164,7 +164,8 @@ class LoopBody:
     """One iteration of a pipelined loop.
 
     ``operations`` is in program order, which is a topological order. ``leaves``: index of the 1-bit operation that is
-    true where the iteration is the last one, or -1 if the loop has none. ``stated_interval``: the pragma's II.
+    true where the iteration is the last one, or -1 if the loop has none. ``outputs``: values that are used after the
+    loop (kept in registers when it ends). ``stated_interval``: the pragma's II.
     """
 
     name: str
@@ -175,3 +176,4 @@ class LoopBody:
     memories: list[Memory] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     leaves: int = -1
+    outputs: list[int] = field(default_factory=list)
