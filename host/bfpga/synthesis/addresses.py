@@ -78,11 +78,6 @@ class Addresses:
                 period = induction.period
         return _meeting(difference, growth, period, least, words)
 
-    def same(self, first: int, second: int) -> bool:
-        """True if two accesses have the same address in an iteration, whatever it is."""
-        one, other = (self.linear(self._body.operations[access].operands[0]) for access in (first, second))
-        return one == other
-
     def _find(self, index: int) -> Linear:
         operation = self._body.operations[index]
         operands = operation.operands

@@ -28,8 +28,9 @@ _ORDER: dict[tuple[bool, bool], tuple[str, int]] = {
 class Edge:
     """``target`` starts at least ``clocks`` after ``source``, whose iteration is ``distance`` earlier.
 
-    ``kind``: "register" (the source's result, registered), "memory" or "stream" (the starts of two accesses).
-    ``subject``: name of the register, memory or stream; ``hazard``: RAW, WAR, WAW or "order".
+    ``kind``: "register" (the source's result goes on as the target), "exit" and "forward" (clocks after the source's
+    result), "memory" and "stream" (clocks between the starts of two accesses). ``subject``: name of the register, memory
+    or stream; ``hazard``: RAW, WAR, WAW or "order".
     """
 
     source: int
@@ -62,11 +63,12 @@ def find_dependences(body: LoopBody, forwards: bool = False) -> Dependences:
     """All edges of ``body`` that its operands do not show.
 
     ``forwards``: the tool keeps the word that was written last in a register and gives it to a read of the same address
-    an iteration later, as Vitis HLS does from 2022.1 on where a word is read, changed and written back.
+    an iteration later, as Vitis HLS does from 2022.1 on.
     """
     found = Dependences(body, forwards)
     addresses = Addresses(body)
     found.edges.extend(_register_edges(body))
+    found.edges.extend(_exit_edges(body))
     for memory in body.memories:
         found.edges.extend(_memory_edges(found, memory, addresses))
     found.edges.extend(_stream_edges(found))
@@ -80,14 +82,20 @@ def enable_of(body: LoopBody, access: int) -> int:
 
 
 def _register_edges(body: LoopBody) -> Iterator[Edge]:
-    """A register's next value of one iteration is its value in the following one, a clock later at the earliest.
-
-    A floating-point unit has registers at its ends: its result goes on in the clock in which it comes.
-    """
+    """A register's next value of one iteration is its value in the following one."""
     for register in body.registers:
         if register.next != register.current:
-            clocks = 0 if body.operations[register.next].opcode is Opcode.FLOAT else 1
-            yield Edge(register.next, register.current, clocks, 1, "register", register.name)
+            yield Edge(register.next, register.current, 0, 1, "register", register.name)
+
+
+def _exit_edges(body: LoopBody) -> Iterator[Edge]:
+    """An iteration begins when it is known that there is one: nothing is done and taken back."""
+    if body.leaves < 0 or body.operations[body.leaves].opcode is Opcode.CONSTANT:
+        return
+    begins = {Opcode.STATE, Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE}
+    for index, operation in enumerate(body.operations):
+        if operation.opcode in begins:
+            yield Edge(body.leaves, index, 1, 1, "exit", "exit")
 
 
 def _memory_edges(found: Dependences, memory: Memory, addresses: Addresses) -> Iterator[Edge]:
@@ -132,9 +140,9 @@ def _pair_edges(
         distance = addresses.distance(source, target, least=1)
         if distance is None or _is_waived(waived, "inter", hazard):
             continue
-        if hazard == "RAW" and found.forwards and distance == 1 and target < source and addresses.same(source, target):
+        if hazard == "RAW" and found.forwards and distance == 1:
             # The read's word and the register's meet behind the read: a clock after its start.
-            yield Edge(operations[source].operands[1], target, 0, 1, "register", memory.name, hazard)
+            yield Edge(operations[source].operands[1], target, 0, 1, "forward", memory.name, hazard)
             distance = 2
         yield Edge(source, target, clocks, distance, "memory", memory.name, hazard)
 

@@ -65,7 +65,7 @@ def recurrence_limits(graph: TimingGraph) -> list[Limit]:
             break
         except ImpossibleError as error:
             found.append(error.recurrence)
-            interval = max(error.recurrence.interval, interval + 1)
+            interval = error.recurrence.interval
     return [_limit(recurrence, graph) for recurrence in found]
 
 
@@ -215,10 +215,14 @@ def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ..
     """Operations of the longest path between two registers, and its ns."""
     longest, last, in_first = 0.0, -1, True
     for index, timing in enumerate(graph.timings):
-        tail = graph.state_delay if index in graph.registered else 0.0
-        ends = [(times.ends[index] + (tail if timing.latency == 0 else 0.0), True)]
+        ends = [(times.ends[index], True)]
         if timing.latency:
-            ends += [(timing.last + tail, False), (timing.between, False)]
+            ends += [(timing.last, False), (timing.between, False)]
+        if index in graph.registered:
+            # The register's multiplexer follows where it still fits; else it begins the next clock.
+            last_end, in_first_clock = ends[0] if timing.latency == 0 else ends[1]
+            through = last_end + graph.state_delay
+            ends.append((through if through <= graph.usable else last_end, in_first_clock))
         for end, first in ends:
             if end > longest:
                 longest, last, in_first = end, index, first
@@ -228,16 +232,10 @@ def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ..
 def _chain(graph: TimingGraph, times: EarliestTimes, last: int, in_first: bool) -> tuple[int, ...]:
     """Operations chained before ``last`` in its clock; ``in_first``: its first clock, where operands matter."""
     path = [last]
-    while in_first:
-        index = path[-1]
-        begin = times.ends[index] - graph.timings[index].first
-        before = [
-            source
-            for source in graph.sources[index]
-            if times.result(source) >= (times.starts[index], begin - 1e-6) and begin > 1e-6
-        ]
-        if not before:
+    while in_first and times.ready(path[-1]) > 1e-6:
+        before = times.causes[path[-1]]
+        if before < 0 or before in path:
             break
-        path.append(before[0])
-        in_first = graph.timings[before[0]].latency == 0
+        path.append(before)
+        in_first = graph.timings[before].latency == 0
     return tuple(reversed(path))
