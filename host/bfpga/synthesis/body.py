@@ -35,7 +35,8 @@ class Opcode(str, Enum):
     MEMORY_WRITE              (address, data, enable) -> nothing (width 0)
     STREAM_READ               (enable,) -> beat of ``stream``; blocks while the stream is empty
     STREAM_WRITE              (data, enable) -> nothing; blocks while the stream is full
-    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full")
+    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full"), or TLAST
+                              of the beat that was read ("last")
     ========================= ==========================================================================
     """
 
@@ -164,7 +165,8 @@ class LoopBody:
     """One iteration of a pipelined loop.
 
     ``operations`` is in program order, which is a topological order. ``leaves``: index of the 1-bit operation that is
-    true where the iteration is the last one, or -1 if the loop has none. ``stated_interval``: the pragma's II.
+    true where the iteration is the last one, or -1 if the loop has none. ``outputs``: values that are used after the
+    loop (kept in registers when it ends). ``stated_interval``: the pragma's II.
     """
 
     name: str
@@ -175,3 +177,4 @@ class LoopBody:
     memories: list[Memory] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     leaves: int = -1
+    outputs: list[int] = field(default_factory=list)

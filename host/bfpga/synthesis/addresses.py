@@ -1,0 +1,217 @@
+"""Whether two addresses can be equal, and after how many iterations: addresses as sums of registers and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from math import gcd
+
+from bfpga.synthesis.body import LoopBody, Opcode
+
+#: Terms of a sum before an address counts as unknown.
+_MOST_TERMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``constant`` + sum of factor * operation; ``terms``: (operation, factor) in order."""
+
+    constant: int
+    terms: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Induction:
+    """A register that grows by ``step`` an iteration; after ``period`` iterations it starts again (0: never)."""
+
+    step: int
+    period: int = 0
+
+
+class Addresses:
+    """Distances between the accesses of a body's memories.
+
+    Sums are taken modulo the width of the address. A narrower counter that is extended is taken as never wrapping
+    around: what repeats after all of its values is far enough.
+    """
+
+    def __init__(self, body: LoopBody) -> None:
+        self._body = body
+        self._linear: dict[int, Linear] = {}
+        self._inductions = {
+            register.current: self._induction(register.current, register.next) for register in body.registers
+        }
+
+    def linear(self, index: int) -> Linear:
+        """The operation ``index`` as a sum."""
+        if index not in self._linear:
+            for operation in unknown_cone(self._body, index, self._linear):
+                self._linear[operation] = self._find(operation)
+        return self._linear[index]
+
+    def distance(self, source: int, target: int, least: int) -> int | None:
+        """Fewest iterations, ``least`` or more, after which ``target`` may use the address that ``source`` used.
+
+        None: never. Memory accesses have their address first in their operands.
+        """
+        operations = self._body.operations
+        first, second = (self.linear(operations[access].operands[0]) for access in (source, target))
+        words = 1 << min(operations[operations[access].operands[0]].width for access in (source, target))
+        difference = first.constant - second.constant
+        if least == 0:
+            # One iteration: equal terms leave the constants, anything else may be equal.
+            return 0 if first.terms != second.terms or difference % words == 0 else None
+        if first.terms != second.terms:
+            return least
+        growth = 0
+        period = 0
+        for term, factor in first.terms:
+            if operations[term].opcode is Opcode.INVARIANT:
+                continue
+            induction = self._inductions.get(term)
+            if induction is None:
+                return least
+            growth += induction.step * factor
+            if induction.period:
+                if len(first.terms) > 1:
+                    return least
+                period = induction.period
+        return _meeting(difference, growth, period, least, words)
+
+    def _find(self, index: int) -> Linear:
+        operation = self._body.operations[index]
+        operands = operation.operands
+        opcode = operation.opcode
+        if opcode is Opcode.CONSTANT:
+            return Linear(_signed(operation.value, operation.width))
+        if opcode in (Opcode.ZEXT, Opcode.SEXT) or (opcode is Opcode.SLICE and operation.value == 0):
+            return self._find_extended(index)
+        if opcode in (Opcode.ADD, Opcode.SUB):
+            sign = 1 if opcode is Opcode.ADD else -1
+            return self._bounded(index, _added(self.linear(operands[0]), self.linear(operands[1]), sign))
+        if opcode is Opcode.OR and self._is_disjoint(*operands):
+            return self._bounded(index, _added(self.linear(operands[0]), self.linear(operands[1]), 1))
+        if opcode in (Opcode.SHL, Opcode.MUL):
+            factor = self._body.operations[operands[1]]
+            if factor.opcode is Opcode.CONSTANT:
+                by = 1 << factor.value if opcode is Opcode.SHL else _signed(factor.value, factor.width)
+                return self._bounded(index, _scaled(self.linear(operands[0]), by))
+        if opcode is Opcode.CONCAT:
+            return self._bounded(index, self._concatenated(operands))
+        return Linear(0, ((index, 1),))
+
+    def _find_extended(self, index: int) -> Linear:
+        """Extension and truncation keep a sum: a constant is read with the sign that its extension gives it."""
+        operation = self._body.operations[index]
+        inner = self._body.operations[operation.operands[0]]
+        if inner.opcode is Opcode.CONSTANT:
+            value = inner.value if operation.opcode is not Opcode.SEXT else _signed(inner.value, inner.width)
+            return Linear(value)
+        return self.linear(operation.operands[0])
+
+    def _concatenated(self, operands: tuple[int, ...]) -> Linear:
+        total, position = Linear(0), 0
+        for operand in operands:
+            part = self._body.operations[operand]
+            value = Linear(part.value) if part.opcode is Opcode.CONSTANT else self.linear(operand)
+            total = _added(total, _scaled(value, 1 << position), 1)
+            position += part.width
+        return total
+
+    def _is_disjoint(self, first: int, second: int) -> bool:
+        """True if an OR of the two is a sum: one is a constant below the trailing zeros of the other."""
+        for value, mask in ((first, second), (second, first)):
+            constant = self._body.operations[mask]
+            if constant.opcode is Opcode.CONSTANT and constant.value < 1 << self._trailing_zeros(value):
+                return True
+        return False
+
+    def _trailing_zeros(self, index: int) -> int:
+        operation = self._body.operations[index]
+        if operation.opcode is Opcode.SHL and self._body.operations[operation.operands[1]].opcode is Opcode.CONSTANT:
+            return self._body.operations[operation.operands[1]].value
+        if operation.opcode is Opcode.CONCAT:
+            lowest = self._body.operations[operation.operands[0]]
+            return lowest.width if lowest.opcode is Opcode.CONSTANT and lowest.value == 0 else 0
+        if operation.opcode in (Opcode.ZEXT, Opcode.SEXT):
+            return self._trailing_zeros(operation.operands[0])
+        return 0
+
+    def _bounded(self, index: int, total: Linear) -> Linear:
+        return total if len(total.terms) <= _MOST_TERMS else Linear(0, ((index, 1),))
+
+    def _induction(self, current: int, following: int) -> Induction | None:
+        """How the register with STATE ``current`` grows, None if that is not a constant step."""
+        operations = self._body.operations
+        operation = operations[following]
+        if operation.opcode is Opcode.SELECT:
+            return self._periodic(current, operation.operands)
+        step = _added(self.linear(following), Linear(0, ((current, 1),)), -1)
+        return None if step.terms or step.constant == 0 else Induction(step.constant)
+
+    def _periodic(self, current: int, operands: tuple[int, ...]) -> Induction | None:
+        """A counter that returns to a constant when it reaches another: ``i == last ? first : i + step``."""
+        operations = self._body.operations
+        condition, if_true, if_false = (operations[operand] for operand in operands)
+        if condition.opcode not in (Opcode.EQ, Opcode.NE) or Opcode.CONSTANT not in (if_true.opcode, if_false.opcode):
+            return None
+        reset, grown = (operands[1], operands[2]) if condition.opcode is Opcode.EQ else (operands[2], operands[1])
+        if operations[reset].opcode is not Opcode.CONSTANT:
+            return None
+        step = _added(self.linear(grown), Linear(0, ((current, 1),)), -1)
+        last = _added(self.linear(condition.operands[0]), self.linear(condition.operands[1]), -1)
+        if step.terms or step.constant == 0 or last.terms != ((current, 1),):
+            return None
+        # The counter's last value is -last.constant.
+        distance = -last.constant - _signed(operations[reset].value, operations[reset].width)
+        if distance % step.constant or distance // step.constant < 1:
+            return None
+        return Induction(step.constant, distance // step.constant + 1)
+
+
+def _meeting(difference: int, growth: int, period: int, least: int, words: int) -> int | None:
+    """Fewest iterations d >= least with growth * d == difference modulo ``words``; None if there are none.
+
+    ``words``: a power of two; ``period``: iterations after which a counter starts again, 0 for never.
+    """
+    if growth == 0:
+        return least if difference % words == 0 else None
+    if period:
+        if difference % growth:
+            return None
+        every, iterations = period, difference // growth % period
+    else:
+        common = gcd(growth, words)
+        if difference % common:
+            return None
+        every = words // common
+        iterations = difference // common * pow(growth // common, -1, every) % every if every > 1 else 0
+    return iterations + -(-max(least - iterations, 0) // every) * every
+
+
+def unknown_cone(body: LoopBody, index: int, known: Container[int]) -> list[int]:
+    """``index`` and the operations that it is computed from, without those ``known`` and theirs, in program order."""
+    cone = {index}
+    waiting = [index]
+    while waiting:
+        for operand in body.operations[waiting.pop()].operands:
+            if operand not in cone and operand not in known:
+                cone.add(operand)
+                waiting.append(operand)
+    return sorted(cone)
+
+
+def _added(first: Linear, second: Linear, sign: int) -> Linear:
+    terms = dict(first.terms)
+    for term, factor in second.terms:
+        terms[term] = terms.get(term, 0) + sign * factor
+    kept = tuple(sorted((term, factor) for term, factor in terms.items() if factor))
+    return Linear(first.constant + sign * second.constant, kept)
+
+
+def _scaled(value: Linear, factor: int) -> Linear:
+    return Linear(value.constant * factor, tuple((term, by * factor) for term, by in value.terms if factor))
+
+
+def _signed(value: int, width: int) -> int:
+    return value - (1 << width) if width and value >> (width - 1) & 1 else value

@@ -1,0 +1,798 @@
+"""A pipelined loop of the flat function as a ``LoopBody``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
+from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
+from bfpga.synthesis.frontend.cfg import Loop
+from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
+from bfpga.synthesis.frontend.ir import Block, Function, Instruction, integer_width, split_list, split_type
+from bfpga.synthesis.frontend.places import Places
+from bfpga.synthesis.frontend.region import END, Conditions, Region
+from bfpga.synthesis.graph import Graph
+
+#: A value that nobody may use: a variable before its first write.
+UNDEFINED = -1
+_ARITHMETIC = {"add": Opcode.ADD, "sub": Opcode.SUB, "mul": Opcode.MUL}
+_DIVISION = {"udiv": Opcode.UDIV, "sdiv": Opcode.SDIV, "urem": Opcode.UREM, "srem": Opcode.SREM}
+_LOGIC = {"and": Opcode.AND, "or": Opcode.OR, "xor": Opcode.XOR}
+_SHIFT = {"shl": Opcode.SHL, "lshr": Opcode.LSHR, "ashr": Opcode.ASHR}
+_EXTENSION = {"zext": Opcode.ZEXT, "sext": Opcode.SEXT}
+_FLAGS = re.compile(r"^(?:(?:nuw|nsw|exact|disjoint|nneg|samesign|volatile|fast|contract) )*")
+_FLOAT_WIDTH = {"float": 32, "double": 64, "half": 16}
+_COMPARE = {
+    "eq": (Opcode.EQ, False), "ne": (Opcode.NE, False), "ult": (Opcode.ULT, False), "ule": (Opcode.ULE, False),
+    "ugt": (Opcode.ULT, True), "uge": (Opcode.ULE, True), "slt": (Opcode.SLT, False), "sle": (Opcode.SLE, False),
+    "sgt": (Opcode.SLT, True), "sge": (Opcode.SLE, True),
+}  # fmt: skip
+_CALL = re.compile(r'(?:[\w()-]+ )*?(\w+|void|\{[^}]*\}) @("[^"]+"|[\w.$-]+)\((.*)\)')
+_IGNORED = ("llvm.lifetime.end", "llvm.assume", "llvm.dbg", "llvm.experimental", LOOP_NOTE)
+
+
+class Untranslated(Exception):
+    """An instruction in a pipelined loop that has no place in hardware, or none here."""
+
+
+@dataclass(slots=True)
+class _PendingWrite:
+    address: int
+    enable: int
+    parts: dict[int, int] = field(default_factory=dict)
+    place: Place | None = None
+
+
+@dataclass(slots=True)
+class _PendingBeat:
+    block: str
+    enable: int
+    place: Place | None
+    parts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadBeat:
+    block: str
+    offset: int
+
+
+@dataclass(slots=True)
+class _Bank:
+    """A memory while its accesses are gathered."""
+
+    memory: Memory
+    pending: _PendingWrite | None = None
+    reads: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class BodyBuilder:
+    """Translates one loop."""
+
+    def __init__(self, function: Function, loop: Loop, notes: list[LoopNote], places: Places, cells: Cells) -> None:
+        self._function, self._loop, self._places, self._cells = function, loop, places, cells
+        self._graph = Graph()
+        self._region = Region(function, loop)
+        self._conditions = Conditions(self._graph, self._region, self._edge)
+        self._values: dict[str, int] = {}
+        self._banks: dict[tuple[object, ...], int] = {}
+        self._bank_list: list[_Bank] = []
+        self._states: dict[str, dict[tuple[str, int], int]] = {}
+        self._state: dict[tuple[str, int], int] = {}
+        self._block = loop.header
+        self._enable = -1
+        self._body = _empty_body(notes, places, function, loop)
+        self._defined = {i.result for name in loop.blocks for i in function.blocks[name].instructions if i.result}
+        self._initial: dict[tuple[str, int], int] = {}
+        self._of_register: dict[tuple[str, int], int] = {}
+        self._outgoing: dict[int, _PendingBeat] = {}
+        self._incoming: dict[int, _ReadBeat] = {}
+        self._header_phis: list[tuple[str, int, Instruction]] = []
+        cells.scan(function, loop)
+
+    # -- the walk through the blocks
+
+    def build(self) -> LoopBody:
+        """The loop's body.
+
+        Raises:
+            Untranslated: an instruction has no translation.
+        """
+        for name in self._region.order:
+            if name == END:
+                continue
+            self._enter(name)
+            for instruction in self._function.blocks[name].instructions:
+                self._translate(instruction)
+            self._states[name] = self._state
+        for bank in self._bank_list:
+            self._flush(bank)
+        for number in list(self._outgoing):
+            self._send(number)
+        self._finish()
+        return self._body
+
+    def _enter(self, name: str) -> None:
+        self._block = name
+        self._enable = self._conditions.executed(name)
+        before = self._region.before[name]
+        if name == self._region.header:
+            self._state = {}
+        elif len(before) == 1:
+            self._state = dict(self._states[before[0]])
+        else:
+            self._state = self._merged_state(name, before)
+
+    def _merged_state(self, name: str, before: list[str]) -> dict[tuple[str, int], int]:
+        states = [self._states[b] for b in before]
+        keys = dict.fromkeys(key for state in states for key in state)
+        merged = {}
+        for key in keys:
+            values = [state[key] if key in state else self._initial_value(key) for state in states]
+            merged[key] = values[0] if all(v == values[0] for v in values) else self._gated(name, before, values)
+        return merged
+
+    def _gated(self, name: str, before: list[str], values: list[int]) -> int:
+        """The value of the edge by which a block is reached."""
+        known = [(b, v) for b, v in zip(before, values, strict=True) if v != UNDEFINED]
+        if not known:
+            return UNDEFINED
+        by_value: dict[int, list[str]] = {}
+        for block, value in known:
+            by_value.setdefault(value, []).append(block)
+        chosen = sorted(by_value, key=lambda v: len(by_value[v]))
+        result = chosen[-1]
+        for value in reversed(chosen[:-1]):
+            condition = self._graph.constant(0, 1)
+            for block in by_value[value]:
+                edge = self._conditions.edge(self._region.above[name], block, name)
+                condition = self._graph.logic(Opcode.OR, condition, edge)
+            result = self._graph.select(condition, value, result)
+        return result
+
+    def _edge(self, before: str, block: str) -> int:
+        """Condition of an edge where the block that it leaves is executed."""
+        last = self._function.blocks[before].instructions[-1]
+        targets = [self._target(t) for t in self._function.blocks[before].successors()]
+        if all(target == block for target in targets):
+            return self._graph.constant(1, 1)
+        if last.opcode == "br":
+            condition = self._operand("i1", split_list(last.text)[0].split()[-1])
+            return condition if targets[0] == block else self._graph.invert(condition)
+        return self._switch_edge(last, targets, block)
+
+    def _target(self, name: str) -> str:
+        return name if name in self._loop.blocks and name != self._loop.header else END
+
+    def _switch_edge(self, last: Instruction, targets: list[str], block: str) -> int:
+        head, cases = last.text.split("[", 1)
+        kind, value = split_type(split_list(head)[0])
+        subject = self._operand(kind, value.split(",")[0])
+        constants = re.findall(rf"{kind} (-?\d+|true|false), label", cases)
+        taken, others = self._graph.constant(0, 1), self._graph.constant(0, 1)
+        for constant, target in zip(constants, targets[1:], strict=True):
+            equal = self._graph.compare(Opcode.EQ, subject, self._operand(kind, constant))
+            if target == block:
+                taken = self._graph.logic(Opcode.OR, taken, equal)
+            else:
+                others = self._graph.logic(Opcode.OR, others, equal)
+        return self._graph.invert(others) if targets[0] == block else taken
+
+    # -- operands
+
+    def _operand(self, kind: str, text: str) -> int:
+        text = text.strip()
+        width = _FLOAT_WIDTH.get(kind) or integer_width(kind)
+        if text in self._values:
+            value = self._values[text]
+            return self._graph.constant(0, width) if value == UNDEFINED else value
+        if text.startswith("%"):
+            if text in self._defined:
+                raise Untranslated(f"{text} is used before it is computed")
+            value = self._graph.add(Operation(Opcode.INVARIANT, width, name=text))
+            self._values[text] = value
+            return value
+        return self._graph.constant(_literal(text, kind), width)
+
+    def _operand_or_undefined(self, kind: str, text: str) -> int:
+        if text in ("undef", "poison"):
+            return UNDEFINED
+        return self._values[text] if text in self._values else self._operand(kind, text)
+
+    # -- instructions
+
+    def _translate(self, instruction: Instruction) -> None:
+        self._graph.place = self._places.of(instruction.debug) or self._graph.place
+        opcode = instruction.opcode
+        if opcode in ("br", "switch", "getelementptr", "alloca", "unreachable", "ret") or _is_pointer(instruction):
+            return
+        if opcode == "phi":
+            self._phi(instruction)
+        elif opcode == "store":
+            self._store(instruction)
+        elif opcode == "call":
+            self._call(instruction)
+        elif opcode == "load":
+            self._values[instruction.result] = self._load(instruction)
+        else:
+            self._values[instruction.result] = self._computed(instruction)
+
+    def _computed(self, instruction: Instruction) -> int:
+        graph, opcode = self._graph, instruction.opcode
+        text = _FLAGS.sub("", instruction.text)
+        if opcode in _ARITHMETIC or opcode in _DIVISION or opcode in _LOGIC or opcode in _SHIFT:
+            kind, rest = split_type(text)
+            one, other = (self._operand(kind, part) for part in split_list(rest))
+            if opcode in _ARITHMETIC:
+                return graph.arithmetic(_ARITHMETIC[opcode], one, other, self._binding(opcode))
+            if opcode in _LOGIC:
+                return graph.logic(_LOGIC[opcode], one, other)
+            if opcode in _SHIFT:
+                return graph.shift(_SHIFT[opcode], one, other)
+            return graph.add(Operation(_DIVISION[opcode], graph.width(one), (one, other)))
+        if opcode == "icmp":
+            predicate, rest = text.split(" ", 1)
+            kind, rest = split_type(_FLAGS.sub("", rest))
+            one, other = (self._operand(kind, part) for part in split_list(rest))
+            compare, swapped = _COMPARE[predicate]
+            return graph.compare(compare, other, one) if swapped else graph.compare(compare, one, other)
+        if opcode in _EXTENSION or opcode in ("trunc", "bitcast", "freeze"):
+            return self._converted(opcode, text)
+        if opcode == "select":
+            parts = [split_type(part) for part in split_list(text)]
+            condition = self._operand(*parts[0])
+            return graph.select(condition, self._operand(*parts[1]), self._operand(*parts[2]))
+        return self._float(instruction, text)
+
+    def _binding(self, opcode: str) -> str:
+        place = self._graph.place
+        return self._cells.binding(place) if opcode == "mul" and place is not None else ""
+
+    def _converted(self, opcode: str, text: str) -> int:
+        kind, rest = split_type(text)
+        value, _, target = rest.partition(" to ")
+        operand = self._operand(kind, value or rest)
+        if opcode in ("freeze", "bitcast"):
+            return operand
+        width = integer_width(target.strip())
+        return self._graph.slice(operand, 0, width) if opcode == "trunc" else self._graph.extend(_EXTENSION[opcode], operand, width)
+
+    def _float(self, instruction: Instruction, text: str) -> int:
+        opcode = instruction.opcode
+        if not opcode.startswith("f") and opcode not in ("sitofp", "uitofp"):
+            raise Untranslated(f"{opcode} {instruction.text[:80]}")
+        head, _, target = text.partition(" to ")
+        if opcode == "fcmp":
+            head = head.split(" ", 1)[1]
+        kind, rest = split_type(head)
+        operands = tuple(self._operand(kind, part) for part in split_list(rest))
+        width = 1 if opcode == "fcmp" else _width_of(target.strip() or kind)
+        return self._graph.add(Operation(Opcode.FLOAT, width, operands, name=opcode))
+
+    def _phi(self, instruction: Instruction) -> None:
+        kind, rest = split_type(_FLAGS.sub("", instruction.text))
+        width = _width_of(kind)
+        if self._block == self._region.header:
+            register = len(self._body.registers)
+            current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
+            name = self._cells.value_name(instruction.result)
+            self._body.registers.append(Register(name, width, current, -1, self._graph.place))
+            self._values[instruction.result] = current
+            self._header_phis.append((kind, register, instruction))
+            return
+        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
+        incoming = {block: self._operand_or_undefined(kind, value) for value, block in pairs}
+        before = [b for b in self._region.before[self._block] if b in incoming]
+        self._values[instruction.result] = self._gated(self._block, before, [incoming[b] for b in before])
+
+    # -- memory
+
+    def _load(self, instruction: Instruction) -> int:
+        volatile = instruction.text.startswith("volatile ")
+        kind, pointer = split_list(_FLAGS.sub("", instruction.text))[:2]
+        operand = split_type(pointer)[1]
+        width = _width_of(kind)
+        if volatile:
+            return self._stream_read(operand, width)
+        size = -(-width // 8)
+        values = []
+        for access, condition in self._cells.accesses(operand, size):
+            values.append((self._read(access, size), condition))
+        return self._graph.slice(self._of_conditions(values), 0, width)
+
+    def _of_conditions(self, values: list[tuple[int, tuple[tuple[str, bool], ...]]]) -> int:
+        result = values[-1][0]
+        for value, condition in reversed(values[:-1]):
+            result = self._graph.select(self._holds(condition), value, result)
+        return result
+
+    def _holds(self, condition: tuple[tuple[str, bool], ...]) -> int:
+        value = self._graph.constant(1, 1)
+        for text, holds in condition:
+            bit = self._entered(*text.split(" ")) if " " in text else self._operand("i1", text)
+            value = self._graph.logic(Opcode.AND, value, bit if holds else self._graph.invert(bit))
+        return value
+
+    def _entered(self, block: str, before: str) -> int:
+        """Condition of entering a block from one of its predecessors, where the block is executed."""
+        return self._conditions.edge(self._region.above[block], before, block)
+
+    def _store(self, instruction: Instruction) -> None:
+        volatile = instruction.text.startswith("volatile ")
+        value_text, pointer = split_list(_FLAGS.sub("", instruction.text))[:2]
+        kind, value = split_type(value_text)
+        operand = split_type(pointer)[1]
+        if kind == "ptr":
+            return
+        data = self._operand(kind, value)
+        if volatile:
+            self._stream_write(operand, data)
+            return
+        size = -(-self._graph.width(data) // 8)
+        self._write_all(operand, self._graph.extend(Opcode.ZEXT, data, 8 * size), size)
+
+    def _write_all(self, operand: str, data: int, size: int) -> None:
+        for access, condition in self._cells.accesses(operand, size):
+            self._write(access, data, size, self._holds(condition))
+
+    def _initial_value(self, key: tuple[str, int]) -> int:
+        """What an atom of a variable is at the beginning of an iteration."""
+        if key not in self._initial:
+            width = 8 * self._cells.atom_size(key)
+            name = self._cells.atom_name(key)
+            if not self._cells.is_carried(key):
+                self._initial[key] = UNDEFINED
+                return UNDEFINED
+            exact, is_signed = self._cells.exact_bits(key) or (width, False)
+            if self._cells.is_written(key):
+                register = len(self._body.registers)
+                current = self._graph.add(Operation(Opcode.STATE, exact, register=register), shared=False)
+                self._body.registers.append(Register(name, exact, current, -1))
+                self._of_register[key] = register
+            else:
+                current = self._graph.add(Operation(Opcode.INVARIANT, exact, name=name))
+            self._initial[key] = self._graph.extend(Opcode.SEXT if is_signed else Opcode.ZEXT, current, width)
+        return self._initial[key]
+
+    def _atom(self, key: tuple[str, int]) -> int:
+        constant = self._cells.constant_bytes(key)
+        if constant is not None:
+            return self._graph.constant(int.from_bytes(constant, "little"), 8 * len(constant))
+        value = self._state[key] if key in self._state else self._initial_value(key)
+        return self._graph.constant(0, 8 * self._cells.atom_size(key)) if value == UNDEFINED else value
+
+    def _read_bytes(self, root: str, offset: int, size: int) -> int:
+        return self._graph.concat([self._atom(key) for key in self._cells.atoms(root, offset, size)])
+
+    def _write_bytes(self, root: str, offset: int, size: int, data: int, condition: int) -> None:
+        position = 0
+        for key in self._cells.atoms(root, offset, size):
+            bits = 8 * self._cells.atom_size(key)
+            part = self._graph.slice(data, position, bits)
+            exact = self._cells.exact_bits(key)
+            if exact is not None:
+                kind = Opcode.SEXT if exact[1] else Opcode.ZEXT
+                part = self._graph.extend(kind, self._graph.slice(part, 0, exact[0]), bits)
+            if self._graph.constant_of(condition) != 1:
+                part = self._graph.select(condition, part, self._atom(key))
+            self._state[key] = part
+            position += bits
+
+    def _index(self, index: Index) -> int:
+        """Index of a dimension: constant part and terms."""
+        width = max(2, (index.extent - 1).bit_length() + 1)
+        total = self._graph.constant(index.constant, width)
+        for term, scale in index.terms:
+            operand = self._operand(term.kind, term.operand)
+            size = self._graph.width(operand)
+            part = self._graph.slice(operand, 0, width) if size >= width else self._graph.extend(Opcode.SEXT, operand, width)
+            if scale != 1:
+                part = self._graph.arithmetic(Opcode.MUL, part, self._graph.constant(scale, width))
+            total = self._graph.arithmetic(Opcode.ADD, total, part)
+        return self._graph.slice(total, 0, max(1, (index.extent - 1).bit_length()))
+
+    def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
+        if isinstance(access, MemoryAccess):
+            return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
+        if not access.indices:
+            return self._read_bytes(access.root, access.offset, size)
+        places = self._element_places(access)
+        result = self._read_bytes(access.root, places[-1][0], size)
+        for offset, condition in reversed(places[:-1]):
+            result = self._graph.select(condition, self._read_bytes(access.root, offset, size), result)
+        return result
+
+    def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
+        if isinstance(access, MemoryAccess):
+            position = 0
+            for part, count in _words(access, size):
+                self._write_memory(part, self._graph.slice(data, 8 * position, 8 * count), count, condition)
+                position += count
+            return
+        if not access.indices:
+            self._write_bytes(access.root, access.offset, size, data, condition)
+            return
+        for offset, chosen in self._element_places(access):
+            self._write_bytes(access.root, offset, size, data, self._graph.logic(Opcode.AND, condition, chosen))
+
+    def _element_places(self, access: RegisterAccess) -> list[tuple[int, int]]:
+        """Byte offset of every element that the indices may name, and the condition that they do."""
+        places = [(access.offset, self._graph.constant(1, 1))]
+        for dimension in access.indices:
+            index = self._index(dimension)
+            value = self._graph.constant_of(index)
+            choices = range(dimension.extent) if value is None else [value]
+            places = [
+                (offset + choice * dimension.stride, self._graph.logic(Opcode.AND, condition, self._equals(index, choice)))
+                for offset, condition in places
+                for choice in choices
+            ]
+        return places
+
+    def _equals(self, index: int, choice: int) -> int:
+        return self._graph.compare(Opcode.EQ, index, self._graph.constant(choice, self._graph.width(index)))
+
+    def _bank_choices(self, access: MemoryAccess) -> tuple[list[tuple[tuple[int, ...], int]], int]:
+        """Banks that an access may touch with the condition of each, and the address within the bank."""
+        graph = self._graph
+        banks: list[tuple[tuple[int, ...], int]] = [((), graph.constant(1, 1))]
+        address = graph.constant(0, 1)
+        for dimension, extent in enumerate(access.array.extents):
+            index = self._index(access.indices[dimension])
+            split = access.array.splits.get(dimension)
+            style = split.style if split else ""
+            if style == "reshape":
+                continue
+            bank, word, words = self._divided(index, style, split.factor if split else 0, extent)
+            if bank is not None:
+                value = graph.constant_of(bank[0])
+                choices = range(bank[1]) if value is None else [value]
+                banks = [((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices]
+            if word is not None:
+                address = self._joined(address, word, words)
+        return banks, address
+
+    def _divided(self, index: int, style: str, factor: int, extent: int) -> tuple[tuple[int, int] | None, int | None, int]:
+        """An index as (bank, number of banks), word of the bank, and words of a bank."""
+        graph = self._graph
+        if style == "complete":
+            return (index, extent), None, 1
+        if style not in ("cyclic", "block") or factor <= 1:
+            return None, index, extent
+        words = -(-extent // factor)
+        divisor = factor if style == "cyclic" else words
+        width = graph.width(index)
+        if divisor & (divisor - 1) == 0:
+            bits = divisor.bit_length() - 1
+            low = graph.slice(index, 0, min(bits, width)) if bits else graph.constant(0, 1)
+            high = graph.slice(index, bits, width - bits) if bits < width else graph.constant(0, 1)
+        else:
+            by = graph.constant(divisor, width + 1)
+            wide = graph.extend(Opcode.ZEXT, index, width + 1)
+            low = graph.add(Operation(Opcode.UREM, width + 1, (wide, by)))
+            high = graph.add(Operation(Opcode.UDIV, width + 1, (wide, by)))
+        return ((low, factor), high, words) if style == "cyclic" else ((high, factor), low, words)
+
+    def _joined(self, address: int, word: int, words: int) -> int:
+        """address * words + word."""
+        graph = self._graph
+        if graph.constant_of(address) == 0:
+            return word
+        bits = max(1, (words - 1).bit_length())
+        if words & (words - 1) == 0:
+            return graph.concat([graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits), address])
+        width = graph.width(address) + bits + 1
+        product = graph.arithmetic(Opcode.MUL, graph.extend(Opcode.ZEXT, address, width), graph.constant(words, width))
+        return graph.arithmetic(Opcode.ADD, product, graph.extend(Opcode.ZEXT, word, width))
+
+    def _bank(self, access: MemoryAccess, bank: tuple[int, ...]) -> _Bank:
+        key = (access.array.root, access.array.offset, access.array.extents, bank)
+        if key not in self._banks:
+            self._banks[key] = len(self._bank_list)
+            memory = self._cells.memory(access.array, bank)
+            self._bank_list.append(_Bank(memory))
+            self._body.memories.append(memory)
+        return self._bank_list[self._banks[key]]
+
+    def _read_memory(self, access: MemoryAccess, size: int) -> int:
+        banks, address = self._bank_choices(access)
+        values = []
+        for number, condition in banks:
+            bank = self._bank(access, number)
+            if bank.pending is not None:
+                self._flush(bank)
+            key = (address, self._enable)
+            if key not in bank.reads:
+                operation = Operation(
+                    Opcode.MEMORY_READ, bank.memory.width, (address, self._enable), memory=self._bank_list.index(bank)
+                )
+                bank.reads[key] = self._graph.add(operation, shared=False)
+                bank.memory.accesses.append(bank.reads[key])
+            values.append((bank.reads[key], condition))
+        word = values[-1][0]
+        for value, condition in reversed(values[:-1]):
+            word = self._graph.select(condition, value, word)
+        return self._part_of_word(access, word, size)
+
+    def _part_of_word(self, access: MemoryAccess, word: int, size: int) -> int:
+        return self._graph.slice(word, 8 * access.within, 8 * size)
+
+    def _write_memory(self, access: MemoryAccess, data: int, size: int, condition: int) -> None:
+        banks, address = self._bank_choices(access)
+        for number, chosen in banks:
+            bank = self._bank(access, number)
+            enable = self._graph.logic(Opcode.AND, self._enable, self._graph.logic(Opcode.AND, condition, chosen))
+            pending = bank.pending
+            if pending is None or (pending.address, pending.enable) != (address, enable):
+                self._flush(bank)
+                pending = bank.pending = _PendingWrite(address, enable, place=self._graph.place)
+            for byte in range(size):
+                pending.parts[access.within + byte] = self._graph.slice(data, 8 * byte, 8)
+            bank.reads.clear()
+
+    def _flush(self, bank: _Bank) -> None:
+        pending, bank.pending = bank.pending, None
+        if pending is None:
+            return
+        size = bank.memory.width // 8
+        zero = self._graph.constant(0, 8)
+        data = self._graph.concat([pending.parts.get(byte, zero) for byte in range(size)])
+        operation = Operation(
+            Opcode.MEMORY_WRITE, 0, (pending.address, data, pending.enable),
+            memory=self._bank_list.index(bank), place=pending.place,
+        )  # fmt: skip
+        bank.memory.accesses.append(self._graph.add(operation, shared=False))
+
+    # -- streams and calls
+
+    def _stream(self, operand: str) -> tuple[int, int]:
+        """Number of a stream and the byte of it that is accessed."""
+        (place,) = self._cells.resolve(operand)
+        name = self._cells.stream_name(place.root)
+        for number, stream in enumerate(self._body.streams):
+            if stream.name == name:
+                return number, place.offset
+        self._body.streams.append(Stream(name, 0))
+        return len(self._body.streams) - 1, place.offset
+
+    def _stream_read(self, operand: str, width: int) -> int:
+        """A volatile load: a beat's data, then what else belongs to the beat (TLAST), or a question to the stream."""
+        number, offset = self._stream(operand)
+        stream = self._body.streams[number]
+        asked = self._graph.place.function.rpartition("::")[2] if self._graph.place else ""
+        if asked in ("empty", "full"):
+            # The stream says what is; the operation says what may be done.
+            return self._graph.extend(Opcode.ZEXT, self._graph.invert(self._status(number, asked)), width)
+        last = self._incoming.get(number)
+        if last is not None and last.block == self._block and offset > last.offset:
+            self._incoming[number] = _ReadBeat(self._block, offset)
+            return self._graph.extend(Opcode.ZEXT, self._status(number, "last"), width)
+        self._incoming[number] = _ReadBeat(self._block, offset)
+        stream.width = max(stream.width, width)
+        value = self._graph.add(Operation(Opcode.STREAM_READ, width, (self._enable,), stream=number), shared=False)
+        stream.accesses.append(value)
+        return value
+
+    def _status(self, number: int, name: str) -> int:
+        return self._graph.add(Operation(Opcode.STREAM_STATUS, 1, stream=number, name=name), shared=False)
+
+    def _stream_write(self, operand: str, data: int) -> None:
+        number, offset = self._stream(operand)
+        pending = self._outgoing.get(number)
+        if pending is not None and (pending.block != self._block or offset <= max(pending.parts)):
+            self._send(number)
+            pending = None
+        if pending is None:
+            pending = self._outgoing[number] = _PendingBeat(self._block, self._enable, self._graph.place)
+        pending.parts[offset] = data
+
+    def _send(self, number: int) -> None:
+        """The beat whose parts have been stored is written."""
+        pending = self._outgoing.pop(number, None)
+        if pending is None:
+            return
+        stream = self._body.streams[number]
+        data = self._graph.concat([pending.parts[offset] for offset in sorted(pending.parts)])
+        stream.width = max(stream.width, self._graph.width(data))
+        operation = Operation(Opcode.STREAM_WRITE, 0, (data, pending.enable), stream=number, place=pending.place)
+        stream.accesses.append(self._graph.add(operation, shared=False))
+
+    def _call(self, instruction: Instruction) -> None:
+        found = _CALL.match(instruction.text)
+        if found is None:
+            raise Untranslated(f"call {instruction.text[:100]}")
+        kind, name, arguments = found.groups()
+        if name.startswith(_IGNORED):
+            return
+        parts = [split_type(part) for part in split_list(arguments)]
+        if name.startswith("llvm.lifetime.start"):
+            self._forget(parts[-1][1])
+        elif name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
+            self._copy(name, parts)
+        elif name.startswith("llvm."):
+            operands = [self._operand(part[0], part[1].split()[-1]) for part in parts if part[0].startswith("i")]
+            self._values[instruction.result] = self._intrinsic(name, kind, operands)
+        else:
+            raise Untranslated(f"call of {name}")
+
+    def _forget(self, operand: str) -> None:
+        for place in self._cells.resolve(operand.split()[-1]):
+            for key in self._cells.all_atoms(place.root):
+                self._state[key] = UNDEFINED
+
+    def _copy(self, name: str, parts: list[tuple[str, str]]) -> None:
+        target, source, count = parts[0][1], parts[1][1], int(parts[2][1].split()[-1])
+        target_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", target)
+        if name.startswith("llvm.memset"):
+            data = self._graph.constant(int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count)
+        else:
+            source_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source)
+            values = [(self._read(a, count), c) for a, c in self._cells.accesses(source_pointer, count)]
+            data = self._of_conditions(values)
+        self._write_all(target_pointer, data, count)
+
+    def _intrinsic(self, name: str, kind: str, operands: list[int]) -> int:
+        graph = self._graph
+        stem = re.sub(r"(\.i\d+)+$", "", name.removeprefix("llvm."))
+        if stem in ("umin", "umax", "smin", "smax"):
+            less = graph.compare(Opcode.ULT if stem[0] == "u" else Opcode.SLT, operands[0], operands[1])
+            smaller, larger = (0, 1) if stem.endswith("min") else (1, 0)
+            return graph.select(less, operands[smaller], operands[larger])
+        if stem == "abs":
+            width = graph.width(operands[0])
+            negative = graph.slice(operands[0], width - 1, 1)
+            return graph.select(negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0])
+        if stem in ("fshl", "fshr"):
+            return self._funnel(stem, operands)
+        if stem in ("usub.sat", "uadd.sat"):
+            return self._saturated(stem, operands)
+        if stem in ("ucmp", "scmp"):
+            less = Opcode.ULT if stem == "ucmp" else Opcode.SLT
+            width = integer_width(kind)
+            below, above = graph.compare(less, operands[0], operands[1]), graph.compare(less, operands[1], operands[0])
+            return graph.concat([graph.logic(Opcode.OR, below, above), graph.extend(Opcode.SEXT, below, width - 1)])
+        counters = {"ctpop": Opcode.POPCOUNT, "ctlz": Opcode.CLZ, "cttz": Opcode.CTZ}
+        if stem in counters:
+            return graph.add(Operation(counters[stem], graph.width(operands[0]), (operands[0],)))
+        if stem == "bswap":
+            width = graph.width(operands[0])
+            return graph.concat([graph.slice(operands[0], low, 8) for low in range(width - 8, -1, -8)])
+        if stem == "bitreverse":
+            return graph.concat([graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)])
+        raise Untranslated(f"intrinsic {name}")
+
+    def _funnel(self, stem: str, operands: list[int]) -> int:
+        graph = self._graph
+        high, low, amount = operands
+        width = graph.width(high)
+        count = graph.constant_of(amount)
+        if count is None:
+            raise Untranslated(f"{stem} by a variable amount")
+        left = count % width if stem == "fshl" else (width - count % width) % width
+        both = graph.concat([low, high])
+        return graph.slice(both, width - left, width) if left or stem == "fshl" else graph.slice(both, 0, width)
+
+    def _saturated(self, stem: str, operands: list[int]) -> int:
+        graph = self._graph
+        one, other = operands
+        width = graph.width(one)
+        if stem == "usub.sat":
+            below = graph.compare(Opcode.ULT, one, other)
+            return graph.select(below, graph.constant(0, width), graph.arithmetic(Opcode.SUB, one, other))
+        total = graph.arithmetic(
+            Opcode.ADD, graph.extend(Opcode.ZEXT, one, width + 1), graph.extend(Opcode.ZEXT, other, width + 1)
+        )
+        over = graph.slice(total, width, 1)
+        return graph.select(over, graph.constant(-1, width), graph.slice(total, 0, width))
+
+    # -- the end of the iteration
+
+    def _finish(self) -> None:
+        before = self._region.before[END]
+        state = self._merged_state(END, before) if len(before) > 1 else self._states[before[0]]
+        nexts: dict[int, int] = {}
+        for key, register in self._of_register.items():
+            value = state.get(key, self._initial[key])
+            value = self._initial[key] if value == UNDEFINED else value
+            nexts[register] = self._graph.slice(value, 0, self._body.registers[register].width)
+        for key, value in state.items():
+            if key not in self._initial and self._cells.is_carried(key) and value != UNDEFINED:
+                exact = self._cells.exact_bits(key)
+                width = exact[0] if exact is not None else self._graph.width(value)
+                register = len(self._body.registers)
+                current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
+                self._body.registers.append(Register(self._cells.atom_name(key), width, current, -1))
+                nexts[register] = self._graph.slice(value, 0, width)
+        for kind, register, instruction in self._header_phis:
+            pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)
+            incoming = [(v, b) for v, b in pairs if b in self._loop.blocks]
+            values = [self._operand_or_undefined(kind, value) for value, _ in incoming]
+            current = self._body.registers[register].current
+            value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
+            nexts[register] = current if value == UNDEFINED else value
+        kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
+        self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
+        leaves = self._graph.constant(0, 1)
+        for block, _ in self._region.exits:
+            leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
+        self._body.leaves = leaves if self._region.exits else -1
+        self._body.outputs = sorted({*self._live_outs(), *kept})
+        self._body.operations = self._graph.operations
+
+    def _exit_condition(self, block: str) -> int:
+        """The block's branch leaves the loop (and does not go back to its header)."""
+        last = self._function.blocks[block].instructions[-1]
+        targets = self._function.blocks[block].successors()
+        outside = [t not in self._loop.blocks for t in targets]
+        executed = self._conditions.executed(block)
+        if all(outside):
+            return executed
+        if last.opcode == "br":
+            condition = self._operand("i1", split_list(last.text)[0].split()[-1])
+            taken = condition if outside[0] else self._graph.invert(condition)
+            return self._graph.logic(Opcode.AND, executed, taken)
+        return self._graph.logic(Opcode.AND, executed, self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END))
+
+    def _live_outs(self) -> list[int]:
+        used = []
+        names = re.compile(r'%"[^"]+"|%[\w.$-]+')
+        for name, block in self._function.blocks.items():
+            if name in self._loop.blocks:
+                continue
+            for instruction in block.instructions:
+                for operand in names.findall(instruction.text):
+                    if operand in self._defined and self._values.get(operand, UNDEFINED) != UNDEFINED:
+                        used.append(self._values[operand])
+        return sorted(set(used))
+
+
+def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop: Loop) -> LoopBody:
+    pipeline = next(note for note in notes if note.text.startswith("PIPELINE"))
+    stated = re.search(r"\bII\s*=\s*(\d+)", pipeline.text)
+    function_name = ""
+    for instruction in _instructions(function, loop):
+        place = places.of(instruction.debug)
+        if place is not None and place.file == pipeline.file:
+            function_name = place.function
+            break
+    return LoopBody(pipeline.label or f"line{pipeline.line}", Place(pipeline.file, pipeline.line, function_name), int(stated.group(1)) if stated else 1)
+
+
+def _instructions(function: Function, loop: Loop) -> list[Instruction]:
+    blocks: list[Block] = [function.blocks[name] for name in function.blocks if name in loop.blocks]
+    return [instruction for block in blocks for instruction in block.instructions]
+
+
+def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
+    """An access of several words, as a copied structure is, word by word."""
+    word = access.array.element
+    if access.within + size <= max(word, access.array.word_bytes()):
+        return [(access, size)]
+    if access.within or size % word:
+        raise Untranslated(f"{size} bytes of {access.array.name}, whose words have {word}")
+    *outer, last = access.indices
+    return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
+
+
+def _is_pointer(instruction: Instruction) -> bool:
+    text = instruction.text
+    return instruction.opcode in ("select", "phi", "load", "freeze") and (
+        (instruction.opcode == "select" and ", ptr " in text)
+        or (instruction.opcode in ("phi", "freeze") and text.startswith("ptr "))
+        or (instruction.opcode == "load" and text.startswith("ptr,"))
+    )
+
+
+def _width_of(kind: str) -> int:
+    return _FLOAT_WIDTH.get(kind) or integer_width(kind)
+
+
+def _literal(text: str, kind: str) -> int:
+    if text in ("true", "false"):
+        return int(text == "true")
+    if text in ("undef", "poison", "zeroinitializer", "null"):
+        return 0
+    if kind in _FLOAT_WIDTH:
+        return hash(text) & 0xFFFF
+    return int(text)

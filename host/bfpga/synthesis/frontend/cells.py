@@ -1,0 +1,353 @@
+"""What a loop's loads and stores touch: registers byte by byte, words of memories, streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bfpga.synthesis.body import Memory, Place
+from bfpga.synthesis.frontend.cfg import Loop
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
+from bfpga.synthesis.frontend.initializers import initial_bytes
+from bfpga.synthesis.frontend.places import VariableNames
+from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term
+from bfpga.synthesis.frontend.storage import Array, Storage
+
+_FLAGS = re.compile(r"^(?:(?:nuw|nsw|volatile|disjoint|nneg) )*")
+_WIDTHS = {"float": 4, "double": 8, "half": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Index of a dimension: ``constant`` plus scaled terms; ``extent`` elements of ``stride`` bytes."""
+
+    extent: int
+    stride: int
+    constant: int
+    terms: tuple[tuple[Term, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterAccess:
+    """Bytes of a variable in registers; ``indices``: the dimensions that are indexed at run time."""
+
+    root: str
+    offset: int
+    indices: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """A word of a memory: an index for every dimension, and the byte of the word."""
+
+    array: Array
+    indices: tuple[Index, ...]
+    within: int
+
+
+Access = RegisterAccess | MemoryAccess
+Condition = tuple[tuple[str, bool], ...]
+
+
+class UnknownAccess(Exception):
+    """An address that is not understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    operand: str
+    size: int
+    writes: bool
+
+
+class Cells:
+    """The accesses of one function; ``scan`` prepares them for one loop."""
+
+    def __init__(
+        self, module: Module, pointers: Pointers, storage: Storage, types: dict[str, str], names: VariableNames,
+        streams: dict[str, str], bindings: dict[tuple[str, int], str],
+    ) -> None:  # fmt: skip
+        self._module, self._pointers, self._storage, self._types = module, pointers, storage, types
+        self._names, self._streams, self._bindings = names, streams, bindings
+        self._layouts = Layouts(module.structures)
+        self._defined: dict[str, Instruction] = {}
+        self._cuts: dict[str, list[int]] = {}
+        self._written: set[tuple[str, int]] = set()
+        self._carried: set[str] = set()
+        self._constants: dict[str, bytes] = {}
+
+    # -- the loop
+
+    def scan(self, function: Function, loop: Loop) -> None:
+        """Finds which bytes of variables the loop reads and writes together."""
+        self._defined = {i.result: i for b in function.blocks.values() for i in b.instructions if i.result}
+        edges: dict[str, set[int]] = {}
+        writes: list[tuple[str, int, int]] = []
+        for use in _uses(function, loop.blocks):
+            for access, _ in self.accesses(use.operand, use.size):
+                for root, offset in _touched(access):
+                    edges.setdefault(root, set()).update((offset, offset + use.size))
+                    if use.writes:
+                        writes.append((root, offset, use.size))
+        self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
+        self._written = {key for root, offset, size in writes for key in self.atoms(root, offset, size)}
+        self._carried = self._roots_outside(function, loop) - self._begun_inside(function, loop)
+
+    def _roots_outside(self, function: Function, loop: Loop) -> set[str]:
+        roots = {root for root in self._cuts if root.startswith("@")}
+        outside = {name for name in function.blocks if name not in loop.blocks}
+        for use in _uses(function, outside):
+            roots.update(place.root for place in self._places(use.operand))
+        return roots
+
+    def _begun_inside(self, function: Function, loop: Loop) -> set[str]:
+        begun = set()
+        for name in loop.blocks:
+            for instruction in function.blocks[name].instructions:
+                if instruction.opcode == "call" and "@llvm.lifetime.start" in instruction.text:
+                    begun.add(instruction.text.rpartition(")")[0].split()[-1])
+        return begun
+
+    def _places(self, operand: str) -> tuple[Pointer, ...]:
+        try:
+            return self._pointers.resolve(operand)
+        except Exception:
+            return ()
+
+    # -- accesses
+
+    def resolve(self, operand: str) -> tuple[Pointer, ...]:
+        """Places of a pointer operand."""
+        return self._pointers.resolve(operand)
+
+    def accesses(self, operand: str, size: int) -> list[tuple[Access, Condition]]:
+        """What a load or store of ``size`` bytes touches, with the condition of each alternative."""
+        return [(self._access(place), place.condition) for place in self._pointers.resolve(operand)]
+
+    def _access(self, place: Pointer) -> Access:
+        arrays = self._storage.access(place)
+        for array in arrays:
+            if array.is_memory():
+                return self._memory_access(array, place)
+        indices, constant = [], place.offset
+        left = list(place.terms)
+        for array in arrays:
+            found, left = self._array_indices(array, left)
+            for dimension, terms in found.items():
+                extent, stride = array.extents[dimension], array.strides[dimension]
+                span = extent * stride
+                within = (constant - array.offset) % span if dimension == 0 else (constant - array.offset) % array.strides[dimension - 1]
+                number = within // stride
+                constant -= number * stride
+                indices.append(Index(extent, stride, number, tuple(terms)))
+        if left:
+            raise UnknownAccess(f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes")
+        return RegisterAccess(place.root, constant, tuple(indices))
+
+    def _array_indices(self, array: Array, terms: list[Term]) -> tuple[dict[int, list[tuple[Term, int]]], list[Term]]:
+        """Terms by dimension, and those that belong to other arrays."""
+        found: dict[int, list[tuple[Term, int]]] = {}
+        left = []
+        for term in terms:
+            dimension = self._dimension(array, term.stride)
+            if dimension is None:
+                pieces = self._decomposed(array, term)
+                if pieces is None:
+                    left.append(term)
+                    continue
+                for d, piece, scale in pieces:
+                    found.setdefault(d, []).append((piece, scale))
+            else:
+                found.setdefault(dimension, []).append((term, term.stride // array.strides[dimension]))
+        return found, left
+
+    def _dimension(self, array: Array, stride: int) -> int | None:
+        for d, own in enumerate(array.strides):
+            if own == stride:
+                return d
+        for d, own in enumerate(array.strides):
+            if stride > 0 and stride % own == 0 and stride < array.size and (d == 0 or stride < array.strides[d - 1]):
+                return d
+        return None
+
+    def _decomposed(self, array: Array, term: Term) -> list[tuple[int, Term, int]] | None:
+        """A byte index as indices of dimensions: sums and multiples are followed to what computes them."""
+        instruction = self._defined.get(term.operand)
+        if instruction is None:
+            return None
+        text = _FLAGS.sub("", instruction.text)
+        kind, rest = split_type(text)
+        parts = split_list(rest)
+        if instruction.opcode in ("shl", "mul") and re.fullmatch(r"\d+", parts[-1]):
+            factor = 1 << int(parts[1]) if instruction.opcode == "shl" else int(parts[1])
+            return self._decomposed_term(array, Term(parts[0], kind, term.stride * factor))
+        if instruction.opcode in ("add", "or") and not re.fullmatch(r"-?\d+", parts[-1]):
+            pieces = [self._decomposed_term(array, Term(part, kind, term.stride)) for part in parts]
+            return None if any(p is None for p in pieces) else [x for p in pieces if p is not None for x in p]
+        return None
+
+    def _decomposed_term(self, array: Array, term: Term) -> list[tuple[int, Term, int]] | None:
+        dimension = self._dimension(array, term.stride)
+        if dimension is not None:
+            return [(dimension, term, term.stride // array.strides[dimension])]
+        return self._decomposed(array, term)
+
+    def _memory_access(self, array: Array, place: Pointer) -> MemoryAccess:
+        found, left = self._array_indices(array, list(place.terms))
+        if left:
+            raise UnknownAccess(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
+        rest = place.offset - array.offset
+        indices, within, reshaped = [], 0, array.element
+        for dimension, (extent, stride) in enumerate(zip(array.extents, array.strides, strict=True)):
+            number = rest // stride
+            if dimension not in found:
+                number = min(max(number, 0), extent - 1)
+            rest -= number * stride
+            indices.append(Index(extent, stride, number, tuple(found.get(dimension, ()))))
+        for dimension in range(len(array.extents) - 1, -1, -1):
+            split = array.splits.get(dimension)
+            if split is not None and split.style == "reshape":
+                if indices[dimension].terms:
+                    raise UnknownAccess(f"{array.name} is reshaped along dimension {dimension + 1}, which is indexed")
+                within += indices[dimension].constant * reshaped
+                reshaped *= array.extents[dimension]
+        return MemoryAccess(array, tuple(indices), within + rest)
+
+    # -- registers
+
+    def atoms(self, root: str, offset: int, size: int) -> list[tuple[str, int]]:
+        """The pieces of ``size`` bytes of a variable that are always accessed whole, as (root, offset)."""
+        cuts = self._cuts.get(root, [])
+        inside = [cut for cut in cuts if offset <= cut < offset + size]
+        if not inside or inside[0] != offset:
+            inside.insert(0, offset)
+        return [(root, cut) for cut in inside]
+
+    def atom_size(self, key: tuple[str, int]) -> int:
+        """Bytes of a piece."""
+        root, offset = key
+        return next((cut for cut in self._cuts[root] if cut > offset), offset + 1) - offset
+
+    def all_atoms(self, root: str) -> list[tuple[str, int]]:
+        """All pieces of a variable."""
+        return [(root, cut) for cut in self._cuts.get(root, [])[:-1]]
+
+    def is_written(self, key: tuple[str, int]) -> bool:
+        """Whether the loop writes a piece."""
+        return key in self._written
+
+    def is_carried(self, key: tuple[str, int]) -> bool:
+        """Whether a piece keeps its value from iteration to iteration, or beyond the loop."""
+        return key[0] in self._carried
+
+    def atom_name(self, key: tuple[str, int]) -> str:
+        """What the source calls a piece."""
+        root, offset = key
+        kind = self._names.of_global(root.lstrip("@").strip('"'))
+        path = self._names.path(kind, offset) if kind is not None else ""
+        return path or f"{root.lstrip('%@')}+{offset}"
+
+    def exact_bits(self, key: tuple[str, int]) -> tuple[int, bool] | None:
+        """Bits that a piece really has, as its type says, and whether it has a sign; None if it has all of its bytes."""
+        kind = self._names.of_global(key[0].lstrip("@").strip('"'))
+        found = self._names.exact_bits(kind, key[1]) if kind is not None else None
+        whole = 8 * self.atom_size(key)
+        return found if found is not None and (found[0] + 7) // 8 * 8 <= whole and found[0] < whole else None
+
+    def value_name(self, result: str) -> str:
+        """A name for a value that is carried without a variable."""
+        return result.lstrip("%").strip('"')
+
+    def constant_bytes(self, key: tuple[str, int]) -> bytes | None:
+        """Contents of a piece of a constant table."""
+        root, offset = key
+        text = self._module.globals.get(root, "")
+        if not re.search(r"\bconstant\b", text):
+            return None
+        if root not in self._constants:
+            self._constants[root] = initial_bytes(self._layouts, text)
+        return self._constants[root][offset : offset + self.atom_size(key)]
+
+    # -- memories, streams
+
+    def memory(self, array: Array, bank: tuple[int, ...]) -> Memory:
+        """The memory that a bank of an array is."""
+        words, width = 1, 8 * array.element
+        for dimension, extent in enumerate(array.extents):
+            split = array.splits.get(dimension)
+            if split is None or split.style not in ("complete", "reshape"):
+                factor = split.factor if split and split.factor else 1
+                words *= -(-extent // factor)
+            elif split.style == "reshape":
+                width *= extent
+        name = self._memory_name(array) + "".join(f"[{number}]" for number in bank)
+        text = self._module.globals.get(array.root, "")
+        initial: tuple[int, ...] = ()
+        if re.search(r"\bconstant\b", text):
+            contents = initial_bytes(self._layouts, text)
+            size = array.element
+            initial = tuple(
+                int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little") for k in range(words)
+            )
+        return Memory(name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place)
+
+    def _memory_name(self, array: Array) -> str:
+        kind = self._names.of_global(array.root.lstrip("@").strip('"'))
+        path = self._names.path(kind, array.offset, array.size) if kind is not None else ""
+        return path or array.name.lstrip("%@")
+
+    def stream_name(self, root: str) -> str:
+        """Name of a stream."""
+        return self._streams.get(root, root.lstrip("%@"))
+
+    def binding(self, place: Place) -> str:
+        """What BIND_OP says of a product: "", "dsp" or "fabric"."""
+        return self._bindings.get((place.file, place.line), "")
+
+
+def _touched(access: Access) -> Iterator[tuple[str, int]]:
+    """First bytes of what a register access may touch."""
+    if isinstance(access, RegisterAccess):
+        offsets = [access.offset]
+        for index in access.indices:
+            offsets = [offset + n * index.stride for offset in offsets for n in range(index.extent)]
+        for offset in offsets:
+            yield access.root, offset
+
+
+def _uses(function: Function, blocks: set[str]) -> Iterator[_Use]:
+    for name, block in function.blocks.items():
+        if name in blocks:
+            for instruction in block.instructions:
+                yield from _of_instruction(instruction)
+
+
+def _of_instruction(instruction: Instruction) -> Iterator[_Use]:
+    text = instruction.text
+    if instruction.opcode == "load" and not text.startswith(("volatile", "ptr,")):
+        kind, pointer = split_list(text)[:2]
+        yield _Use(split_type(pointer)[1], _bytes(kind), False)
+    elif instruction.opcode == "store" and not text.startswith(("volatile", "ptr ")):
+        value, pointer = split_list(text)[:2]
+        yield _Use(split_type(pointer)[1], _bytes(split_type(value)[0]), True)
+    elif instruction.opcode == "call" and ("@llvm.memcpy" in text or "@llvm.memmove" in text or "@llvm.memset" in text):
+        target, source, count = split_list(text[text.index("(") + 1 : text.rindex(")")])[:3]
+        size = int(count.split()[-1])
+        yield _Use(_pointer_operand(target), size, True)
+        if "@llvm.memset" not in text:
+            yield _Use(_pointer_operand(source), size, False)
+
+
+def _pointer_operand(argument: str) -> str:
+    rest = split_type(argument)[1]
+    return re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest)
+
+
+def _bytes(kind: str) -> int:
+    return _WIDTHS[kind] if kind in _WIDTHS else -(-int(kind[1:]) // 8)
+
+
+def shifted(index: Index, by: int) -> Index:
+    """An index some elements on."""
+    return replace(index, constant=index.constant + by)

@@ -1,0 +1,223 @@
+"""The passes between clang's IR and the reading of loops: everything in one function, inner loops unrolled.
+
+Only passes that a high-level synthesis tool runs as well: no vectors, no unswitching, no code motion out of loops. What
+the pragmas say is in calls of two functions (``annotate``): those of variables are collected and removed, because a
+variable whose address is taken stays in memory; those of loops stay to mark the loops.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from bfpga.synthesis.frontend.cfg import Loop, natural_loops
+from bfpga.synthesis.frontend.ir import Function, Instruction, Module, read_module, split_list
+
+VARIABLE_NOTE, LOOP_NOTE = "bfpga_hls_variable", "bfpga_hls_loop"
+_OPTIONS = (
+    "-pragma-unroll-threshold=1000000000",
+    "-unroll-full-max-count=1000000",
+    "-dom-tree-reachability-max-bbs-to-explore=100000",
+)
+_DEFINED = re.compile(r"^attributes #(\d+) = \{ .*\buwtable\b.*\}$", re.MULTILINE)
+_NOTE_DECLARATION = re.compile(rf"^declare void @({VARIABLE_NOTE}|{LOOP_NOTE})\((.*)\).*$", re.MULTILINE)
+_NOTE_EFFECT = "memory(inaccessiblemem: readwrite) nounwind willreturn nocallback"
+_DEBUG_RECORD = re.compile(r"^\s+#dbg_.*\n", re.MULTILINE)
+_LIFETIME = re.compile(r"^\s+(?:tail )?call void @llvm\.(?:lifetime|experimental\.noalias)\..*\n", re.MULTILINE)
+_LOOP_NOTE = re.compile(rf"^\s+(?:tail )?call void @{LOOP_NOTE}\(ptr (?:\w+ )*(@[\w.]+),.*\n", re.MULTILINE)
+_UNROLL_STRING = re.compile(r'^(@[\w.]+) = .* c"UNROLL', re.MULTILINE)
+_UNROLL_METADATA = '!{!"llvm.loop.unroll.full"}', '!{!"llvm.loop.unroll.disable"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A pragma of a variable: the pointer as IR text, and what ``annotate`` wrote."""
+
+    pointer: str
+    text: str
+    file: str
+    line: int
+    size: int
+    extents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNote:
+    """A pragma of a loop."""
+
+    text: str
+    file: str
+    line: int
+    label: str
+
+
+class UnboundedLoop(Exception):
+    """A loop within a pipelined one that cannot be unrolled."""
+
+
+def _run_passes(module: llvm.ModuleRef, names: tuple[str, ...]) -> None:
+    target = llvm.Target.from_triple(module.triple).create_target_machine()
+    tuning = llvm.create_pipeline_tuning_options(2)
+    builder = llvm.create_pass_builder(target, tuning)
+    manager = llvm.create_new_module_pass_manager()
+    for name in names:
+        getattr(manager, f"add_{name}_pass")()
+    manager.run(module, builder)
+
+
+def _parse(text: str) -> llvm.ModuleRef:
+    llvm.initialize_native_target()
+    for option in _OPTIONS:
+        llvm.set_option("bfpga", option)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    return module
+
+
+def flatten(text: str) -> tuple[Module, list[Note], str]:
+    """The module with its top function flat: read, with the notes of its variables and as text.
+
+    Raises:
+        UnboundedLoop: a loop within a pipelined loop has no constant number of iterations.
+    """
+    text = _DEFINED.sub(r"attributes #\1 = { alwaysinline nounwind }", text)
+    text = _DEBUG_RECORD.sub("", text)
+    text = _NOTE_DECLARATION.sub(rf"declare void @\1(\2) {_NOTE_EFFECT}", text)
+    module = _parse(text)
+    _run_passes(module, ("always_inliner", "global_dead_code_eliminate", "sroa", "instruction_combine", "simplify_cfg"))
+    # Names instead of numbers: the notes' variables keep them through the passes that follow.
+    _run_passes(module, ("instruction_namer",))
+    noted = str(module)
+    notes = variable_notes(read_module(noted))
+    text = _LIFETIME.sub("", re.sub(rf"^\s+(?:tail )?call void @{VARIABLE_NOTE}\(.*\n", "", noted, flags=re.MULTILINE))
+    for _ in range(8):
+        module = _parse(text)
+        _run_passes(module, ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa"))
+        text = str(module)
+        text, left = _marked_for_unrolling(text)
+        if not left:
+            break
+        text = _without_unroll_notes(text)
+        module = _parse(text)
+        _run_passes(module, ("loop_unroll", "sroa", "instruction_combine", "simplify_cfg"))
+        text = str(module)
+    module = _parse(text)
+    _run_passes(module, ("sroa", "new_gvn", "instruction_combine", "dead_store_elimination", "simplify_cfg", "aggressive_dce", "loop_simplify"))
+    text = str(module)
+    return read_module(text), notes, text
+
+
+def _without_unroll_notes(text: str) -> str:
+    """Without the notes of UNROLL: the loops carry metadata, and unrolled ones would mark the loop around them."""
+    strings = set(_UNROLL_STRING.findall(text))
+    return _LOOP_NOTE.sub(lambda found: "" if found.group(1) in strings else found.group(0), text)
+
+
+def _string(module: Module, operand: str) -> str:
+    found = re.search(r'c"((?:[^"\\]|\\.)*)"', module.globals["@" + operand.partition("@")[2]])
+    if found is None:
+        return ""
+    return re.sub(r"\\([0-9A-F]{2})", lambda code: chr(int(code.group(1), 16)), found.group(1)).rstrip("\0")
+
+
+def _arguments(instruction: Instruction) -> list[str]:
+    text = instruction.text
+    return split_list(text[text.index("(") + 1 : text.rindex(")")])
+
+
+def variable_notes(module: Module) -> list[Note]:
+    """The notes of variables in a module, in its order."""
+    notes = []
+    for function in module.functions.values():
+        for block in function.blocks.values():
+            for instruction in block.instructions:
+                if instruction.opcode == "call" and f"@{VARIABLE_NOTE}(" in instruction.text:
+                    notes.append(_note(module, instruction))
+    return notes
+
+
+def _note(module: Module, instruction: Instruction) -> Note:
+    pointer, text, file, *numbers = _arguments(instruction)
+    line, size, *extents = (int(number.split()[-1]) for number in numbers)
+    return Note(
+        re.sub(r"^ptr (?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)) )*", "", pointer),
+        _string(module, text),
+        _string(module, file),
+        line,
+        size,
+        tuple(extent for extent in extents if extent),
+    )
+
+
+def loop_notes(module: Module, function: Function, loops: list[Loop]) -> dict[str, list[LoopNote]]:
+    """Header of a loop -> its pragmas: a note belongs to the innermost loop around it."""
+    inner: dict[str, Loop] = {}
+    for loop in loops:
+        for name in loop.blocks:
+            if name not in inner or len(loop.blocks) < len(inner[name].blocks):
+                inner[name] = loop
+    notes: dict[str, list[LoopNote]] = {}
+    for name, block in function.blocks.items():
+        for instruction in block.instructions:
+            if instruction.opcode == "call" and f"@{LOOP_NOTE}(" in instruction.text and name in inner:
+                text, file, line, label = _arguments(instruction)
+                note = LoopNote(_string(module, text), _string(module, file), int(line.split()[-1]), _string(module, label))
+                notes.setdefault(inner[name].header, []).append(note)
+    return notes
+
+
+def is_pipelined(notes: list[LoopNote]) -> bool:
+    """Whether one of a loop's pragmas is PIPELINE."""
+    return any(note.text.startswith("PIPELINE") for note in notes)
+
+
+def _marked_for_unrolling(text: str) -> tuple[str, int]:
+    """Loops within pipelined ones are told to be unrolled, the others to stay; and how many there are to unroll."""
+    module = read_module(text)
+    number = max(module.metadata) + 1
+    full, disable = number, number + 1
+    added = [f"!{full} = {_UNROLL_METADATA[0]}", f"!{disable} = {_UNROLL_METADATA[1]}"]
+    number += 2
+    left = 0
+    of_latch: dict[str, int] = {}
+    for function in module.functions.values():
+        loops = natural_loops(function)
+        notes = loop_notes(module, function, loops)
+        pipelined = [loop for loop in loops if is_pipelined(notes.get(loop.header, []))]
+        for loop in loops:
+            inside = any(loop.header != outer.header and loop.header in outer.blocks for outer in pipelined)
+            inside = inside or (loop not in pipelined and _to_unroll(module, function, loop, notes.get(loop.header, [])))
+            left += inside
+            added.append(f"!{number} = distinct !{{!{number}, !{full if inside else disable}}}")
+            for latch in loop.latches:
+                of_latch[latch] = number
+            number += 1
+    lines = _with_loop_metadata(text.split("\n"), of_latch)
+    return "\n".join([*lines, *added, ""]), left
+
+
+def _to_unroll(module: Module, function: Function, loop: Loop, notes: list[LoopNote]) -> bool:
+    if any(note.text.startswith("UNROLL") for note in notes):
+        return True
+    number = max(function.blocks[latch].instructions[-1].loop for latch in loop.latches)
+    parts = re.findall(r"!(\d+)", module.metadata.get(number, ""))
+    return any("llvm.loop.unroll.full" in module.metadata.get(int(part), "") for part in parts)
+
+
+def _with_loop_metadata(lines: list[str], of_latch: dict[str, int]) -> list[str]:
+    result = []
+    block, arguments = "", 0
+    for line in lines:
+        if line.startswith("define "):
+            arguments = 1
+            block = ""
+        elif arguments and (label := re.match(r'^("[^"]+"|[\w.$-]+):', line)):
+            block = "%" + label.group(1)
+        elif line == "}":
+            arguments = 0
+        elif arguments and block in of_latch and re.match(r"\s+br ", line):
+            line = re.sub(r", !llvm\.loop !\d+", "", line) + f", !llvm.loop !{of_latch[block]}"
+        result.append(line)
+    return result

@@ -1,0 +1,75 @@
+"""All pipelined loops of a rendered kernel as ``LoopBody``s."""
+
+from __future__ import annotations
+
+import re
+
+from bfpga.synthesis.body import LoopBody
+from bfpga.synthesis.frontend.build import BodyBuilder
+from bfpga.synthesis.frontend.cells import Cells
+from bfpga.synthesis.frontend.cfg import natural_loops
+from bfpga.synthesis.frontend.flatten import Note, is_pipelined, loop_notes
+from bfpga.synthesis.frontend.ir import Function, Layouts, Module, split_list, split_type
+from bfpga.synthesis.frontend.places import Places, VariableNames
+from bfpga.synthesis.frontend.pointers import Pointers
+from bfpga.synthesis.frontend.storage import Storage
+
+_BIND = re.compile(r"#\s*pragma\s+HLS\s+BIND_OP\s+(.*)$", re.IGNORECASE | re.MULTILINE)
+#: Lines around a BIND_OP in which its variable is assigned.
+_BIND_REACH = 60
+
+
+def variable_types(module: Module, function: Function) -> dict[str, str]:
+    """Type of every global variable and every local one that is in memory."""
+    types = {}
+    for name, text in module.globals.items():
+        if found := re.search(r"\b(?:global|constant) (.*)$", text):
+            types[name] = split_type(found.group(1))[0].rstrip(",")
+    for block in function.blocks.values():
+        for instruction in block.instructions:
+            if instruction.opcode == "alloca":
+                types[instruction.result] = split_list(instruction.text)[0]
+    return types
+
+
+def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
+    """(file, line) of products whose BIND_OP says where they are: "dsp" or "fabric"."""
+    found: dict[tuple[str, int], str] = {}
+    for name, text in sources.items():
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if (pragma := _BIND.search(line)) is None or "impl" not in pragma.group(1):
+                continue
+            words = dict(re.findall(r"(\w+)\s*=\s*(\w+)", pragma.group(1)))
+            assigned = re.compile(rf"\b{words.get('variable', '?')}\b(\[[^\]]*\])*\s*(=[^=]|\+=)")
+            for near in range(max(0, number - _BIND_REACH), min(len(lines), number + _BIND_REACH)):
+                if assigned.search(lines[near]):
+                    found[name, near + 1] = words["impl"]
+    return found
+
+
+def loop_bodies(
+    module: Module, notes: list[Note], original: Module, sources: dict[str, str], only: str = ""
+) -> list[LoopBody]:
+    """The pipelined loops of the flat module, in program order.
+
+    ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources.
+    """
+    bodies = []
+    names = VariableNames(original.metadata)
+    for function in module.functions.values():
+        loops = natural_loops(function)
+        of_loop = loop_notes(module, function, loops)
+        pointers = Pointers(module, function)
+        types = variable_types(module, function)
+        storage = Storage(Layouts(module.structures), types, {})
+        for note in notes:
+            storage.note(note, pointers)
+        parameters = names.parameters(function.name)
+        streams = dict(zip(function.arguments, parameters, strict=False))
+        cells = Cells(module, pointers, storage, types, names, streams, bindings(sources))
+        for loop in loops:
+            found = of_loop.get(loop.header, [])
+            if is_pipelined(found) and (not only or any(n.label == only for n in found)):
+                bodies.append(BodyBuilder(function, loop, found, Places(module.metadata), cells).build())
+    return bodies

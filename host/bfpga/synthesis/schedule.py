@@ -1,0 +1,241 @@
+"""Modulo schedule of a loop body at a clock: the interval, the depth, the worst path, and what limits them.
+
+The interval starts at the bound of ports and recurrences and grows until a schedule exists. At each, operations begin
+at their earliest times; where more accesses fall on a port's clock than it has, the one that can best wait is pushed to
+a later clock and everything behind it moves along. A push that closes a circle is undone: another access waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
+from bfpga.synthesis.dependences import Dependences, find_dependences
+from bfpga.synthesis.ports import PortGroup, port_groups, port_limits
+from bfpga.synthesis.schedule_types import Limit, Schedule
+from bfpga.synthesis.timing_graph import EarliestTimes, ImpossibleError, Recurrence, TimingGraph
+
+#: Orders in which accesses are tried on their ports at one interval before the next interval is.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock as the scheduler sees it, in ns: ``uncertainty`` is what the tool keeps free for routing."""
+
+    period: float
+    uncertainty: float
+
+    @classmethod
+    def default(cls, period: float, tool: str = "vitis_hls") -> Clock:
+        """A clock with the uncertainty that ``tool`` takes where none is stated."""
+        return cls(period, period * DEFAULT_UNCERTAINTY[tool])
+
+    @property
+    def usable(self) -> float:
+        """ns for operations between two registers."""
+        return self.period - self.uncertainty
+
+
+def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = False) -> Schedule:
+    """Schedule ``body`` for ``part``; ``ConfigurationError`` if the delays of the part are unknown.
+
+    ``forwards``: see ``find_dependences``; the oldest versions of the tool that the kernels support do not.
+    """
+    dependences = find_dependences(body, forwards)
+    delays = Delays(body, technology_of(part), clock.usable)
+    graph = TimingGraph(dependences, delays, clock.usable)
+    limits = port_limits(dependences) + recurrence_limits(graph)
+    interval = max((limit.interval for limit in limits), default=1)
+    groups = port_groups(body)
+    while (times := _scheduled(graph, dependences, groups, interval)) is None:
+        interval += 1
+    return _described(body, clock, graph, times, limits)
+
+
+def recurrence_limits(graph: TimingGraph) -> list[Limit]:
+    """Recurrences in the order in which they were found binding, each with a longer interval than the last."""
+    found: list[Recurrence] = []
+    members = _circular(graph)
+    interval = 1
+    while members:
+        try:
+            EarliestTimes(graph, interval, members)
+            break
+        except ImpossibleError as error:
+            found.append(error.recurrence)
+            interval = error.recurrence.interval
+    return [_limit(recurrence, graph) for recurrence in found]
+
+
+def _limit(recurrence: Recurrence, graph: TimingGraph) -> Limit:
+    edges = sorted(recurrence.edges, key=lambda edge: edge.kind == "register")
+    named = edges[0]
+    subject = f"{named.subject} ({named.hazard})" if named.hazard else named.subject
+    return Limit(
+        "recurrence",
+        recurrence.interval,
+        subject,
+        tuple(index for index in recurrence.operations if not _is_wire(graph, index)),
+        recurrence.delay,
+        recurrence.distance,
+    )
+
+
+def _is_wire(graph: TimingGraph, index: int) -> bool:
+    timing = graph.timings[index]
+    return timing.latency == 0 and timing.first == 0.0 and graph.body.operations[index].opcode is not Opcode.STATE
+
+
+def _circular(graph: TimingGraph) -> list[int]:
+    """Operations on circles: members of strongly connected components of more than one operation (Tarjan)."""
+    count = len(graph.body.operations)
+    number = [-1] * count
+    lowest = [0] * count
+    on_stack = [False] * count
+    stack: list[int] = []
+    members: list[int] = []
+    counter = 0
+    for root in range(count):
+        if number[root] >= 0:
+            continue
+        work = [(root, iter(_targets(graph, root)))]
+        number[root] = lowest[root] = counter
+        counter += 1
+        stack.append(root)
+        on_stack[root] = True
+        while work:
+            index, targets = work[-1]
+            advanced = False
+            for target in targets:
+                if number[target] < 0:
+                    number[target] = lowest[target] = counter
+                    counter += 1
+                    stack.append(target)
+                    on_stack[target] = True
+                    work.append((target, iter(_targets(graph, target))))
+                    advanced = True
+                    break
+                if on_stack[target]:
+                    lowest[index] = min(lowest[index], number[target])
+            if advanced:
+                continue
+            work.pop()
+            if work:
+                lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[index])
+            if lowest[index] == number[index]:
+                component = []
+                while True:
+                    member = stack.pop()
+                    on_stack[member] = False
+                    component.append(member)
+                    if member == index:
+                        break
+                if len(component) > 1 or index in _targets(graph, index):
+                    members.extend(component)
+    return sorted(members)
+
+
+def _targets(graph: TimingGraph, index: int) -> list[int]:
+    return graph.users[index] + [edge.target for edge in graph.edges_from.get(index, ())]
+
+
+def _scheduled(
+    graph: TimingGraph, dependences: Dependences, groups: list[PortGroup], interval: int
+) -> EarliestTimes | None:
+    """Times at ``interval`` that respect the ports, None if none were found."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            times = EarliestTimes(graph, interval)
+            while pushes := _conflicts(dependences, groups, times, attempt):
+                times.push(pushes)
+        except ImpossibleError:
+            continue
+        return times
+    return None
+
+
+def _conflicts(dependences: Dependences, groups: list[PortGroup], times: EarliestTimes, attempt: int) -> dict[int, int]:
+    """Accesses that find no free port in their clock, and the clock from which on they shall look again."""
+    pushes: dict[int, int] = {}
+    for group in groups:
+        _assign(dependences, group, times, attempt, pushes)
+    return pushes
+
+
+def _assign(
+    dependences: Dependences, group: PortGroup, times: EarliestTimes, attempt: int, pushes: dict[int, int]
+) -> None:
+    """Give the accesses of a group their ports, earliest first; of those that start together the order varies."""
+    ties = {0: 1, 1: -1, 2: 1}[attempt % 3]
+    order = sorted(
+        group.accesses,
+        key=lambda access: (times.starts[access] if attempt < 2 else 0, ties * access),
+    )
+    slots: dict[int, list[list[int]]] = {}
+    for access in order:
+        start = times.starts[access]
+        taken = slots.setdefault(start % times.interval, [])
+        shared = next(
+            (
+                turn
+                for turn in taken
+                if all(times.starts[other] == start and dependences.exclusive(access, other) for other in turn)
+            ),
+            None,
+        )
+        if shared is not None:
+            shared.append(access)
+        elif len(taken) < group.count:
+            taken.append([access])
+        else:
+            pushes[access] = max(start + 1, pushes.get(access, 0))
+
+
+def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]) -> Schedule:
+    results = [times.result(index) for index in range(len(body.operations))]
+    worst, longest = _worst_path(graph, times)
+    return Schedule(
+        body,
+        clock.period,
+        clock.uncertainty,
+        times.interval,
+        1 + max((stage for stage, _ in results), default=0),
+        list(times.starts),
+        [arrival for _, arrival in results],
+        [timing.latency for timing in graph.timings],
+        clock.usable - longest,
+        worst,
+        sorted(limits, key=lambda limit: -limit.interval),
+    )
+
+
+def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ...], float]:
+    """Operations of the longest path between two registers, and its ns."""
+    longest, last, in_first = 0.0, -1, True
+    for index, timing in enumerate(graph.timings):
+        ends = [(times.ends[index], True)]
+        if timing.latency:
+            ends += [(timing.last, False), (timing.between, False)]
+        if index in graph.registered:
+            # The register's multiplexer follows where it still fits; else it begins the next clock.
+            last_end, in_first_clock = ends[0] if timing.latency == 0 else ends[1]
+            through = last_end + graph.state_delay
+            ends.append((through if through <= graph.usable else last_end, in_first_clock))
+        for end, first in ends:
+            if end > longest:
+                longest, last, in_first = end, index, first
+    return (() if last < 0 else _chain(graph, times, last, in_first)), longest
+
+
+def _chain(graph: TimingGraph, times: EarliestTimes, last: int, in_first: bool) -> tuple[int, ...]:
+    """Operations chained before ``last`` in its clock; ``in_first``: its first clock, where operands matter."""
+    path = [last]
+    while in_first and times.ready(path[-1]) > 1e-6:
+        before = times.causes[path[-1]]
+        if before < 0 or before in path:
+            break
+        path.append(before)
+        in_first = graph.timings[before].latency == 0
+    return tuple(reversed(path))
