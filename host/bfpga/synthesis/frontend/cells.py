@@ -290,7 +290,14 @@ class Cells:
             initial = tuple(
                 int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little") for k in range(words)
             )
-        return Memory(name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place)
+        bits = self._word_bits(array) * (width // (8 * array.element))
+        return Memory(
+            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits
+        )
+
+    def _word_bits(self, array: Array) -> int:
+        kind = self._names.of_global(array.root.lstrip("@").strip('"'))
+        return self._names.element_bits(kind, array.offset, array.element) if kind is not None else 0
 
     def _memory_name(self, array: Array) -> str:
         kind = self._names.of_global(array.root.lstrip("@").strip('"'))

@@ -117,6 +117,28 @@ class VariableNames:
             return None
         return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
 
+    def element_bits(self, kind: int, offset: int, size: int) -> int:
+        """Bits that carry something in the ``size`` bytes from ``offset`` on of a type; 0 where that is not known."""
+        part = self._walk(kind, offset, size)[1]
+        return self._total_bits(part) if self._size(part) == size else 0
+
+    def _total_bits(self, kind: int) -> int:
+        text = self._metadata.get(kind, "")
+        if "DIDerivedType(" in text:
+            base = _fields(text).get("baseType", "")
+            return self._total_bits(_reference(base)) if base.startswith("!") else 0
+        if "DIBasicType(" in text:
+            exact = self.exact_bits(kind, 0)
+            return exact[0] if exact else 8 * self._size(kind)
+        if "enumeration_type" in text:
+            return 8 * self._size(kind)
+        if "array_type" in text:
+            fields = _fields(text)
+            base = _reference(fields["baseType"])
+            return self._total_bits(base) * (self._size(kind) // max(1, self._size(base)))
+        members = (m for m in self._elements(text) if "DW_TAG_member" in m or "DW_TAG_inheritance" in m)
+        return sum(self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m)
+
     def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
         name = ""
         while True:
