@@ -29,7 +29,7 @@ Inputs = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 Progress = Callable[[int, int], None]
 
 #: Names of devices, as `open_device` takes them.
-SIMULATIONS = ("csim", "csim:native", "csim:ap_int")
+SIMULATIONS = ("csim", "csim:native", "csim:ap_int", "csim:exact")
 DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
@@ -64,10 +64,10 @@ def compile(
 def open_device(name: str, program: Program) -> Device:
     """Open a device for one program.
 
-    `emulator`; `csim` (native integers) or `csim:ap_int`; `virtual`, a board with PYNQ that is a model in this process;
-    `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network. Boards need an overlay of the program's
-    accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler that the C
-    simulation needs is missing.
+    `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `virtual`, a board with PYNQ that is a model in
+    this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network. Boards need an overlay of the
+    program's accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler
+    that the C simulation needs is missing.
     """
     check_device(name)
     if name == "emulator":
@@ -76,7 +76,7 @@ def open_device(name: str, program: Program) -> Device:
         from bfpga.devices.csim import CSimulation
         from bfpga.devices.streaming_device import StreamingDevice
 
-        integers = "ap_int" if name.endswith("ap_int") else "native"
+        integers = name.partition(":")[2] or "native"
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)  # type: ignore[arg-type]
         return StreamingDevice(program, kernel, name)
     from bfpga.board.load import open_program

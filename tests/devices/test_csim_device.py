@@ -108,7 +108,7 @@ def test_the_flags_that_users_get_give_the_same_bits(monkeypatch: pytest.MonkeyP
 def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     first = build(SMALL, "native", "kernel", "00000000", ("-O0",))
-    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: pytest.fail("compiled again"))
+    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments, compiler: pytest.fail("compiled again"))
     assert build(SMALL, "native", "kernel", "00000000", ("-O0",)) == first
     assert sorted((tmp_path / "csim").iterdir()) == [first.with_suffix(".sha256"), first]
 
@@ -117,7 +117,7 @@ def test_a_header_changes_the_kernels_that_include_it_alone(monkeypatch: pytest.
     """An accelerator without sparse engines is not compiled again when one of their headers changes."""
     library = shutil.copytree(render.library_directory(), tmp_path / "include")
     monkeypatch.setattr(render, "library_directory", lambda: library)
-    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments: Path(arguments[-1]).touch())
+    monkeypatch.setattr(toolchain, "run_compiler", lambda arguments, compiler: Path(arguments[-1]).touch())
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
     first = build(SMALL, "native", "kernel", "00000000")
     for header, again in (
@@ -135,7 +135,7 @@ def test_flags_of_the_environment_stand_behind_ours_and_before_those_of_a_call(
 ) -> None:
     commands: list[Sequence[str]] = []
 
-    def compile_nothing(arguments: Sequence[str]) -> None:
+    def compile_nothing(arguments: Sequence[str], compiler: Sequence[str]) -> None:
         commands.append(arguments)
         Path(arguments[-1]).touch()
 

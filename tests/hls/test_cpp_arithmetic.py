@@ -1,4 +1,4 @@
-"""numeric.hpp, types.hpp and multiplier.hpp against exact integers, with native integers and with ap_int."""
+"""numeric.hpp, types.hpp and multiplier.hpp against exact integers: native integers, ap_int and those of clang."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from bfpga.devices.csim import Integers
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.rounding import shift_to_bits
 
+KINDS: tuple[Integers, ...] = (*BUILDS, "exact")
 ROUNDINGS = ("trunc", "tozero", "half_up", "half_away", "rne")
 SATURATIONS = ("sym", "full", "wrap")
 #: Mantissa bits of an instantiation -> accumulator bits.
 WIDTHS: dict[Integers, dict[int, int]] = {
     "native": {4: 10, 7: 20, 8: 58, 12: 48, 16: 58, 18: 58},
     "ap_int": {4: 10, 8: 58, 16: 58},
+    "exact": {4: 10, 8: 58, 16: 58},
 }
-INSTANTIATIONS = [(integers, bits) for integers in BUILDS for bits in WIDTHS[integers]]
+INSTANTIATIONS = [(integers, bits) for integers in KINDS for bits in WIDTHS[integers]]
 
 
 #: The vectors' examples at the distances of the tiles.
@@ -80,7 +82,7 @@ def test_requantizer_equals_exact_arithmetic(integers: Integers, bits: int, roun
 
 @pytest.mark.parametrize("saturation", SATURATIONS)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_requantizer_is_exact_for_every_value_of_ten_bits(integers: Integers, rounding: Any, saturation: Any) -> None:
     """R16, R22: exhaustive"""
     fmt = BlockFormat(4, 8, rounding, saturation)
@@ -91,7 +93,7 @@ def test_requantizer_is_exact_for_every_value_of_ten_bits(integers: Integers, ro
     assert underflow == ((mantissa == 0) & (values != 0) & ~changed).tolist()
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 @pytest.mark.parametrize("case", load_vectors("bfp_encode.json")["cases"], ids=lambda case: case["id"])
 def test_encoding_vectors(case: dict[str, Any], integers: Integers) -> None:
     """R16, R17, R22: the numbers of the vectors, each as an integer of the accumulator with an exponent."""
@@ -115,7 +117,7 @@ def test_shifter_and_detector_in_stages_equal_the_machines() -> None:
 
 
 @pytest.mark.parametrize("log", ["floor", "ceil"])
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_position_of_the_largest_magnitude(integers: Integers, log: str) -> None:
     """R24: from collected bits, without comparing values"""
     rng = random.Random(2)
@@ -131,7 +133,7 @@ def test_position_of_the_largest_magnitude(integers: Integers, log: str) -> None
         assert position == expected, block
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_square_root_is_exact(integers: Integers) -> None:
     """R27: squares, their neighbours, and 82-bit numbers"""
     rng = random.Random(3)
@@ -146,7 +148,7 @@ def test_square_root_is_exact(integers: Integers) -> None:
     assert result.tolist() == [math.isqrt(value) for value in values]
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_fields_of_wide_words_are_independent(integers: Integers) -> None:
     """R60"""
     values = np.array(integers_of(random.Random(4), 32, 64)[:32], np.int64)
@@ -163,14 +165,14 @@ def test_packed_product_is_exact_for_every_operand(shift: int, operand_bits: int
     assert multiplier.unit_packed_wrong(shift, shift + 6, 64) > 0
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 @pytest.mark.parametrize(("shift", "operand_bits"), [(17, 25), (18, 27)])
 def test_packed_operand_has_the_width_of_one_multiplier(integers: Integers, shift: int, operand_bits: int) -> None:
     """BFP 7: one bit more and a synthesis takes two slices of DSP48E1 (25 x 18) or DSP48E2 (27 x 18)"""
     assert library("multiplier", integers).unit_operand_bits(shift) <= operand_bits
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 @pytest.mark.parametrize("shift", [17, 18])
 def test_every_sum_of_the_longest_chain_comes_apart(integers: Integers, shift: int) -> None:
     """BFP 7: with exact products and exact sums of them, chains of any length up to the limit are exact"""
@@ -179,7 +181,7 @@ def test_every_sum_of_the_longest_chain_comes_apart(integers: Integers, shift: i
     assert multiplier.unit_stuck_sums(shift) == 0
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_plain_product_is_exact_for_every_pair(integers: Integers) -> None:
     """R1: all 65536 pairs of 8 bits"""
     multiplier = library("multiplier", integers)
@@ -207,7 +209,7 @@ def packed_sum(integers: Integers, shift: int, terms: list[tuple[int, int, int]]
 
 
 @pytest.mark.parametrize(("shift", "terms"), [(17, 4), (18, 8)])
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_packed_sums_are_exact_to_the_limit_of_terms(integers: Integers, shift: int, terms: int) -> None:
     """BFP 7: the low field holds the largest sum, so every sum; all signs of extremes, and random ones"""
     assert terms * 127 * 128 < 1 << (shift - 1) < (terms + 1) * 127 * 128
@@ -224,7 +226,7 @@ def test_packed_sums_are_exact_to_the_limit_of_terms(integers: Integers, shift: 
         assert packed_sum(integers, shift, chain) == expected == packed_dot(chain, shift)
 
 
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 @pytest.mark.parametrize("case", PACKED, ids=lambda case: f"{case['dsp']}_{case['shift']}")
 def test_packing_vectors(case: dict[str, Any], integers: Integers) -> None:
     """BFP 7"""
@@ -233,7 +235,7 @@ def test_packing_vectors(case: dict[str, Any], integers: Integers) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 18])
-@pytest.mark.parametrize("integers", BUILDS)
+@pytest.mark.parametrize("integers", KINDS)
 def test_sums_of_products_are_exact(integers: Integers, bits: int) -> None:
     """R1, R59"""
     rng, tile = random.Random(bits), library("multiplier", integers)

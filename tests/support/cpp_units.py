@@ -15,6 +15,7 @@ from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers, cache_directory
 from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
+from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.render import library_directory, render_kernel
 
 SOURCES = Path(__file__).parents[1] / "cpp"
@@ -34,6 +35,8 @@ def integer_flags(integers: Integers) -> list[str]:
     """Compiler flags that choose the integers; skips the test if the machine has no ap_int headers."""
     if integers == "native":
         return ["-DBFPGA_NATIVE_INTEGERS"]
+    if integers == "exact":
+        return list(EXACT_FLAGS)
     try:
         directory = toolchain.find_ap_types()
     except ToolError as error:
@@ -46,6 +49,14 @@ def compiler() -> str:
     """The C++ compiler; skips the test if the machine has none."""
     try:
         return toolchain.find_compiler()
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+def exact_compiler() -> tuple[str, ...]:
+    """Command of a clang with exact integers; skips the test if the machine has none."""
+    try:
+        return find_clang()
     except ToolError as error:
         pytest.skip(str(error))
 
@@ -65,10 +76,10 @@ def write_rendered(directory: Path) -> None:
         target.write_text(text)
 
 
-def _digest(arguments: Sequence[str], folders: Sequence[Path]) -> str:
-    """Digest of the arguments and of every file below the folders."""
+def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path]) -> str:
+    """Digest of the compiler, the arguments and every file below the folders."""
     content = hashlib.sha256()
-    for part in (*arguments, toolchain.compiler_version(compiler()), *rendered_headers().values()):
+    for part in (*arguments, toolchain.compiler_version(*command), *rendered_headers().values()):
         content.update(part.encode() + b"\0")
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -78,15 +89,19 @@ def _digest(arguments: Sequence[str], folders: Sequence[Path]) -> str:
 
 @functools.cache
 def library(source: str, integers: Integers) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind."""
     include = library_directory()
-    arguments = [*toolchain.WARNINGS, *_OPTIMIZATION, "-fPIC", "-shared", *integer_flags(integers)]
-    target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], [include, SOURCES])}.so"
+    exact = integers == "exact"
+    command = exact_compiler() if exact else (compiler(),)
+    optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
+    arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
+    digest = _digest(command, [source, *arguments], [include, SOURCES])
+    target = cache_directory() / "units" / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(include), str(SOURCES / f"{source}.cpp")]
-    cached_library(target, lambda built, directory: _build(built, directory, unit))
+    cached_library(target, lambda built, directory: _build(built, directory, command, unit))
     return ctypes.CDLL(str(target))
 
 
-def _build(built: Path, directory: Path, arguments: Sequence[str]) -> None:
+def _build(built: Path, directory: Path, command: Sequence[str], arguments: Sequence[str]) -> None:
     write_rendered(directory)
-    toolchain.run_compiler([*arguments, "-I", str(directory), "-o", str(built)])
+    toolchain.run_compiler([*arguments, "-I", str(directory), "-o", str(built)], command)

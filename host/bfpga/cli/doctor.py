@@ -16,6 +16,7 @@ from pathlib import Path
 from bfpga.devices.toolchain import find_ap_types
 from bfpga.errors import ToolError
 from bfpga.vendor.bitstream.tools import Tool, find_hls, find_tool
+from bfpga.vendor.clang import OLDEST, find_clang
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,16 @@ def clang() -> Check:
     remedy = "optional; install clang (Debian, Ubuntu: apt install clang)"
     found = bool(shutil.which("clang++"))
     return Check("clang++", found, version("clang++"), "a second compiler's opinion on the headers", remedy)
+
+
+def exact_integers() -> Check:
+    """The clang that the C simulation with exact integers will use."""
+    try:
+        found, detail = True, " ".join(find_clang())
+    except ToolError:
+        found, detail = False, f"no clang {OLDEST} or later"
+    purpose = "C simulation with integers of exact widths (`--device csim:exact`)"
+    return Check("exact integers", found, detail, purpose, "pip install 'bfpga[synthesis]'")
 
 
 def libclang() -> Check:
@@ -176,6 +187,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     onnx_runtime,
     compiler,
     clang,
+    exact_integers,
     ap_int_headers,
     libclang,
     tclsh,

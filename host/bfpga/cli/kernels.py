@@ -45,7 +45,10 @@ def verify(
     ],
     against: Annotated[
         list[str] | None,
-        typer.Option("--against", help="csim (native integers, the default), csim:ap_int or virtual; may be repeated."),
+        typer.Option(
+            "--against",
+            help="csim (native integers, the default), csim:ap_int, csim:exact or virtual; may be repeated.",
+        ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
     arrays: Annotated[int, typer.Option("--arrays", min=1, help="With `random`: number of random arrays.")] = 8,

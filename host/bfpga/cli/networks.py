@@ -114,8 +114,8 @@ def run(
         str,
         typer.Option(
             "--device",
-            help="emulator, csim (native integers), csim:ap_int, virtual (board without hardware), board or "
-            "remote:HOST.",
+            help="emulator, csim (native integers), csim:ap_int, csim:exact, virtual (board without hardware), "
+            "board or remote:HOST.",
         ),
     ] = "emulator",
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,

@@ -26,13 +26,16 @@ from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
 from bfpga.devices.library_cache import cached_library
 from bfpga.engines.array import streams
 from bfpga.errors import DeviceError, ToolError
+from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 
-Integers = Literal["native", "ap_int"]
+Integers = Literal["native", "ap_int", "exact"]
 
 #: Compiler flags of a build. The constructors of ap_int mask bits they have not set; g++ sees that in every use.
+#: Exact integers are clang's; the simulation with them is the strict one, which also checks waivers of dependences.
 _FLAGS: dict[Integers, tuple[str, ...]] = {
     "native": ("-O3", "-march=native", "-DBFPGA_NATIVE_INTEGERS"),
     "ap_int": ("-O2", "-fno-semantic-interposition", "-Wno-maybe-uninitialized", "-Wno-uninitialized"),
+    "exact": ("-O2", *EXACT_FLAGS, "-DBFPGA_WAIVER_CHECKS"),
 }
 
 
@@ -64,13 +67,14 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
     if integers == "ap_int":
         arguments += ["-isystem", str(toolchain.find_ap_types())]
-    library = cache_directory() / "csim" / f"{_content_digest(sources, arguments)}.so"
-    return cached_library(library, lambda built, directory: _compile(sources, arguments, built, directory))
+    compiler = find_clang() if integers == "exact" else (toolchain.find_compiler(),)
+    library = cache_directory() / "csim" / f"{_content_digest(sources, compiler, arguments)}.so"
+    return cached_library(library, lambda built, directory: _compile(sources, compiler, arguments, built, directory))
 
 
-def _content_digest(sources: Mapping[str, str], arguments: Sequence[str]) -> str:
+def _content_digest(sources: Mapping[str, str], compiler: Sequence[str], arguments: Sequence[str]) -> str:
     content = hashlib.sha256()
-    parts = [toolchain.compiler_version(toolchain.find_compiler()), *arguments]
+    parts = [toolchain.compiler_version(*compiler), *arguments]
     for path, text in sorted(sources.items()):
         parts += [path, text]
     for part in parts:
@@ -78,7 +82,9 @@ def _content_digest(sources: Mapping[str, str], arguments: Sequence[str]) -> str
     return content.hexdigest()[:32]
 
 
-def _compile(sources: Mapping[str, str], arguments: Sequence[str], built: Path, directory: Path) -> None:
+def _compile(
+    sources: Mapping[str, str], compiler: Sequence[str], arguments: Sequence[str], built: Path, directory: Path
+) -> None:
     """Compile the sources, written into ``directory``, into the library ``built``."""
     for path, text in sources.items():
         target = directory / path
@@ -86,7 +92,7 @@ def _compile(sources: Mapping[str, str], arguments: Sequence[str], built: Path, 
         target.write_text(text)
     includes = ["-I", str(directory / "include"), "-I", str(directory / "src")]
     bridge = str(directory / "src" / "bridge.cpp")
-    toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)])
+    toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)], compiler)
 
 
 def load_library(path: Path) -> ctypes.CDLL:
@@ -136,8 +142,8 @@ def create_kernel(library: ctypes.CDLL) -> int:
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
-    Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers or AMD's
-    ap_int (same bits, slower).
+    Two objects never share state. A start runs when it is begun. ``integers`` selects native C++ integers, AMD's
+    ap_int or clang's exact ones (same bits, slower).
     """
 
     depth = 1

@@ -26,11 +26,11 @@ def find_compiler() -> str:
 
 
 @functools.cache
-def compiler_version(compiler: str) -> str:
+def compiler_version(*command: str) -> str:
     """First line of what the compiler says about itself."""
-    result = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     if result.returncode:
-        raise ToolError(f"{compiler} --version failed: {result.stderr.strip()}")
+        raise ToolError(f"{' '.join(command)} --version failed: {result.stderr.strip()}")
     return result.stdout.splitlines()[0]
 
 
@@ -47,9 +47,12 @@ def find_ap_types() -> Path:
     )
 
 
-def run_compiler(arguments: Sequence[str]) -> None:
-    """Run the compiler; ToolError with the first lines of its messages if it fails."""
-    command = [find_compiler(), *arguments]
+def run_compiler(arguments: Sequence[str], compiler: Sequence[str] = ()) -> None:
+    """Run a compiler's command, that of ``find_compiler`` if none is given.
+
+    ToolError with the first lines of its messages if it fails.
+    """
+    command = [*(compiler or [find_compiler()]), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         lines = "\n".join(result.stderr.splitlines()[:30])

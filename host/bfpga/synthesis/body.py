@@ -35,7 +35,8 @@ class Opcode(str, Enum):
     MEMORY_WRITE              (address, data, enable) -> nothing (width 0)
     STREAM_READ               (enable,) -> beat of ``stream``; blocks while the stream is empty
     STREAM_WRITE              (data, enable) -> nothing; blocks while the stream is full
-    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full")
+    STREAM_STATUS             () -> 1 bit: the stream is not empty (``name`` = "empty") or not full ("full"), or TLAST
+                              of the beat that was read ("last")
     ========================= ==========================================================================
     """
 
@@ -136,7 +137,8 @@ class Memory:
     """A memory after partition: one bank with its ports.
 
     ``accesses``: operations in program order. ``binding``: what BIND_STORAGE says ("ram_s2p", "ram_2p", ... and
-    "bram", "lutram", "uram" or "auto"). ``initial``: words of a constant table, empty for a RAM.
+    "bram", "lutram", "uram" or "auto"). ``initial``: words of a constant table, empty for a RAM. ``bits``: how many bits
+    of a word carry something, as its type says (0: all).
     """
 
     name: str
@@ -148,6 +150,7 @@ class Memory:
     waivers: list[Waiver] = field(default_factory=list)
     initial: tuple[int, ...] = ()
     place: Place | None = None
+    bits: int = 0
 
 
 @dataclass(slots=True)

@@ -546,7 +546,7 @@ class Graph:
             case Opcode.SLICE:
                 inner = self.width(operands[0])
                 hidden = inner - operation.value - width
-                return max(1, self._signs[operands[0]] - hidden)
+                return min(width, max(1, self._signs[operands[0]] - hidden))
         zeros, count = self._zeros[len(self._signs)], 0
         while count < width and zeros >> (width - 1 - count) & 1:
             count += 1

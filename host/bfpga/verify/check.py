@@ -28,7 +28,12 @@ from bfpga.verify.random_zeros import with_zeros
 from bfpga.verify.virtual_boards import VirtualBoards
 
 #: Devices a case can be verified against -> the integers of the simulated kernel, which the virtual board has too.
-TARGETS: dict[str, Integers] = {"csim": "native", "csim:ap_int": "ap_int", "virtual": "native"}
+TARGETS: dict[str, Integers] = {
+    "csim": "native",
+    "csim:ap_int": "ap_int",
+    "csim:exact": "exact",
+    "virtual": "native",
+}
 #: Opens a program on a device.
 OpenProgram = Callable[[Program], Device]
 #: Samples of one case: more than one, because policies learn from sample to sample.

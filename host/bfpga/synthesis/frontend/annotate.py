@@ -7,6 +7,7 @@ they are, so that debug locations name the files that the user has.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*?)\s*$", re.IGNORECASE)
@@ -40,13 +41,17 @@ inline void variable(T& object, const char* text, const char* file, int line) {
 """
 
 
-def annotate_tree(source: Path, target: Path) -> None:
-    """Copies every file below ``source`` to ``target``, annotated."""
-    for path in sorted(source.rglob("*")):
-        if path.is_file():
-            copy = target / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(annotate(path.read_text(encoding="utf-8"), path.relative_to(source).as_posix()), encoding="utf-8")
+def annotate_files(files: Mapping[str, str], target: Path) -> None:
+    """Writes sources (path -> text) below ``target``, annotated. Messages name them without ``include/`` and ``src/``."""
+    for path, text in files.items():
+        copy = target / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(annotate(text, source_name(path)), encoding="utf-8")
+
+
+def source_name(path: str) -> str:
+    """What messages call a source: its path on the include path."""
+    return re.sub(r"^(?:\./)?(?:include|src)/", "", path)
 
 
 def annotate(text: str, name: str) -> str:

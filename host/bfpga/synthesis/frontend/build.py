@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
-from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess
+from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
 from bfpga.synthesis.frontend.ir import Block, Function, Instruction, integer_width, split_list, split_type
@@ -45,6 +45,20 @@ class _PendingWrite:
 
 
 @dataclass(slots=True)
+class _PendingBeat:
+    block: str
+    enable: int
+    place: Place | None
+    parts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadBeat:
+    block: str
+    offset: int
+
+
+@dataclass(slots=True)
 class _Bank:
     """A memory while its accesses are gathered."""
 
@@ -71,6 +85,9 @@ class BodyBuilder:
         self._body = _empty_body(notes, places, function, loop)
         self._defined = {i.result for name in loop.blocks for i in function.blocks[name].instructions if i.result}
         self._initial: dict[tuple[str, int], int] = {}
+        self._of_register: dict[tuple[str, int], int] = {}
+        self._outgoing: dict[int, _PendingBeat] = {}
+        self._incoming: dict[int, _ReadBeat] = {}
         self._header_phis: list[tuple[str, int, Instruction]] = []
         cells.scan(function, loop)
 
@@ -91,6 +108,8 @@ class BodyBuilder:
             self._states[name] = self._state
         for bank in self._bank_list:
             self._flush(bank)
+        for number in list(self._outgoing):
+            self._send(number)
         self._finish()
         return self._body
 
@@ -325,13 +344,15 @@ class BodyBuilder:
             if not self._cells.is_carried(key):
                 self._initial[key] = UNDEFINED
                 return UNDEFINED
+            exact, is_signed = self._cells.exact_bits(key) or (width, False)
             if self._cells.is_written(key):
                 register = len(self._body.registers)
-                current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
-                self._body.registers.append(Register(name, width, current, -1))
+                current = self._graph.add(Operation(Opcode.STATE, exact, register=register), shared=False)
+                self._body.registers.append(Register(name, exact, current, -1))
+                self._of_register[key] = register
             else:
-                current = self._graph.add(Operation(Opcode.INVARIANT, width, name=name))
-            self._initial[key] = current
+                current = self._graph.add(Operation(Opcode.INVARIANT, exact, name=name))
+            self._initial[key] = self._graph.extend(Opcode.SEXT if is_signed else Opcode.ZEXT, current, width)
         return self._initial[key]
 
     def _atom(self, key: tuple[str, int]) -> int:
@@ -349,6 +370,10 @@ class BodyBuilder:
         for key in self._cells.atoms(root, offset, size):
             bits = 8 * self._cells.atom_size(key)
             part = self._graph.slice(data, position, bits)
+            exact = self._cells.exact_bits(key)
+            if exact is not None:
+                kind = Opcode.SEXT if exact[1] else Opcode.ZEXT
+                part = self._graph.extend(kind, self._graph.slice(part, 0, exact[0]), bits)
             if self._graph.constant_of(condition) != 1:
                 part = self._graph.select(condition, part, self._atom(key))
             self._state[key] = part
@@ -369,7 +394,7 @@ class BodyBuilder:
 
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
         if isinstance(access, MemoryAccess):
-            return self._read_memory(access, size)
+            return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
         if not access.indices:
             return self._read_bytes(access.root, access.offset, size)
         places = self._element_places(access)
@@ -380,7 +405,10 @@ class BodyBuilder:
 
     def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
         if isinstance(access, MemoryAccess):
-            self._write_memory(access, data, size, condition)
+            position = 0
+            for part, count in _words(access, size):
+                self._write_memory(part, self._graph.slice(data, 8 * position, 8 * count), count, condition)
+                position += count
             return
         if not access.indices:
             self._write_bytes(access.root, access.offset, size, data, condition)
@@ -529,23 +557,45 @@ class BodyBuilder:
         return len(self._body.streams) - 1, place.offset
 
     def _stream_read(self, operand: str, width: int) -> int:
+        """A volatile load: a beat's data, then what else belongs to the beat (TLAST), or a question to the stream."""
         number, offset = self._stream(operand)
         stream = self._body.streams[number]
-        if offset:
-            bit = Operation(Opcode.STREAM_STATUS, 1, stream=number, name="full" if offset % 2 else "empty")
-            value = self._graph.add(bit, shared=False)
-            stream.accesses.append(value)
-            return self._graph.extend(Opcode.ZEXT, self._graph.invert(value), width)
+        asked = self._graph.place.function.rpartition("::")[2] if self._graph.place else ""
+        if asked in ("empty", "full"):
+            # The stream says what is; the operation says what may be done.
+            return self._graph.extend(Opcode.ZEXT, self._graph.invert(self._status(number, asked)), width)
+        last = self._incoming.get(number)
+        if last is not None and last.block == self._block and offset > last.offset:
+            self._incoming[number] = _ReadBeat(self._block, offset)
+            return self._graph.extend(Opcode.ZEXT, self._status(number, "last"), width)
+        self._incoming[number] = _ReadBeat(self._block, offset)
         stream.width = max(stream.width, width)
         value = self._graph.add(Operation(Opcode.STREAM_READ, width, (self._enable,), stream=number), shared=False)
         stream.accesses.append(value)
         return value
 
+    def _status(self, number: int, name: str) -> int:
+        return self._graph.add(Operation(Opcode.STREAM_STATUS, 1, stream=number, name=name), shared=False)
+
     def _stream_write(self, operand: str, data: int) -> None:
-        number, _ = self._stream(operand)
+        number, offset = self._stream(operand)
+        pending = self._outgoing.get(number)
+        if pending is not None and (pending.block != self._block or offset <= max(pending.parts)):
+            self._send(number)
+            pending = None
+        if pending is None:
+            pending = self._outgoing[number] = _PendingBeat(self._block, self._enable, self._graph.place)
+        pending.parts[offset] = data
+
+    def _send(self, number: int) -> None:
+        """The beat whose parts have been stored is written."""
+        pending = self._outgoing.pop(number, None)
+        if pending is None:
+            return
         stream = self._body.streams[number]
+        data = self._graph.concat([pending.parts[offset] for offset in sorted(pending.parts)])
         stream.width = max(stream.width, self._graph.width(data))
-        operation = Operation(Opcode.STREAM_WRITE, 0, (data, self._enable), stream=number)
+        operation = Operation(Opcode.STREAM_WRITE, 0, (data, pending.enable), stream=number, place=pending.place)
         stream.accesses.append(self._graph.add(operation, shared=False))
 
     def _call(self, instruction: Instruction) -> None:
@@ -642,20 +692,18 @@ class BodyBuilder:
         before = self._region.before[END]
         state = self._merged_state(END, before) if len(before) > 1 else self._states[before[0]]
         nexts: dict[int, int] = {}
-        for key, current in self._initial.items():
-            if current == UNDEFINED:
-                continue
-            operation = self._graph.operations[current]
-            if operation.opcode is Opcode.STATE:
-                value = state.get(key, current)
-                nexts[operation.register] = current if value == UNDEFINED else value
+        for key, register in self._of_register.items():
+            value = state.get(key, self._initial[key])
+            value = self._initial[key] if value == UNDEFINED else value
+            nexts[register] = self._graph.slice(value, 0, self._body.registers[register].width)
         for key, value in state.items():
             if key not in self._initial and self._cells.is_carried(key) and value != UNDEFINED:
-                width = self._graph.width(value)
+                exact = self._cells.exact_bits(key)
+                width = exact[0] if exact is not None else self._graph.width(value)
                 register = len(self._body.registers)
                 current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
                 self._body.registers.append(Register(self._cells.atom_name(key), width, current, -1))
-                nexts[register] = value
+                nexts[register] = self._graph.slice(value, 0, width)
         for kind, register, instruction in self._header_phis:
             pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)
             incoming = [(v, b) for v, b in pairs if b in self._loop.blocks]
@@ -663,12 +711,13 @@ class BodyBuilder:
             current = self._body.registers[register].current
             value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
             nexts[register] = current if value == UNDEFINED else value
+        kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
         self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
         leaves = self._graph.constant(0, 1)
         for block, _ in self._region.exits:
             leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
         self._body.leaves = leaves if self._region.exits else -1
-        self._body.outputs = self._live_outs()
+        self._body.outputs = sorted({*self._live_outs(), *kept})
         self._body.operations = self._graph.operations
 
     def _exit_condition(self, block: str) -> int:
@@ -713,6 +762,17 @@ def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop:
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
     blocks: list[Block] = [function.blocks[name] for name in function.blocks if name in loop.blocks]
     return [instruction for block in blocks for instruction in block.instructions]
+
+
+def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
+    """An access of several words, as a copied structure is, word by word."""
+    word = access.array.element
+    if access.within + size <= max(word, access.array.word_bytes()):
+        return [(access, size)]
+    if access.within or size % word:
+        raise Untranslated(f"{size} bytes of {access.array.name}, whose words have {word}")
+    *outer, last = access.indices
+    return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
 
 
 def _is_pointer(instruction: Instruction) -> bool:

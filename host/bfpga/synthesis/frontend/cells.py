@@ -248,6 +248,13 @@ class Cells:
         path = self._names.path(kind, offset) if kind is not None else ""
         return path or f"{root.lstrip('%@')}+{offset}"
 
+    def exact_bits(self, key: tuple[str, int]) -> tuple[int, bool] | None:
+        """Bits that a piece really has, as its type says, and whether it has a sign; None if it has all of its bytes."""
+        kind = self._names.of_global(key[0].lstrip("@").strip('"'))
+        found = self._names.exact_bits(kind, key[1]) if kind is not None else None
+        whole = 8 * self.atom_size(key)
+        return found if found is not None and (found[0] + 7) // 8 * 8 <= whole and found[0] < whole else None
+
     def value_name(self, result: str) -> str:
         """A name for a value that is carried without a variable."""
         return result.lstrip("%").strip('"')
@@ -283,12 +290,19 @@ class Cells:
             initial = tuple(
                 int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little") for k in range(words)
             )
-        return Memory(name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place)
+        bits = self._word_bits(array) * (width // (8 * array.element))
+        return Memory(
+            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits
+        )
+
+    def _word_bits(self, array: Array) -> int:
+        kind = self._names.of_global(array.root.lstrip("@").strip('"'))
+        return self._names.element_bits(kind, array.offset, array.element) if kind is not None else 0
 
     def _memory_name(self, array: Array) -> str:
         kind = self._names.of_global(array.root.lstrip("@").strip('"'))
-        path = self._names.path(kind, array.offset) if kind is not None else ""
-        return re.sub(r"(\[0\])+$", "", path) or array.name.lstrip("%@")
+        path = self._names.path(kind, array.offset, array.size) if kind is not None else ""
+        return path or array.name.lstrip("%@")
 
     def stream_name(self, root: str) -> str:
         """Name of a stream."""

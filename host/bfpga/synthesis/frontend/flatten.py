@@ -87,6 +87,8 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
     text = _NOTE_DECLARATION.sub(rf"declare void @\1(\2) {_NOTE_EFFECT}", text)
     module = _parse(text)
     _run_passes(module, ("always_inliner", "global_dead_code_eliminate", "sroa", "instruction_combine", "simplify_cfg"))
+    # Names instead of numbers: the notes' variables keep them through the passes that follow.
+    _run_passes(module, ("instruction_namer",))
     noted = str(module)
     notes = variable_notes(read_module(noted))
     text = _LIFETIME.sub("", re.sub(rf"^\s+(?:tail )?call void @{VARIABLE_NOTE}\(.*\n", "", noted, flags=re.MULTILINE))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.build import BodyBuilder
@@ -74,8 +73,3 @@ def loop_bodies(
             if is_pipelined(found) and (not only or any(n.label == only for n in found)):
                 bodies.append(BodyBuilder(function, loop, found, Places(module.metadata), cells).build())
     return bodies
-
-
-def source_texts(root: Path) -> dict[str, str]:
-    """Texts of the C++ files below a directory, by the names that debug information gives them."""
-    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.[hc]pp"))}

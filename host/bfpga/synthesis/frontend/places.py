@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from bfpga.synthesis.body import Place
+from bfpga.synthesis.frontend.annotate import source_name
 
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|!\d+|[^,()]+|\([^)]*\))')
 
@@ -50,7 +51,7 @@ class Places:
         if not reference.startswith("!"):
             return ""
         name = _fields(self._metadata[_reference(reference)]).get("filename", "")
-        return re.sub(r"^(?:\./)?(?:include|src)/", "", name)
+        return source_name(name)
 
 
 def _reference(text: str) -> int:
@@ -99,22 +100,62 @@ class VariableNames:
                     found[int(fields["arg"])] = fields.get("name", "")
         return [found[k] for k in sorted(found)]
 
-    def path(self, kind: int, offset: int) -> str:
-        """Name of what lies ``offset`` bytes into a type."""
+    def path(self, kind: int, offset: int, size: int = 0) -> str:
+        """Name of what lies ``offset`` bytes into a type; of the whole part if that has ``size`` bytes or fewer."""
+        return self._walk(kind, offset, size)[0]
+
+    def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:
+        """Bits of the integer that lies ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
+        text = self._metadata.get(self._walk(kind, offset, 0)[1], "")
+        if "DIBasicType(" not in text:
+            return None
+        fields = _fields(text)
+        encoding = fields.get("encoding", "")
+        if encoding == "DW_ATE_boolean":
+            return 1, False
+        if encoding not in ("DW_ATE_signed", "DW_ATE_unsigned", "DW_ATE_signed_char", "DW_ATE_unsigned_char"):
+            return None
+        return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
+
+    def element_bits(self, kind: int, offset: int, size: int) -> int:
+        """Bits that carry something in the ``size`` bytes from ``offset`` on of a type; 0 where that is not known."""
+        part = self._walk(kind, offset, size)[1]
+        return self._total_bits(part) if self._size(part) == size else 0
+
+    def _total_bits(self, kind: int) -> int:
+        text = self._metadata.get(kind, "")
+        if "DIDerivedType(" in text:
+            base = _fields(text).get("baseType", "")
+            return self._total_bits(_reference(base)) if base.startswith("!") else 0
+        if "DIBasicType(" in text:
+            exact = self.exact_bits(kind, 0)
+            return exact[0] if exact else 8 * self._size(kind)
+        if "enumeration_type" in text:
+            return 8 * self._size(kind)
+        if "array_type" in text:
+            fields = _fields(text)
+            base = _reference(fields["baseType"])
+            return self._total_bits(base) * (self._size(kind) // max(1, self._size(base)))
+        members = (m for m in self._elements(text) if "DW_TAG_member" in m or "DW_TAG_inheritance" in m)
+        return sum(self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m)
+
+    def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
         name = ""
         while True:
             text = self._metadata.get(kind, "")
+            if name and size and self._size(kind) <= size:
+                return name, kind
             if "DIDerivedType(" in text:
                 base = _fields(text).get("baseType", "")
                 if not base.startswith("!") or "pointer_type" in text or "reference_type" in text:
-                    return name
+                    return name, kind
                 kind = _reference(base)
                 continue
             if "DICompositeType(" not in text:
-                return name
+                return name, kind
             step = self._array_step(text, offset) if "array_type" in text else self._member_step(text, offset)
             if step is None:
-                return name
+                return name, kind
             part, kind, offset = step
             name = part if not name else f"{name}{part}" if part.startswith("[") else f"{name}.{part}"
 

@@ -24,13 +24,14 @@ class Pointer:
     """A place in variable ``root``.
 
     ``condition``: what has to hold, outermost first: (IR text of a condition, its value), or for a phi ("block from",
-    True), the edge by which its block is entered.
+    True), the edge by which its block is entered. ``anchor``: the constant offset where the first index was applied.
     """
 
     root: str
     offset: int
     terms: tuple[Term, ...] = ()
     condition: tuple[tuple[str, bool], ...] = ()
+    anchor: int | None = None
 
 
 class UnknownPointer(Exception):
@@ -92,7 +93,7 @@ class Pointers:
     def _selected(self, instruction: Instruction) -> tuple[Pointer, ...]:
         condition, *arms = (split_type(part)[1] for part in split_list(instruction.text))
         return tuple(
-            Pointer(place.root, place.offset, place.terms, ((condition, holds), *place.condition))
+            Pointer(place.root, place.offset, place.terms, ((condition, holds), *place.condition), place.anchor)
             for arm, holds in zip(arms, (True, False), strict=True)
             for place in self.resolve(arm)
         )
@@ -104,12 +105,36 @@ class Pointers:
         pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(instruction.text)[1])
         block = self._block_of[operand]
         places = tuple(
-            Pointer(place.root, place.offset, place.terms, ((f"{block} {before}", True), *place.condition))
+            Pointer(place.root, place.offset, place.terms, ((f"{block} {before}", True), *place.condition), place.anchor)
             for value, before in pairs
             for place in self.resolve(value)
         )
         self._under_way.discard(operand)
         return places
+
+    def stepped(self, operand: str) -> tuple[Pointer, int] | None:
+        """First place and step in bytes of a pointer that a loop moves on, or None."""
+        self._under_way.clear()
+        inner = self._defined.get(operand)
+        offset = 0
+        if inner is not None and inner.opcode == "getelementptr":
+            kind, base, *indices = split_list(_FLAGS.sub("", inner.text))
+            if kind != "i8" or len(indices) != 1 or not re.fullmatch(r"i64 -?\d+", indices[0]):
+                return None
+            offset, operand = int(indices[0].split()[1]), split_type(base)[1]
+            inner = self._defined.get(operand)
+        if inner is None or inner.opcode != "phi":
+            return None
+        values = [value for value, _ in re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(inner.text)[1])]
+        step = next((self._defined[v] for v in values if v in self._defined and self._defined[v].opcode == "getelementptr"), None)
+        start = [v for v in values if v not in self._defined]
+        if step is None or len(start) != 1 or f"ptr {operand}," not in step.text:
+            return None
+        kind, _, *indices = split_list(_FLAGS.sub("", step.text))
+        if len(indices) != 1 or not re.fullmatch(r"i\d+ \d+", indices[0]):
+            return None
+        (first,) = self.resolve(start[0])
+        return Pointer(first.root, first.offset + offset), int(indices[0].split()[1]) * self._layouts.of(kind).size
 
     def _element(self, text: str) -> tuple[Pointer, ...]:
         kind, base, *indices = split_list(text)
@@ -130,6 +155,12 @@ class Pointers:
             elif value not in ("undef", "poison"):
                 terms.append(Term(value, index_kind, stride))
         return tuple(
-            Pointer(place.root, place.offset + offset, (*place.terms, *terms), place.condition)
+            Pointer(place.root, place.offset + offset, (*place.terms, *terms), place.condition, _anchor(place, offset, bool(terms)))
             for place in self.resolve(split_type(base)[1])
         )
+
+
+def _anchor(place: Pointer, offset: int, indexed: bool) -> int | None:
+    if place.anchor is not None or not indexed:
+        return place.anchor
+    return place.offset + offset

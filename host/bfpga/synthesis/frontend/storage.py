@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from bfpga.synthesis.body import Place, Waiver
 from bfpga.synthesis.frontend.flatten import Note
 from bfpga.synthesis.frontend.ir import Layouts
-from bfpga.synthesis.frontend.pointers import Pointer, Pointers, UnknownPointer
+from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term, UnknownPointer
 
 #: Arrays of so many elements or fewer become registers unless a pragma says otherwise (config_array_partition's default).
 REGISTER_ELEMENTS = 4
+#: Bytes around a place in which the array is looked for that an index with a constant beside it means.
+_REACH = 64
 _NUMBER = re.compile(r"\b(factor|dim)\s*=\s*(\d+)", re.IGNORECASE)
 _WORD = re.compile(r"\b(type|impl|core|class|direction|dependent)\s*=\s*(\w+)", re.IGNORECASE)
 
@@ -59,6 +61,14 @@ class Array:
         """Elements of the array."""
         return self.size // self.element
 
+    def word_bytes(self) -> int:
+        """Bytes of a word of a bank: an element, or what ARRAY_RESHAPE puts side by side."""
+        size = self.element
+        for dimension, extent in enumerate(self.extents):
+            if dimension in self.splits and self.splits[dimension].style == "reshape":
+                size *= extent
+        return size
+
     def address_dimensions(self) -> list[int]:
         """Dimensions that address a word of a bank."""
         return [d for d in range(len(self.extents)) if self.splits.get(d, Split("")).style not in ("complete", "reshape")]
@@ -68,6 +78,11 @@ class Array:
         if not self.address_dimensions():
             return False
         return self.bound or (self.indexed and self.elements > REGISTER_ELEMENTS)
+
+
+def _fits(array: Array, term: Term) -> bool:
+    """Whether a term may be an index of an array."""
+    return any(stride > 0 and term.stride % stride == 0 for stride in array.strides) and term.stride <= array.strides[0]
 
 
 class Storage:
@@ -86,14 +101,23 @@ class Storage:
 
     def note(self, note: Note, pointers: Pointers) -> None:
         """Enters a pragma."""
-        try:
-            places = pointers.resolve(note.pointer)
-        except UnknownPointer:
-            return
-        for place in places:
+        for place in self._noted_places(note, pointers):
             for root in self._roots(place.root):
                 if not place.terms and note.extents:
                     self._apply(self._noted(root, place.offset if root == place.root else 0, note), note)
+
+    def _noted_places(self, note: Note, pointers: Pointers) -> tuple[Pointer, ...]:
+        """Where a pragma's variable lies; in a constructor of array elements, that of every element."""
+        try:
+            return pointers.resolve(note.pointer)
+        except UnknownPointer:
+            stepped = pointers.stepped(note.pointer)
+            if stepped is None:
+                return ()
+            first, stride = stepped
+            arrays = self._from_types(Pointer(first.root, first.offset))
+            counts = [a.extents[d] for a in arrays for d, own in enumerate(a.strides) if own == stride]
+            return tuple(Pointer(first.root, first.offset + k * stride) for k in range(counts[0] if counts else 0))
 
     def _roots(self, name: str) -> list[str]:
         """A variable and what is left of it in parts."""
@@ -140,16 +164,31 @@ class Storage:
         found = self._levels(pointer)
         for array in found:
             for term in pointer.terms:
-                if any(term.stride % stride == 0 for stride in array.strides) and term.stride <= array.strides[0]:
+                if _fits(array, term):
                     array.indexed = True
         return found
 
     def _levels(self, pointer: Pointer) -> list[Array]:
+        """Arrays around a place; an index with a constant beside it may point outside of its array's bounds."""
+        best: list[Array] = []
+        for offset in self._near(pointer):
+            found = self._levels_at(Pointer(pointer.root, offset, pointer.terms))
+            if all(any(_fits(array, term) for array in found) for term in pointer.terms):
+                return found
+            best = best or found
+        return best
+
+    def _near(self, pointer: Pointer) -> list[int]:
+        if not pointer.terms:
+            return [pointer.offset]
+        near = [offset for by in range(1, _REACH) for offset in (pointer.offset - by, pointer.offset + by) if offset >= 0]
+        anchor = [pointer.anchor] if pointer.anchor is not None and pointer.anchor >= 0 else []
+        return [*anchor, *([pointer.offset] if pointer.offset >= 0 else []), *near]
+
+    def _levels_at(self, pointer: Pointer) -> list[Array]:
         noted = [a for a in self._of_root.get(pointer.root, []) if a.offset <= pointer.offset < a.offset + a.size]
         found = sorted(noted, key=lambda a: -a.size)
-        covered = {stride for a in found for stride in a.strides}
-        missing = [term for term in pointer.terms if not any(term.stride % s == 0 and s > 0 for s in covered)]
-        if missing or (pointer.terms and not found):
+        if any(not any(_fits(array, term) for array in found) for term in pointer.terms):
             for array in self._from_types(pointer):
                 if not any(a.strides[-1] <= array.strides[-1] for a in found):
                     found.append(array)
@@ -178,9 +217,4 @@ class Storage:
                 begin, kind = begin + inside[-1][0], inside[-1][1]
             else:
                 break
-        strides_seen = {s for a in found for s in a.strides}
-        for term in pointer.terms:
-            if not any(term.stride % s == 0 for s in strides_seen) or not found:
-                total = self._layouts.of(self._types[pointer.root]).size
-                found.append(self._array(pointer.root, pointer.offset % term.stride, (total // term.stride,), (term.stride,)))
         return found

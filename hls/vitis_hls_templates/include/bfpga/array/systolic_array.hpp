@@ -37,6 +37,7 @@ class SystolicArray {
         write_back_.start(d, !d.has(Flag::Measure));
         int32_t step = 0;
         bool running = true;
+        PipelinedLoop loop("Array");
     Array:
         while (running) {
 // II=1: a bank serves one read and one write a clock (crossbar, dual-ported banks); every counter, address and
@@ -44,6 +45,7 @@ class SystolicArray {
 // read again by a later operation only, and its address is never the one that is written: no dependence through memory.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
             write_back_.write(memories.activations);
             drain_row(d, memories.parameters, policy);
             write_back_.next();

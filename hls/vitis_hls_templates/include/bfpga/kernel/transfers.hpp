@@ -157,11 +157,13 @@ int load_tensor(const Descriptor& d, Memory& memory, Source& input, int32_t& exp
     TransferWalk<Config> walk(output_walk<Config>(d), d.output_pixels);
     typename Words::beat_t beat = 0;
     int in_beat = 0;
+    PipelinedLoop loop("Groups_Load");
 Groups_Load:
     while (walk.running()) {
 // II=1: one beat is read at most, one word of every pixel of the group written, each to a bank of its own.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=65536
+        loop.iteration();
         if (in_beat == 0) {
             beat = input.read();
         }
@@ -190,12 +192,14 @@ int store_tensor(const Descriptor& d, const Memory& memory, Sink& output, int32_
     TransferWalk<Config> walk(input_walk<Config>(d), d.output_pixels);
     typename Words::beat_t beat = 0;
     int in_beat = 0;
+    PipelinedLoop loop("Groups_Store");
 Groups_Store:
     while (walk.running()) {
 // II=1: one word of every pixel of the group is read, each from a bank of its own; one beat is written at most, and
 // until then it is a register that is filled group by group.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=65536
+        loop.iteration();
         Request<Config> request[Config::transfer_pixels];
 #pragma HLS ARRAY_PARTITION variable=request complete dim=0
         Word<Config> word[Config::transfer_pixels];

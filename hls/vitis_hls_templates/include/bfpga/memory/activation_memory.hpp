@@ -8,6 +8,7 @@
 #pragma once
 #include "bfpga/memory/address.hpp"
 #include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/waivers.hpp"
 
 namespace bfpga {
 
@@ -40,6 +41,7 @@ template <class Config>
 struct Banks {
     // The lanes of a word lie side by side in one memory of each bank; mantissas are in block RAM (BFP R39).
     typename Geometry<Config>::mantissa_t cell[Config::banks][Config::activation_words][Config::lanes];
+    Waiver<InterFalse, Config::banks * Config::activation_words> cell_waiver;
 
     // An operation never reads a word that it writes, so no loop waits for a write: no dependence between iterations.
     Banks() {
@@ -47,6 +49,7 @@ struct Banks {
 #pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell inter false
+        cell_waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 
     Word<Config> read(int bank, typename Geometry<Config>::word_t address) const {
@@ -177,6 +180,7 @@ class ActivationMemory {
     void read(const Request<Config> (&request)[N], word_t (&word)[N]) const {
 #pragma HLS INLINE
         check(request, "read");
+        check_waiver(request, false);
         Ports::template read<Config, N>(banks_, request, word);
     }
 
@@ -185,6 +189,7 @@ class ActivationMemory {
 #pragma HLS INLINE
         check(request, "write");
         check_range(request, "a write");
+        check_waiver(request, true);
         Ports::template write<Config, N>(banks_, request, word);
     }
 
@@ -222,6 +227,28 @@ class ActivationMemory {
                 used[bank] = word;
             }
         }
+#endif
+    }
+
+    // What ports ask for: a bank that no port asks reads a word that nobody takes.
+    template <int N>
+    void check_waiver(const Request<Config> (&request)[N], bool writes) const {
+#pragma HLS INLINE
+#ifdef BFPGA_WAIVERS_CHECKED
+        for (int i = 0; i < N; ++i) {
+            const Address<Config> at = request[i].address;
+            if (request[i].active && inside_memory<Config>(at.word)) {
+                const int word = static_cast<int>(at.bank) * Config::activation_words + static_cast<int>(at.word);
+                if (writes) {
+                    banks_.cell_waiver.writes(word);
+                } else {
+                    banks_.cell_waiver.reads(word);
+                }
+            }
+        }
+#else
+        (void)request;
+        (void)writes;
 #endif
     }
 

@@ -1,18 +1,23 @@
-// Integers of any width and words of bits, from AMD's headers or from native integers.
+// Integers of any width and words of bits: AMD's, native ones, or those of clang.
 //
-// `int_t<N>` and `uint_t<N>` are `ap_int<N>` and `ap_uint<N>`, or with BFPGA_NATIVE_INTEGERS the smallest native type
-// that holds N bits. Both builds give the same bits because no code relies on the wrap-around of a width: every value
-// fits the type it is stored in, and bits are dropped with `low_bits` only.
+// `int_t<N>` and `uint_t<N>` are `ap_int<N>` and `ap_uint<N>`; with BFPGA_NATIVE_INTEGERS the smallest native type that
+// holds N bits; with BFPGA_EXACT_INTEGERS clang's `_BitInt(N)`, of exactly N bits. All builds give the same bits
+// because no code relies on the wrap-around of a width: every value fits the type it is stored in, and bits are dropped
+// with `low_bits` only. The exact build is the strictest: a sum or product has no more bits than its wider operand, so
+// it finds code that leans on the promotion to `int` or on the growth of `ap_int`.
 #pragma once
 #include <cstdint>
 #include <type_traits>
-#ifndef BFPGA_NATIVE_INTEGERS
+#if defined(BFPGA_NATIVE_INTEGERS) && defined(BFPGA_EXACT_INTEGERS)
+#error "BFPGA_NATIVE_INTEGERS and BFPGA_EXACT_INTEGERS exclude each other"
+#endif
+#if !defined(BFPGA_NATIVE_INTEGERS) && !defined(BFPGA_EXACT_INTEGERS)
 #include <ap_int.h>
 #endif
 
 namespace bfpga {
 
-#ifndef BFPGA_NATIVE_INTEGERS
+#if !defined(BFPGA_NATIVE_INTEGERS) && !defined(BFPGA_EXACT_INTEGERS)
 
 constexpr bool native_integers = false;
 
@@ -59,6 +64,54 @@ inline void set_signed(ap_uint<N>& word, int low, int64_t number) {
 #pragma HLS INLINE
     const ap_uint<W> field = number;
     word.range(low + W - 1, low) = field;
+}
+
+#elif defined(BFPGA_EXACT_INTEGERS)
+
+constexpr bool native_integers = false;
+
+template <int N>
+using int_t = signed _BitInt(N);
+template <int N>
+using uint_t = unsigned _BitInt(N);
+// A beat of a stream or a word of memory: N bits without a sign, in one integer, so that a field is a slice of it.
+template <int N>
+using bits_t = unsigned _BitInt(N);
+
+// What a factor of `Own` bits is cast to for a product of `Product` bits: a product has the width of its wider factor.
+template <int Product, int Own>
+using factor_t = int_t<Product>;
+
+// The lowest W bits of a number, as a signed number.
+template <int W, class T>
+inline int_t<W> low_bits(T number) {
+#pragma HLS INLINE
+    return static_cast<int_t<W>>(static_cast<uint_t<W>>(number));
+}
+
+// The lowest W bits of number * 2**amount, as a signed number. `amount`: unsigned, 63 at most.
+template <int W, class T, class Amount>
+inline int_t<W> shifted_left(T number, Amount amount) {
+#pragma HLS INLINE
+    // A shift by the width or more has no meaning in C++, so it happens in as many bits as the largest amount needs.
+    constexpr int width = W < 64 ? 64 : W;
+    return low_bits<W>(static_cast<uint_t<width>>(number) << static_cast<unsigned>(amount));
+}
+
+// The W bits from bit `low` on as a signed number.
+template <int W, int N>
+inline int64_t get_signed(const bits_t<N>& word, int low) {
+#pragma HLS INLINE
+    return low_bits<W>(word >> static_cast<unsigned>(low));
+}
+
+// Sets the W bits from bit `low` on to the lowest W bits of `number`.
+template <int W, int N>
+inline void set_signed(bits_t<N>& word, int low, int64_t number) {
+#pragma HLS INLINE
+    const bits_t<N> field = static_cast<uint_t<W>>(number);
+    const bits_t<N> mask = static_cast<uint_t<W>>(-1);
+    word = (word & ~(mask << static_cast<unsigned>(low))) | field << static_cast<unsigned>(low);
 }
 
 #else

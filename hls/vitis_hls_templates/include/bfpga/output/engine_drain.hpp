@@ -106,6 +106,7 @@ class EngineDrain {
         begin_group();
         sums.first_block();
         uint32_t clocks = 0;
+        PipelinedLoop loop("Drain");
     Drain:
         while (leaving_ || closing_) {
 // II=1: every port reads its sum from a memory of its own and writes to a bank of its own (the crossbar); a sum is
@@ -113,6 +114,7 @@ class EngineDrain {
 // through a memory; counters and addresses are registers that one addition updates.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=4 max=65536
+            loop.iteration();
             words_.write(memories.activations);
             if (leaving_ && clock_ < Config::lanes) {
                 kernel_leaves(d, sums, memories.parameters, policy);

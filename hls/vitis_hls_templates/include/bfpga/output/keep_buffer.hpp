@@ -5,6 +5,7 @@
 #pragma once
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
+#include "bfpga/numeric/waivers.hpp"
 
 namespace bfpga {
 
@@ -35,6 +36,7 @@ class KeepBuffer<Config, true> {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     // `word`: where the first row of the operation is.
@@ -47,12 +49,14 @@ class KeepBuffer<Config, true> {
     void write(int column, accumulator_t value) {
 #pragma HLS INLINE
         check();
+        cell_waiver_.writes(column * Config::wide_words + word_);
         cell_[column][word_] = value;
     }
 
     accumulator_t read(int column) const {
 #pragma HLS INLINE
         check();
+        cell_waiver_.reads(column * Config::wide_words + word_);
         return cell_[column][word_];
     }
 
@@ -72,6 +76,7 @@ class KeepBuffer<Config, true> {
     }
 
     accumulator_t cell_[Config::columns][Config::wide_words];
+    Waiver<InterFalse, Config::columns * Config::wide_words> cell_waiver_;
     int32_t word_;
     bool used_;
 };

@@ -2,18 +2,20 @@
 #pragma once
 #include "bfpga/ports/stream.hpp"
 
-#ifndef BFPGA_SIMULATION
+// Beats of the vendor's type, with TKEEP and TSTRB, are for the vendor's tool alone.
+#if !defined(BFPGA_SIMULATION) && !defined(BFPGA_EXACT_INTEGERS)
+#define BFPGA_VENDOR_BEATS
 #include <ap_axi_sdata.h>
 #endif
 
 namespace bfpga {
 
-#ifdef BFPGA_SIMULATION
-template <int N>
-using axis_beat = axis_word<N>;
-#else
+#ifdef BFPGA_VENDOR_BEATS
 template <int N>
 using axis_beat = ap_axiu<N, 0, 0, 0>;
+#else
+template <int N>
+using axis_beat = axis_word<N>;
 #endif
 
 template <int N>
@@ -57,7 +59,7 @@ class AxisSink {
         axis_beat<N> beat;
         beat.data = data;
         beat.last = last;
-#ifndef BFPGA_SIMULATION
+#ifdef BFPGA_VENDOR_BEATS
         beat.keep = -1;
         beat.strb = -1;
 #endif

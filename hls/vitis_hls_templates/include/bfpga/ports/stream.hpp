@@ -1,4 +1,5 @@
-// Streams between processes: a bounded, named FIFO in simulation, `hls::stream` in synthesis.
+// Streams between processes: a bounded, named FIFO in simulation, `hls::stream` in synthesis, and with exact integers,
+// which no vendor's tool reads, streams whose transfers can be seen in LLVM IR.
 //
 // A simulated stream never waits for ever: reading an empty one or writing a full one throws a sentence that says which
 // stream it was and what its user waits for. It remembers its peak occupancy, which is the depth hardware needs.
@@ -6,7 +7,9 @@
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
 
-#ifndef BFPGA_SIMULATION
+#if !defined(BFPGA_SIMULATION) && defined(BFPGA_EXACT_INTEGERS)
+#include "bfpga/ports/visible_stream.hpp"
+#elif !defined(BFPGA_SIMULATION)
 #include <hls_stream.h>
 #else
 #include <stdexcept>
@@ -89,6 +92,11 @@ class stream {
     long long expected_ = 1;
     std::string what_ = "words";
 };
+
+#elif defined(BFPGA_EXACT_INTEGERS)
+
+template <class T>
+using stream = VisibleStream<T>;
 
 #else
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/ports/packets.hpp"
 #include "bfpga/simulation/coroutine.hpp"
 
@@ -20,7 +21,9 @@ struct Suspension {
 
     void wait(StartState state) {
         reason = state;
+        LoopOfKernel loop;
         coroutine.suspend();
+        loop.resume();
         if (aborted) {
             throw StartAborted();
         }

@@ -3,6 +3,7 @@
 // Units compute with one set while the other one is filled. All units are given the same kernel in a clock (SC R60).
 // Kernels without a weight in the word are not on the stream and cost nothing (SC R19).
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/ports/weight_parts.hpp"
 #include "bfpga/sparse_cluster/types.hpp"
 
@@ -53,6 +54,7 @@ class KernelRegisters {
 #pragma HLS ARRAY_PARTITION variable=weight_ complete dim=4
 #pragma HLS BIND_STORAGE variable=weight_ type=ram_s2p impl=lutram
 #pragma HLS DEPENDENCE variable=weight_ inter false
+        weight_waiver_.states("weight_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=number_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=active_ complete dim=0
     }
@@ -106,18 +108,25 @@ class KernelRegisters {
         Cells_Read:
             for (int cell = 0; cell < T::banks; ++cell) {
 #pragma HLS UNROLL
+                weight_waiver_.reads(word(set, n, l, cell));
                 weights.cell[l][cell / T::kernel][cell % T::kernel] = weight_[set][n][l][cell];
             }
         }
     }
 
    private:
+    static int word(int set, int kernel, int lane, int cell) {
+#pragma HLS INLINE
+        return ((set * T::flight + kernel) * Config::lanes + lane) * T::banks + cell;
+    }
+
     void unpack(const bits_t<Config::weight_stream_bits>& beat) {
 #pragma HLS INLINE
     Cells_Unpack:
         for (int cell = 0; cell < cells; ++cell) {
 #pragma HLS UNROLL
             if (beat_ == cell / per_beat) {
+                weight_waiver_.writes(word(set_, next_, cell / T::banks, cell % T::banks));
                 weight_[set_][next_][cell / T::banks][cell % T::banks] =
                     get_signed<Config::mantissa_bits>(beat, cell % per_beat * Config::container_bits);
             }
@@ -125,6 +134,7 @@ class KernelRegisters {
     }
 
     typename T::mantissa_t weight_[2][T::flight][Config::lanes][T::banks];
+    Waiver<InterFalse, 2 * T::flight * cells> weight_waiver_;
     typename T::kernel_t number_[2][T::flight];
     int32_t active_[2] = {};
     // The set that is filled

@@ -4,6 +4,7 @@
 // One set is filled while the unit computes on the other (SC R47-R49); memory and unit belong together (SC R40). Values
 // and their place are one word (SC R46).
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/sparse_cluster/grid.hpp"
 
 namespace bfpga {
@@ -65,6 +66,7 @@ class SegmentMemory {
 #pragma HLS AGGREGATE variable=cell_
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=count_ complete dim=0
     }
 
@@ -79,6 +81,7 @@ class SegmentMemory {
 #pragma HLS INLINE
         simulation_check(count_[set] < Config::cluster_memory_words, "a piece",
                          "has more segments than a unit's memory holds, in set", set);
+        cell_waiver_.writes(place(set, count_[set]));
         cell_[place(set, count_[set])] = segment;
         ++count_[set];
     }
@@ -87,6 +90,7 @@ class SegmentMemory {
 
     StoredSegment<Config> read(int set, int32_t number) const {
 #pragma HLS INLINE
+        cell_waiver_.reads(place(set, number));
         return cell_[place(set, number)];
     }
 
@@ -97,6 +101,7 @@ class SegmentMemory {
     }
 
     StoredSegment<Config> cell_[2 * Config::cluster_memory_words];
+    Waiver<InterFalse, 2 * Config::cluster_memory_words> cell_waiver_;
     int32_t count_[2] = {};
 };
 

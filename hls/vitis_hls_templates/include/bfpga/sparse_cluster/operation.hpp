@@ -45,10 +45,12 @@ class SparseClusterOperation {
 
     // The sums of an operation that was given up are forgotten.
     void clear() {
+        PipelinedLoop loop("Sums_Clear");
     Sums_Clear:
         for (int32_t address = 0; address < T::flight * T::words; ++address) {
 // II=1: a word of every bank of every unit a clock.
 #pragma HLS PIPELINE II=1
+            loop.iteration();
         Units_Clear:
             for (int u = 0; u < T::units; ++u) {
 #pragma HLS UNROLL
@@ -120,6 +122,7 @@ class SparseClusterOperation {
         active_ = kernels_.active(set_);
         slots_ = active_ > Config::dependence_latency ? active_ : static_cast<int32_t>(Config::dependence_latency);
         slot_ = 0;
+        const NoLoop between;
     Units_Start:
         for (int u = 0; u < T::units; ++u) {
 #pragma HLS UNROLL
@@ -143,6 +146,7 @@ class SparseClusterOperation {
     uint32_t word(const Activations& activations, WeightSource& weight_stream) {
         uint32_t clocks = 0;
         bool running = computing_ || feeding_ || kernels_.busy();
+        PipelinedLoop loop("Word");
     Word:
         while (running) {
 // II=1: a word of sums returns after dependence_latency clocks or more, because an element stays that long and meets a
@@ -150,6 +154,7 @@ class SparseClusterOperation {
 // read; the activation memory is only read. All else is registers and counters.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=65536
+            loop.iteration();
             if (computing_) {
                 compute();
             }

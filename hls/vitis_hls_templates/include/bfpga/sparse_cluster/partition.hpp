@@ -4,6 +4,7 @@
 // are found in one pass over the counts, a line a clock.
 #pragma once
 #include "bfpga/memory/segment_reader.hpp"
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/sparse_cluster/grid.hpp"
 
 namespace bfpga {
@@ -90,11 +91,16 @@ class LineCounts {
     LineCounts() {
 #pragma HLS BIND_STORAGE variable=count_ type=ram_s2p impl=lutram
 #pragma HLS DEPENDENCE variable=count_ type=inter direction=raw distance=2 true
+        count_waiver_.states("count_", __FILE__, __LINE__ - 1);
     }
 
     // first: the line has not been counted before.
     void add(int32_t line, elements_t found, bool first) {
 #pragma HLS INLINE
+        if (line != last_line_) {
+            count_waiver_.reads(line);
+        }
+        count_waiver_.writes(line);
         const elements_t before = line == last_line_ ? last_count_ : count_[line];
         last_count_ = first ? found : static_cast<elements_t>(before + found);
         last_line_ = line;
@@ -103,11 +109,13 @@ class LineCounts {
 
     elements_t read(int32_t line) const {
 #pragma HLS INLINE
+        count_waiver_.reads(line);
         return count_[line];
     }
 
    private:
     elements_t count_[Lines] = {};
+    Waiver<InterRawDistance<2>, Lines> count_waiver_;
     elements_t last_count_ = 0;
     int32_t last_line_ = -1;
 };
@@ -178,6 +186,7 @@ class Partition {
         int32_t word = 0;
         uint32_t clocks = 0;
         bool running = true;
+        PipelinedLoop loop("Rows_Count");
         reader.whole();
         reader.begin(0);
     Rows_Count:
@@ -186,6 +195,7 @@ class Partition {
 // whose count is still on its way to the memory is the one that is forwarded.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=16384
+            loop.iteration();
             Word<Config> cell[T::pixels];
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=0
             reader.read(activations, cell);
@@ -218,6 +228,7 @@ class Partition {
         int32_t word = 0;
         uint32_t clocks = 0;
         bool running = rows > 0;
+        PipelinedLoop loop("Columns_Count");
         reader.next_band(static_cast<typename Geometry<Config>::coordinate_t>(rows));
         reader.begin(0);
     Columns_Count:
@@ -226,6 +237,7 @@ class Partition {
 // counts are still on their way to the memory is the one that is forwarded.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=16384
+            loop.iteration();
             Word<Config> cell[T::pixels];
 #pragma HLS ARRAY_PARTITION variable=cell complete dim=0
             reader.read(activations, cell);
@@ -270,12 +282,14 @@ class Partition {
         walk.start(d.input_height, total_, d.piece_rows);
         const R one = R::one(T::kernel, grid.pitch);
         R row = R::zero();
+        PipelinedLoop loop("Rows_Cut");
     Rows_Cut:
         for (int32_t line = 0; line < d.input_height; ++line) {
 // II=1: counts are read only, and the share of a line is known before it is compared; from line to line there is one
 // comparison with a sum behind it. A line is cut off by its own count: none is read ahead.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::rows
+            loop.iteration();
             if (walk.next(static_cast<count_t>(row_count_.read(line)))) {
                 band_row_[walk.piece()] = static_cast<number_t>(line);
                 band_address_[walk.piece()] = row.quotient;
@@ -303,11 +317,13 @@ class Partition {
         R column = R::zero();
         int32_t segment = 0;
         int32_t pixel = 0;
+        PipelinedLoop loop("Columns_Cut");
     Columns_Cut:
         for (int32_t line = 0; line < d.input_width; ++line) {
 // II=1: as for rows; the count of a column is chosen among those of its segment.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=T::segments* T::pixels
+            loop.iteration();
             if (walk.next(static_cast<count_t>(column_count_[pixel].read(segment)))) {
                 const int32_t next = band * grid_columns + walk.piece();
                 piece_[next - 1].end_column = static_cast<number_t>(line);

@@ -5,6 +5,7 @@
 // only words that the drain reads are ever written.
 #pragma once
 #include "bfpga/array/lane_multiplier.hpp"
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/sparse_cluster/kernels.hpp"
 #include "bfpga/sparse_cluster/memory.hpp"
 #include "bfpga/sparse_cluster/partition.hpp"
@@ -26,11 +27,14 @@ class SumBanks {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=Config::dependence_latency true
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     // sum += product, modulo 2**accumulator_bits.
     void add(int bank, int32_t address, typename T::product_t product) {
 #pragma HLS INLINE
+        cell_waiver_.reads(bank * words + address);
+        cell_waiver_.writes(bank * words + address);
         const int_t<wide_bits> sum = static_cast<int_t<wide_bits>>(cell_[bank][address]) + product;
         cell_[bank][address] = low_bits<Config::accumulator_bits>(sum);
     }
@@ -38,6 +42,8 @@ class SumBanks {
     // The sum, which starts anew (SC R77, R82).
     accumulator_t take(int bank, int32_t address) {
 #pragma HLS INLINE
+        cell_waiver_.reads(bank * words + address);
+        cell_waiver_.writes(bank * words + address);
         const accumulator_t sum = cell_[bank][address];
         cell_[bank][address] = 0;
         return sum;
@@ -48,12 +54,14 @@ class SumBanks {
     Banks_Clear:
         for (int bank = 0; bank < T::banks; ++bank) {
 #pragma HLS UNROLL
+            cell_waiver_.writes(bank * words + address);
             cell_[bank][address] = 0;
         }
     }
 
    private:
     accumulator_t cell_[T::banks][words] = {};
+    Waiver<InterRawDistance<Config::dependence_latency>, T::banks * words> cell_waiver_;
 };
 
 template <class Config>

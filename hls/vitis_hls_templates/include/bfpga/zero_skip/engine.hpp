@@ -61,6 +61,7 @@ class ZeroSkipEngine {
             decoder_.start(1 - set_, next.segments, layer_);
         }
         bool running = !queue_.empty() || loader_.busy() || decoder_.busy();
+        PipelinedLoop loop("Image");
     Image:
         while (running) {
 // II=1: a word of sums is read and written once a clock, and used again dependence_latency clocks later at the earliest
@@ -68,6 +69,7 @@ class ZeroSkipEngine {
 // An entry is taken from registers, and the key tree of the walk has a clock of its own because entries queue.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=65536
+            loop.iteration();
             counters.load_cycles += loader_.busy() ? 1 : 0;
             counters.decode_cycles += decoder_.busy() ? 1 : 0;
             compute(counters);
@@ -95,11 +97,13 @@ class ZeroSkipEngine {
         for (int z = 0; z < layer_.kernels; ++z) {
 // The loop inside is the pipelined one: a plane of sums is read without a gap.
 #pragma HLS LOOP_TRIPCOUNT min=1 max=Config::kernels_in_flight
+            PipelinedLoop loop("Words_Out");
         Words_Out:
             for (int n = 0; n < words; ++n) {
 // II=1: every word is read once, and nothing is added meanwhile.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=32
+                loop.iteration();
                 sink.write(take(plane + n, z));
             }
             plane += T::plane_words;
@@ -162,6 +166,7 @@ class ZeroSkipEngine {
         }
         first_step();
         if (in_place_) {
+            const NoLoop between;
             walk_.start(set_, decoder_.masks(), layer_);
             if (!walk_.finished()) {
                 queue_.push(walk_.next(memory_));

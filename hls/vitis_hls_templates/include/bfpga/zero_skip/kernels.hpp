@@ -3,6 +3,7 @@
 // The kernels of the next image are stored as they are compressed: a bit for each position, and the coefficients of the
 // set bits one after the other. All three formats of segments end there (SC 2.5).
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/zero_skip/types.hpp"
 
 namespace bfpga {
@@ -17,20 +18,30 @@ class CoefficientMemory {
     CoefficientMemory() {
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     void write(int set, int kernel, int rank, typename T::coefficient_t coefficient) {
 #pragma HLS INLINE
+        cell_waiver_.writes(word(set, kernel, rank));
         cell_[set][kernel][rank] = coefficient;
     }
 
     typename T::coefficient_t read(int set, int kernel, int rank) const {
 #pragma HLS INLINE
-        return cell_[set][kernel][rank < T::positions ? rank : 0];
+        const int inside = rank < T::positions ? rank : 0;
+        cell_waiver_.reads(word(set, kernel, inside));
+        return cell_[set][kernel][inside];
     }
 
    private:
+    static int word(int set, int kernel, int rank) {
+#pragma HLS INLINE
+        return (set * Config::kernels_in_flight + kernel) * T::positions + rank;
+    }
+
     typename T::coefficient_t cell_[2][Config::kernels_in_flight][T::positions] = {};
+    Waiver<InterFalse, 2 * Config::kernels_in_flight * T::positions> cell_waiver_;
 };
 
 // The set bits of all kernels of one image: row ky of kernel z, bit kx.

@@ -5,6 +5,7 @@
 // Padding is never stored: cells outside the window that was loaded read as zero. Nothing is written while an image is
 // computed but the other set (ZS R21).
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/zero_skip/types.hpp"
 
 namespace bfpga {
@@ -97,6 +98,7 @@ class TileBuffer {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=4
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
 #pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=inside_ complete dim=0
     }
 
@@ -136,6 +138,7 @@ class TileBuffer {
 #pragma HLS UNROLL
                     const coordinate_t k = first + j;
                     if (inside_[set][j] && k >= 0 && k < Config::beat_cells) {
+                        cell_waiver_.writes(word(set, b, address, j));
                         cell_[set][b][address][j] = beat.cell[static_cast<int>(k) & (Config::beat_cells - 1)];
                     }
                 }
@@ -183,18 +186,25 @@ class TileBuffer {
     }
 
    private:
+    static int word(int set, int bank, int address, int column) {
+#pragma HLS INLINE
+        return ((set * banks + bank) * T::bank_rows + address) * T::buffer_columns + column;
+    }
+
     BufferRow<Config> bank_row(int set, int bank, int address) const {
 #pragma HLS INLINE
         BufferRow<Config> row;
     Columns_Read:
         for (int j = 0; j < T::buffer_columns; ++j) {
 #pragma HLS UNROLL
+            cell_waiver_.reads(word(set, bank, address, j));
             row.cell[j] = cell_[set][bank][address][j];
         }
         return row;
     }
 
     typename T::operand_t cell_[2][banks][T::bank_rows][T::buffer_columns] = {};
+    Waiver<InterFalse, 2 * banks * T::bank_rows * T::buffer_columns> cell_waiver_;
     bool inside_[2][T::buffer_columns] = {};
     coordinate_t first_row_[2] = {};
     coordinate_t end_row_[2] = {};

@@ -3,6 +3,7 @@
 // Kernel rows x kernel columns banks: bank = (row mod kernel rows, column mod kernel columns). The products of one
 // value with the weights of one kernel lie in a rectangle of that size, so they meet different banks (R115).
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/sparse_cluster/units/window.hpp"
 
 namespace bfpga {
@@ -88,12 +89,14 @@ class DataStationaryUnit {
     static constexpr int columns = Config::kernel_columns;
     static constexpr int words_across = divided_up(T::grid_columns, columns);
     static constexpr int plane = divided_up(T::grid_rows, rows) * words_across;
+    static constexpr int memory_words = Config::kernels_in_flight * plane;
 
    public:
     DataStationaryUnit() {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 #pragma HLS DEPENDENCE variable=cell_ type=inter direction=raw distance=Config::dependence_latency true
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     // All sums are zero (SC R77); where every sum is taken, they are again afterwards.
@@ -124,12 +127,14 @@ class DataStationaryUnit {
         counters.iterations += any ? kernels.weights() : 0;
         int slot = 0;
         PieceValue<Config> cell = {};
+        PipelinedLoop loop("Steps");
     Steps:
         while (slot > 0 || source.has()) {
 // II=1: a word is used again dependence_latency clocks later at the earliest (KernelSteps::slots), and the lanes of a
 // step meet different banks.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=1 max=65536
+            loop.iteration();
             if (slot == 0) {
                 cell = source.front();
                 source.pop();
@@ -194,6 +199,8 @@ class DataStationaryUnit {
             }
             if (hit) {
                 check(b, at);
+                cell_waiver_.reads(b * memory_words + at);
+                cell_waiver_.writes(b * memory_words + at);
                 cell_[b][at] = GridMemory<Config, 1, 1>::sum(cell_[b][at], amount);
             }
         }
@@ -211,10 +218,11 @@ class DataStationaryUnit {
 #endif
     }
 
-    accumulator_t cell_[rows * columns][Config::kernels_in_flight * plane] = {};
+    accumulator_t cell_[rows * columns][memory_words] = {};
+    Waiver<InterRawDistance<Config::dependence_latency>, rows * columns * memory_words> cell_waiver_;
     int64_t clock_ = Config::dependence_latency;
 #ifdef BFPGA_SIMULATION
-    int64_t last_use_[rows * columns][Config::kernels_in_flight * plane] = {};
+    int64_t last_use_[rows * columns][memory_words] = {};
 #endif
 };
 

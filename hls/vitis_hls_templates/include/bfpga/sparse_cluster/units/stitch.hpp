@@ -4,6 +4,7 @@
 // whose cells along the borders are shared; with a partition of every channel, whole maps that are summed. All three
 // are the same here: every cell is added to what lies at its place.
 #pragma once
+#include "bfpga/numeric/waivers.hpp"
 #include "bfpga/sparse_cluster/units/types.hpp"
 
 namespace bfpga {
@@ -69,12 +70,17 @@ class Stitcher {
                          place.column + place.columns);
         int at = place.row * columns_ + place.column;
         int column = 0;
+        PipelinedLoop loop("Cells_Add");
     Cells_Add:
         for (int n = place.rows * place.columns; n > 0; --n) {
 // II=1: addresses of one piece are all different, so no sum waits for one of the same loop.
 #pragma HLS PIPELINE II=1
-#pragma HLS DEPENDENCE variable=cell_ inter false
 #pragma HLS LOOP_TRIPCOUNT min=1 max=Config::map_rows* Config::map_columns
+#pragma HLS DEPENDENCE variable=cell_ inter false
+            cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+            loop.iteration();
+            cell_waiver_.reads(at);
+            cell_waiver_.writes(at);
             const int_t<Config::accumulator_bits + 1> sum =
                 static_cast<int_t<Config::accumulator_bits + 1>>(cell_[at]) + source.read();
             cell_[at] = low_bits<Config::accumulator_bits>(sum);
@@ -111,6 +117,7 @@ class Stitcher {
 
    private:
     accumulator_t cell_[Config::map_rows * Config::map_columns] = {};
+    Waiver<InterFalse, Config::map_rows * Config::map_columns> cell_waiver_;
     int32_t rows_ = 0, columns_ = 0;
 };
 

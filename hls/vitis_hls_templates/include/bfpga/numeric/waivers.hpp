@@ -1,0 +1,215 @@
+// Waivers of dependences, checked: a `DEPENDENCE` pragma tells a synthesis tool what it cannot see, and nothing in the
+// hardware notices when it is not true. With BFPGA_WAIVER_CHECKS a simulation does.
+//
+// A memory with a waiver has a `Waiver` beside it, which hears of every access; a loop that uses such a memory is
+// counted by a `PipelinedLoop`. An access that the waiver excludes stops the simulation with the memory, the word, the
+// loop, the iterations and the line of the pragma. Otherwise, and in hardware, all of this is nothing.
+//
+//     for a memory:   Memory() {
+//                     #pragma HLS DEPENDENCE variable=cell_ inter false
+//                         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+//                     }
+//                     mutable Waiver<InterFalse, words> cell_waiver_;
+//     before a loop:  PipelinedLoop loop("Label");
+//     in its body:    loop.iteration();  // the first statement
+#pragma once
+#include "bfpga/numeric/checks.hpp"
+
+#if defined(BFPGA_SIMULATION) && defined(BFPGA_WAIVER_CHECKS)
+#define BFPGA_WAIVERS_CHECKED
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#endif
+
+namespace bfpga {
+
+// What pragmas claim of one execution of a loop. `DEPENDENCE inter false`: no iteration reads or writes a word that an
+// earlier one has written, or writes one that an earlier one has read.
+struct InterFalse;
+// `DEPENDENCE intra false` for reads after writes: no iteration reads a word that it has written.
+struct IntraRawFalse;
+// `DEPENDENCE inter RAW distance=N true`: a word is read N iterations after it was written, or later.
+template <int Distance>
+struct InterRawDistance;
+
+#ifdef BFPGA_WAIVERS_CHECKED
+
+// One execution of a loop, the innermost that runs. A moment is the number of the execution and of its iteration.
+class PipelinedLoop {
+   public:
+    explicit PipelinedLoop(const char* name) : name_(name), outer_(running()), now_(begins()) { running() = this; }
+    ~PipelinedLoop() { running() = outer_; }
+    PipelinedLoop(const PipelinedLoop&) = delete;
+    PipelinedLoop& operator=(const PipelinedLoop&) = delete;
+
+    void iteration() { ++now_; }
+
+    const char* name() const { return name_; }
+    int64_t now() const { return now_; }
+    // Iterations since `moment`; negative if it is of another execution.
+    int64_t since(int64_t moment) const { return moment >> bits == now_ >> bits ? now_ - moment : -1; }
+    static int64_t number(int64_t moment) { return moment & ((static_cast<int64_t>(1) << bits) - 1); }
+
+    // The loop of this thread; a kernel that is suspended takes its own with it.
+    static PipelinedLoop*& running() {
+        static thread_local PipelinedLoop* loop = nullptr;
+        return loop;
+    }
+
+   private:
+    static constexpr int bits = 32;  // of the number of an iteration
+
+    // Executions are numbered over all kernels and threads, so no moment is of two of them.
+    static int64_t begins() {
+        static std::atomic<int64_t> executions(0);
+        return (executions.fetch_add(1, std::memory_order_relaxed) + 1) << bits;
+    }
+
+    const char* name_;
+    PipelinedLoop* outer_;
+    int64_t now_;
+};
+
+// A place between two loops that uses such a memory: nothing there overlaps.
+class NoLoop {
+   public:
+    NoLoop() : loop_("between loops") {}
+
+   private:
+    PipelinedLoop loop_;
+};
+
+// The loop of a kernel that is suspended: others run meanwhile.
+class LoopOfKernel {
+   public:
+    LoopOfKernel() : loop_(PipelinedLoop::running()) {}
+    void resume() const { PipelinedLoop::running() = loop_; }
+
+   private:
+    PipelinedLoop* loop_;
+};
+
+// When a word was last written and read.
+struct WordAccess {
+    int64_t written = 0;
+    int64_t read = 0;
+};
+
+template <class Claim>
+struct WaiverRule;
+
+template <>
+struct WaiverRule<InterFalse> {
+    // The moment whose access a read or a write contradicts; 0: none.
+    static int64_t broken_by(const WordAccess& word, const PipelinedLoop& loop, bool writes) {
+        return loop.since(word.written) > 0          ? word.written
+               : writes && loop.since(word.read) > 0 ? word.read
+                                                     : static_cast<int64_t>(0);
+    }
+};
+
+template <>
+struct WaiverRule<IntraRawFalse> {
+    static int64_t broken_by(const WordAccess& word, const PipelinedLoop& loop, bool writes) {
+        return !writes && loop.since(word.written) == 0 ? word.written : static_cast<int64_t>(0);
+    }
+};
+
+template <int Distance>
+struct WaiverRule<InterRawDistance<Distance>> {
+    static int64_t broken_by(const WordAccess& word, const PipelinedLoop& loop, bool writes) {
+        const int64_t since = loop.since(word.written);
+        return !writes && since > 0 && since < Distance ? word.written : static_cast<int64_t>(0);
+    }
+};
+
+// The check of one waiver of a memory of `Words` words; words of partitioned dimensions count one by one.
+template <class Claim, int Words>
+class Waiver {
+   public:
+    // The memory, and where its pragma is.
+    void states(const char* variable, const char* file, int line) {
+        variable_ = variable;
+        file_ = file;
+        line_ = line;
+    }
+
+    void reads(int word) const {
+        const PipelinedLoop& loop = check(word, false);
+        word_[word].read = loop.now();
+    }
+
+    void writes(int word) const {
+        const PipelinedLoop& loop = check(word, true);
+        word_[word].written = loop.now();
+    }
+
+   private:
+    const PipelinedLoop& check(int word, bool writes) const {
+        const PipelinedLoop* loop = PipelinedLoop::running();
+        if (loop == nullptr) {
+            throw ScheduleError(memory(word) + " is used outside the loops that a PipelinedLoop counts");
+        }
+        const int64_t moment = WaiverRule<Claim>::broken_by(word_[word], *loop, writes);
+        if (moment != 0) {
+            throw ScheduleError("iteration " + std::to_string(PipelinedLoop::number(loop->now())) + " of loop `" +
+                                loop->name() + "` " + (writes ? "writes " : "reads ") + memory(word) +
+                                ", which iteration " + std::to_string(PipelinedLoop::number(moment)) +
+                                (moment == word_[word].written ? " has written" : " has read"));
+        }
+        return *loop;
+    }
+
+    std::string memory(int word) const {
+        const char* file = std::strstr(file_, "bfpga/");
+        return "word " + std::to_string(word) + " of memory `" + variable_ + "` against its waiver (" +
+               (file == nullptr ? file_ : file) + ":" + std::to_string(line_) + ")";
+    }
+
+    mutable WordAccess word_[Words];
+    const char* variable_ = "";
+    const char* file_ = "";
+    int line_ = 0;
+};
+
+#else
+
+class PipelinedLoop {
+   public:
+    explicit PipelinedLoop(const char*) {}
+
+    void iteration() {
+#pragma HLS INLINE
+    }
+};
+
+class NoLoop {
+   public:
+    NoLoop() {}
+};
+
+class LoopOfKernel {
+   public:
+    void resume() const {}
+};
+
+template <class Claim, int Words>
+class Waiver {
+   public:
+    void states(const char*, const char*, int) {
+#pragma HLS INLINE
+    }
+
+    void reads(int) const {
+#pragma HLS INLINE
+    }
+
+    void writes(int) const {
+#pragma HLS INLINE
+    }
+};
+
+#endif
+
+}  // namespace bfpga

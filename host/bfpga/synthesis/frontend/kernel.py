@@ -1,0 +1,82 @@
+"""The pipelined loops of an accelerator's rendered kernel, or of a C++ file."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.errors import ToolError
+from bfpga.synthesis.body import LoopBody
+from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
+from bfpga.synthesis.frontend.flatten import flatten
+from bfpga.synthesis.frontend.ir import read_module
+from bfpga.synthesis.frontend.loops import loop_bodies
+from bfpga.synthesis.narrow import narrowed
+from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
+from bfpga.vendor.render import kernel_sources, render_kernel
+
+_TOP = "src/top.cpp"
+#: No pass of clang's own runs: `flatten` chooses them.
+_FLAGS = (
+    "-target", "x86_64-linux-gnu", "-std=c++14", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-builtin",
+    "-fno-stack-protector", "-fomit-frame-pointer", "-w", "-S", "-emit-llvm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The loops of a kernel and the flat LLVM IR in which they were found."""
+
+    loops: list[LoopBody]
+    flat: str
+
+
+def kernel_files(accelerator: Accelerator) -> dict[str, str]:
+    """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
+    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path == _TOP}
+    return kernel_sources(tops)
+
+
+def analyse_kernel(accelerator: Accelerator, only: str = "") -> Analysis:
+    """The pipelined loops of an accelerator. ``only``: of the loop with this label.
+
+    Raises:
+        ToolError: no clang, or it refuses the kernel.
+    """
+    return analyse_files(kernel_files(accelerator), _TOP, only)
+
+
+def analyse_source(source: Path, only: str = "") -> Analysis:
+    """The pipelined loops of one C++ file; its headers are bfpga's and those beside it."""
+    beside = [path for path in source.parent.iterdir() if path.suffix in (".hpp", ".h")]
+    files = {f"src/{path.name}": path.read_text(encoding="utf-8") for path in (*beside, source)}
+    return analyse_files(kernel_sources(files), f"src/{source.name}", only)
+
+
+def analyse_files(files: Mapping[str, str], top: str, only: str = "") -> Analysis:
+    """The pipelined loops of sources (path -> text); ``top``: the path of the one that is compiled."""
+    with tempfile.TemporaryDirectory(prefix="bfpga-synthesis-") as directory:
+        sources = Path(directory)
+        annotate_files(files, sources)
+        text = _compiled(sources, top)
+    module, notes, flat = flatten(text)
+    named = {source_name(path): content for path, content in files.items()}
+    loops = loop_bodies(module, notes, read_module(text), named, only)
+    return Analysis([narrowed(loop) for loop in loops], flat)
+
+
+def _compiled(sources: Path, top: str) -> str:
+    (sources / "notes.hpp").write_text(PRELUDE, encoding="utf-8")
+    command = [
+        *find_clang(), *ANALYSIS_FLAGS, *_FLAGS, "-Isrc", "-Iinclude", "-include", "notes.hpp", top, "-o", "kernel.ll",
+    ]  # fmt: skip
+    result = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
+    if result.returncode:
+        lines = "\n".join(result.stderr.splitlines()[:20])
+        raise ToolError(f"clang cannot compile the kernel for the analysis:\n{lines}")
+    return (sources / "kernel.ll").read_text(encoding="utf-8")

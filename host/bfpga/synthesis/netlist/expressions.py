@@ -1,0 +1,130 @@
+"""Verilog expressions of the operations of a loop body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bfpga.synthesis.body import Opcode, Operation
+from bfpga.synthesis.netlist.interpret import amount_bits
+from bfpga.synthesis.netlist.significance import Bits
+
+_INFIX = {
+    Opcode.ADD: "+", Opcode.SUB: "-", Opcode.AND: "&", Opcode.OR: "|", Opcode.XOR: "^",
+    Opcode.EQ: "==", Opcode.NE: "!=", Opcode.ULT: "<", Opcode.ULE: "<=", Opcode.UDIV: "/", Opcode.UREM: "%",
+}  # fmt: skip
+_SIGNED_INFIX = {Opcode.SLT: "<", Opcode.SLE: "<=", Opcode.SDIV: "/", Opcode.SREM: "%"}
+_SHIFTS = {Opcode.SHL: "<<", Opcode.LSHR: ">>", Opcode.ASHR: ">>>"}
+#: Defined where Yosys maps a part: cells of its own library stand for products that shall take no DSP block.
+MAPPING = "BFPGA_MAPPING"
+
+
+def vector(width: int, lowest: int = 0) -> str:
+    """Range of a vector of bits ``lowest`` to ``width - 1``."""
+    return f"[{width - 1}:{lowest}]"
+
+
+def literal(value: int, width: int) -> str:
+    return f"{width}'h{value & ((1 << width) - 1):x}"
+
+
+def assignment(
+    name: str, operation: Operation, operands: Sequence[str], widths: Sequence[int], bits: Sequence[Bits]
+) -> list[str]:
+    """Lines that declare the wire ``name`` with the result of an operation; operands are names of whole vectors."""
+    opcode, width = operation.opcode, operation.width
+    if opcode is Opcode.MUL:
+        return _product(name, operation, operands, bits)
+    if opcode is Opcode.POPCOUNT:
+        return _ones(name, width, operands[0], widths[0])
+    if opcode in (Opcode.CLZ, Opcode.CTZ):
+        return _zeros(name, width, operands[0], widths[0], leading=opcode is Opcode.CLZ)
+    return [f"wire {vector(width)} {name} = {_expression(opcode, operands, widths)};"]
+
+
+def wiring(operation: Operation, operands: Sequence[str], widths: Sequence[int]) -> str:
+    """Expression of an operation that only names wires."""
+    operand, width = operands[0], operation.width
+    match operation.opcode:
+        case Opcode.ZEXT:
+            return f"{{{literal(0, width - widths[0])}, {operand}}}"
+        case Opcode.SEXT:
+            return f"{{{{{width - widths[0]}{{{operand}[{widths[0] - 1}]}}}}, {operand}}}"
+        case Opcode.SLICE:
+            return f"{operand}{vector(operation.value + width, operation.value)}"
+        case Opcode.CONCAT:
+            return "{" + ", ".join(reversed(operands)) + "}"
+    raise ValueError(f"{operation.opcode.value} is more than wires")
+
+
+def _expression(opcode: Opcode, operands: Sequence[str], widths: Sequence[int]) -> str:
+    if opcode is Opcode.SELECT:
+        condition, if_true, if_false = operands
+        return f"{condition} ? {if_true} : {if_false}"
+    first, second = operands
+    if opcode in _SHIFTS:
+        bits = amount_bits(widths[0])
+        value = f"$signed({first})" if opcode is Opcode.ASHR else first
+        return f"{value} {_SHIFTS[opcode]} {second}{vector(bits)}" if bits else first
+    quotient = opcode in (Opcode.UDIV, Opcode.SDIV, Opcode.UREM, Opcode.SREM)
+    if opcode in _SIGNED_INFIX:
+        value = f"$signed({first}) {_SIGNED_INFIX[opcode]} $signed({second})"
+    else:
+        value = f"{first} {_INFIX[opcode]} {second}"
+    # Both branches of a choice have to be signed for a signed quotient.
+    return f"{second} == 0 ? {widths[0]}'sd0 : {value}" if quotient else value
+
+
+def _product(name: str, operation: Operation, operands: Sequence[str], bits: Sequence[Bits]) -> list[str]:
+    """A product of the bits of its factors that carry something: a DSP block takes 25 by 18, or 27 by 18, signed."""
+    is_signed = any(factor.is_signed for factor in bits)
+    counts = [max(1, min(operation.width, factor.signed if is_signed else factor.unsigned)) for factor in bits]
+    factors = [f"{operand}{vector(count)}" for operand, count in zip(operands, counts, strict=True)]
+    plain = " * ".join(f"$signed({factor})" if is_signed else factor for factor in factors)
+    width = vector(operation.width)
+    if operation.binding != "fabric":
+        return [f"wire {width} {name} = {plain};"]
+    cell = (
+        f"\\$__soft_mul #(.A_SIGNED({int(is_signed)}), .B_SIGNED({int(is_signed)}), .A_WIDTH({counts[0]}), "
+        f".B_WIDTH({counts[1]}), .Y_WIDTH({operation.width})) {name}_cell (.A({factors[0]}), .B({factors[1]}), "
+        f".Y({name}));"
+    )
+    return [f"wire {width} {name};", f"`ifdef {MAPPING}", cell, "`else", f"assign {name} = {plain};", "`endif"]
+
+
+def _ones(name: str, width: int, operand: str, count: int) -> list[str]:
+    """Full adders of three bits, then a balanced tree of sums."""
+    lines: list[str] = []
+    terms: list[str] = []
+    for place in range(0, count, 3):
+        bits = [f"{operand}[{bit}]" for bit in range(place, min(place + 3, count))]
+        both = " | ".join(f"{a} & {b}" for index, a in enumerate(bits) for b in bits[index + 1 :]) or "1'b0"
+        terms.append(f"{name}_t{place}")
+        lines.append(f"wire [1:0] {terms[-1]} = {{{both}, {' ^ '.join(bits)}}};")
+    size, level = 2, 0
+    while len(terms) > 1:
+        size, level = size + 1, level + 1
+        sums = []
+        for number in range(0, len(terms) - 1, 2):
+            sums.append(f"{name}_l{level}_{number}")
+            lines.append(f"wire {vector(size)} {sums[-1]} = {terms[number]} + {terms[number + 1]};")
+        terms = sums + ([terms[-1]] if len(terms) % 2 else [])
+    lines.append(f"wire {vector(width)} {name} = {terms[0]};")
+    return lines
+
+
+def _zeros(name: str, width: int, operand: str, count: int, leading: bool) -> list[str]:
+    """Halves with a one or without, from the whole vector down; a one behind the last bit stops the count."""
+    size = 1 << count.bit_length()
+    # Counted from bit 0: reversed, the highest bit is the first.
+    bits = [f"{operand}[{bit}]" for bit in range(count)] if leading else [operand]
+    lines = [f"wire {vector(size)} {name}_v = {{{literal(1, size - count)}, {', '.join(bits)}}};"]
+    value, found = f"{name}_v", []
+    while size > 1:
+        half = size // 2
+        zero, lower = f"{name}_z{half}", f"{name}_h{half}"
+        lines.append(f"wire {zero} = ~|{value}{vector(half)};")
+        lines.append(f"wire {vector(half)} {lower} = {zero} ? {value}{vector(size, half)} : {value}{vector(half)};")
+        found.append(zero)
+        value, size = lower, half
+    lines.append(f"wire {vector(width)} {name} = {{{', '.join(found)}}};")
+    return lines

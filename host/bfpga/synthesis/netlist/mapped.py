@@ -1,0 +1,104 @@
+"""A netlist of mapped cells, and how many of each kind it has."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+#: A net of one bit: its number, or "0", "1", "x" or "z" for one that is constant.
+Bit = int | str
+#: Type and connections: port -> bits.
+Cell = tuple[str, dict[str, list[Bit]]]
+
+
+@dataclass(slots=True)
+class MappedModule:
+    """Cells of a module after mapping. ``names``: name in the Verilog and bit of what flip-flops hold, by net."""
+
+    ports: dict[str, list[Bit]]
+    cells: list[Cell]
+    names: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Resources: look-up tables that compute, flip-flops, DSP blocks, look-up tables that store (memories and shift
+    registers), block memories of 18 and 36 Kibit, UltraRAMs, and look-up tables' carry chains by four bits."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    lut_memory: int = 0
+    bram18: int = 0
+    bram36: int = 0
+    uram: int = 0
+    carry4: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(self)))
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    """Sum of counts."""
+    result = Counts()
+    for each in counts:
+        result += each
+    return result
+
+
+#: Look-up tables of a memory cell of distributed memory, by the beginning of its type.
+_LUT_MEMORIES = {
+    "RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4,
+    "RAM256X1D": 8, "RAM512X1S": 8, "RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4, "SRL16E": 1, "SRLC32E": 1,
+    "SRL16": 1, "SRLC16E": 1,
+}  # fmt: skip
+
+
+def count(module: MappedModule) -> Counts:
+    """Resources of a module."""
+    found = Counter(kind for kind, _ in module.cells)
+    values: Counter[str] = Counter()
+    for kind, number in found.items():
+        values.update({field: number * each for field, each in _resources(kind).items()})
+    return Counts(**values)
+
+
+def _resources(kind: str) -> Mapping[str, int]:
+    if kind == "$lut" or re.fullmatch(r"LUT\d", kind):
+        return {"lut": 1}
+    if kind in _LUT_MEMORIES:
+        return {"lut_memory": _LUT_MEMORIES[kind]}
+    if kind.startswith("CARRY"):
+        return {"carry4": int(kind[5:]) // 4}
+    for prefix, resource in _PREFIXES.items():
+        if kind.startswith(prefix):
+            return {resource: 1}
+    return {}
+
+
+_PREFIXES = {"FD": "ff", "DSP48": "dsp", "RAMB18": "bram18", "RAMB36": "bram36", "URAM288": "uram"}
+
+
+def from_json(module: Mapping[str, Any]) -> MappedModule:
+    """A module as Yosys writes it."""
+    cells: list[Cell] = [(cell["type"], cell["connections"]) for cell in module["cells"].values()]
+    held = {bit for kind, nets in cells if _is_register(kind) for port in ("Q", "P") for bit in nets.get(port, [])}
+    names: dict[str, str] = {}
+    for name, net in module["netnames"].items():
+        if re.match(r"[sn]\d+(_[p\d]+)?$", name) or name in ("active", "later", "phase"):
+            for place, bit in enumerate(net["bits"]):
+                if bit in held:
+                    names.setdefault(str(bit), f"{name}[{place}]")
+    return MappedModule({name: port["bits"] for name, port in module["ports"].items()}, cells, names)
+
+
+def to_plain(module: MappedModule) -> dict[str, Any]:
+    """A module in the types of JSON."""
+    return {"ports": module.ports, "cells": module.cells, "names": module.names}
+
+
+def _is_register(kind: str) -> bool:
+    return kind.startswith(("FD", "SRL", "DSP"))

