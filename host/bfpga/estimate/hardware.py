@@ -1,7 +1,7 @@
 """What a synthesis found out about an accelerator: intervals, clocks and sizes of its loops, and where they are kept.
 
-``bfpga synthesize`` writes it, ``estimate`` prints it. It belongs to the sources of one kernel, by their digest: another
-kernel's figures are never shown.
+``bfpga synthesize`` writes it, ``estimate`` prints it. It belongs to the sources of one kernel, by their digest:
+another kernel's figures are never shown.
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ def read_figures(path: Path, sources: str) -> HardwareFigures | None:
 
 
 def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
-    """What keeps an accelerator from its board, a sentence each; ``resources``: what the board has (dsp, bram36, lut, ff)."""
+    """What keeps an accelerator from its board, a sentence each.
+
+    ``resources``: what the board has (dsp, bram36, lut, ff).
+    """
     found = []
     for loop in figures.loops:
         if loop.interval > loop.stated_interval:
@@ -144,7 +147,9 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
         for kind, amount in used.items():
             if amount > FULL * resources[kind]:
                 share = 100 * amount / resources[kind]
-                found.append(f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %")
+                found.append(
+                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %"
+                )
     return found
 
 

@@ -65,7 +65,11 @@ def clock_of(accelerator: Accelerator) -> Clock:
 
 
 def synthesize(
-    accelerator: Accelerator, only: str = "", count: bool = True, cache: Path | None = None, progress: Progress | None = None
+    accelerator: Accelerator,
+    only: str = "",
+    count: bool = True,
+    cache: Path | None = None,
+    progress: Progress | None = None,
 ) -> HardwareFigures:
     """Figures of an accelerator's kernel.
 
@@ -80,12 +84,22 @@ def synthesize(
     if count:
         from bfpga.synthesis.count import count_loops
 
-        figures = count_loops(figures, loops, accelerator.board.part, cache, progress)
+        figures = count_loops(
+            figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache, progress
+        )
     clock = clock_of(accelerator)
+    part = accelerator.board.part
     return HardwareFigures(
-        accelerator.name, accelerator.board.part, sources_digest(accelerator), clock.period, clock.usable, tuple(figures),
-        memories_area((loop.body for loop in loops), technology_of(accelerator.board.part)), INFRASTRUCTURE, count and not only,
-    )  # fmt: skip
+        accelerator=accelerator.name,
+        part=part,
+        sources=sources_digest(accelerator),
+        period=clock.period,
+        usable=clock.usable,
+        loops=tuple(figures),
+        memories=memories_area((loop.body for loop in loops), technology_of(part)),
+        infrastructure=INFRASTRUCTURE,
+        counted=count and not only,
+    )
 
 
 def _loop_figures(loop: Loop) -> LoopFigures:

@@ -12,7 +12,7 @@ from bfpga.synthesis.delays import Technology, implementation_of
 RAMB18_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 #: Words and bits of an UltraRAM (UG573, chapter 2).
 URAM_SHAPE = (4096, 72)
-#: Look-up tables of distributed memory with a write and a read port: (words, bits, tables) of RAM32M and RAM64M (UG474).
+#: Distributed memory with a write and a read port: (words, bits, look-up tables) of RAM32M and RAM64M (UG474).
 _SHALLOW, _DEEP = (32, 6, 4), (64, 3, 4)
 
 

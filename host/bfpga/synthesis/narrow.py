@@ -7,8 +7,9 @@ appear as recurrences of the others.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
-from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Register, Stream
+from bfpga.synthesis.body import LoopBody, Opcode, Operation, Register, Stream
 from bfpga.synthesis.graph import Graph, mask_of
 
 _EFFECTS = frozenset({Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE})
@@ -34,7 +35,9 @@ def demanded_bits(body: LoopBody) -> list[int]:
     demands = [0] * len(body.operations)
     zeros = _known_zeros(body)
     roots = [(k, mask_of(max(1, o.width))) for k, o in enumerate(body.operations) if o.opcode in _EFFECTS]
-    roots += [(k, mask_of(body.operations[k].width)) for k in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]]
+    roots += [
+        (k, mask_of(body.operations[k].width)) for k in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]
+    ]
     for index, mask in roots:
         demands[index] |= mask
     changed = True
@@ -54,9 +57,7 @@ def demanded_bits(body: LoopBody) -> list[int]:
 
 def _known_zeros(body: LoopBody) -> dict[int, int]:
     """Bits that are zero in constants, for masks."""
-    return {
-        k: ~o.value & mask_of(o.width) for k, o in enumerate(body.operations) if o.opcode is Opcode.CONSTANT
-    }
+    return {k: ~o.value & mask_of(o.width) for k, o in enumerate(body.operations) if o.opcode is Opcode.CONSTANT}
 
 
 def _operand_demands(body: LoopBody, index: int, mask: int, zeros: dict[int, int]) -> list[tuple[int, int]]:
@@ -119,7 +120,9 @@ def _register_cuts(body: LoopBody) -> dict[int, set[int]]:
 class _Borders:
     """Bits at which a value is put together from independent parts; None: anywhere (it only moves)."""
 
-    _MOVED = frozenset({Opcode.STATE, Opcode.INVARIANT, Opcode.CONSTANT, Opcode.SLICE, Opcode.MEMORY_READ, Opcode.STREAM_READ})
+    _MOVED = frozenset(
+        {Opcode.STATE, Opcode.INVARIANT, Opcode.CONSTANT, Opcode.SLICE, Opcode.MEMORY_READ, Opcode.STREAM_READ}
+    )
 
     def __init__(self, body: LoopBody) -> None:
         self._operations = body.operations
@@ -146,7 +149,8 @@ class _Borders:
         return frozenset()
 
     def _of_parts(self, parts: tuple[int, ...]) -> frozenset[int]:
-        borders, low = set(), 0
+        borders: set[int] = set()
+        low = 0
         for part in parts:
             inner = self.of(part)
             borders.update(low + border for border in inner or ())
@@ -191,7 +195,11 @@ class _Narrowing:
         if operation.opcode in _EFFECTS or operation.opcode in (Opcode.MEMORY_READ, Opcode.STREAM_STATUS):
             return self._access(operation, operands)
         top = mask.bit_length()
-        if operation.opcode in _LOW_BITS or operation.opcode in _BITWISE or operation.opcode in (Opcode.SELECT, Opcode.SHL):
+        if (
+            operation.opcode in _LOW_BITS
+            or operation.opcode in _BITWISE
+            or operation.opcode in (Opcode.SELECT, Opcode.SHL)
+        ):
             return self._cut(operation, operands, top)
         if operation.opcode is Opcode.INVARIANT:
             kept = graph.add(replace(operation, width=top))
@@ -217,7 +225,8 @@ class _Narrowing:
         first = 1 if opcode is Opcode.SELECT else 0
         last = 1 if opcode is Opcode.SHL else len(operands)
         operands = [
-            k if not first <= n < last else graph.slice(k, 0, top) if k >= 0 else graph.constant(0, top) for n, k in enumerate(operands)
+            k if not first <= n < last else graph.slice(k, 0, top) if k >= 0 else graph.constant(0, top)
+            for n, k in enumerate(operands)
         ]
         if opcode in _LOW_BITS:
             value = graph.arithmetic(opcode, operands[0], operands[1], operation.binding)
@@ -244,14 +253,16 @@ class _Narrowing:
         inside = {cut for cut in self._cuts.get(operation.register, ()) if low < cut < top}
         edges = [low, *sorted(inside), top]
         parts = [graph.constant(0, low)] if low else []
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             if not mask >> begin & mask_of(end - begin):
                 parts.append(graph.constant(0, end - begin))
                 continue
             number = len(self._registers)
             current = graph.add(Operation(Opcode.STATE, end - begin, register=number), shared=False)
             name = register.name if len(edges) == 2 else f"{register.name}.{begin}"
-            self._registers.append((Register(name, end - begin, current, operation.register, register.place), begin, end - begin))
+            self._registers.append(
+                (Register(name, end - begin, current, operation.register, register.place), begin, end - begin)
+            )
             parts.append(current)
         if top < operation.width:
             parts.append(graph.constant(0, operation.width - top))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
 from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
@@ -32,7 +33,7 @@ _CALL = re.compile(r'(?:[\w()-]+ )*?(\w+|void|\{[^}]*\}) @("[^"]+"|[\w.$-]+)\((.
 _IGNORED = ("llvm.lifetime.end", "llvm.assume", "llvm.dbg", "llvm.experimental", LOOP_NOTE)
 
 
-class Untranslated(Exception):
+class UntranslatedError(ToolError):
     """An instruction in a pipelined loop that has no place in hardware, or none here."""
 
 
@@ -97,7 +98,7 @@ class BodyBuilder:
         """The loop's body.
 
         Raises:
-            Untranslated: an instruction has no translation.
+            UntranslatedError: an instruction has no translation.
         """
         for name in self._region.order:
             if name == END:
@@ -189,7 +190,7 @@ class BodyBuilder:
             return self._graph.constant(0, width) if value == UNDEFINED else value
         if text.startswith("%"):
             if text in self._defined:
-                raise Untranslated(f"{text} is used before it is computed")
+                raise UntranslatedError(f"{text} is used before it is computed")
             value = self._graph.add(Operation(Opcode.INVARIANT, width, name=text))
             self._values[text] = value
             return value
@@ -256,12 +257,16 @@ class BodyBuilder:
         if opcode in ("freeze", "bitcast"):
             return operand
         width = integer_width(target.strip())
-        return self._graph.slice(operand, 0, width) if opcode == "trunc" else self._graph.extend(_EXTENSION[opcode], operand, width)
+        return (
+            self._graph.slice(operand, 0, width)
+            if opcode == "trunc"
+            else self._graph.extend(_EXTENSION[opcode], operand, width)
+        )
 
     def _float(self, instruction: Instruction, text: str) -> int:
         opcode = instruction.opcode
         if not opcode.startswith("f") and opcode not in ("sitofp", "uitofp"):
-            raise Untranslated(f"{opcode} {instruction.text[:80]}")
+            raise UntranslatedError(f"{opcode} {instruction.text[:80]}")
         head, _, target = text.partition(" to ")
         if opcode == "fcmp":
             head = head.split(" ", 1)[1]
@@ -386,7 +391,11 @@ class BodyBuilder:
         for term, scale in index.terms:
             operand = self._operand(term.kind, term.operand)
             size = self._graph.width(operand)
-            part = self._graph.slice(operand, 0, width) if size >= width else self._graph.extend(Opcode.SEXT, operand, width)
+            part = (
+                self._graph.slice(operand, 0, width)
+                if size >= width
+                else self._graph.extend(Opcode.SEXT, operand, width)
+            )
             if scale != 1:
                 part = self._graph.arithmetic(Opcode.MUL, part, self._graph.constant(scale, width))
             total = self._graph.arithmetic(Opcode.ADD, total, part)
@@ -424,7 +433,10 @@ class BodyBuilder:
             value = self._graph.constant_of(index)
             choices = range(dimension.extent) if value is None else [value]
             places = [
-                (offset + choice * dimension.stride, self._graph.logic(Opcode.AND, condition, self._equals(index, choice)))
+                (
+                    offset + choice * dimension.stride,
+                    self._graph.logic(Opcode.AND, condition, self._equals(index, choice)),
+                )
                 for offset, condition in places
                 for choice in choices
             ]
@@ -448,12 +460,16 @@ class BodyBuilder:
             if bank is not None:
                 value = graph.constant_of(bank[0])
                 choices = range(bank[1]) if value is None else [value]
-                banks = [((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices]
+                banks = [
+                    ((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices
+                ]
             if word is not None:
                 address = self._joined(address, word, words)
         return banks, address
 
-    def _divided(self, index: int, style: str, factor: int, extent: int) -> tuple[tuple[int, int] | None, int | None, int]:
+    def _divided(
+        self, index: int, style: str, factor: int, extent: int
+    ) -> tuple[tuple[int, int] | None, int | None, int]:
         """An index as (bank, number of banks), word of the bank, and words of a bank."""
         graph = self._graph
         if style == "complete":
@@ -481,7 +497,12 @@ class BodyBuilder:
             return word
         bits = max(1, (words - 1).bit_length())
         if words & (words - 1) == 0:
-            return graph.concat([graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits), address])
+            return graph.concat(
+                [
+                    graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits),
+                    address,
+                ]
+            )
         width = graph.width(address) + bits + 1
         product = graph.arithmetic(Opcode.MUL, graph.extend(Opcode.ZEXT, address, width), graph.constant(words, width))
         return graph.arithmetic(Opcode.ADD, product, graph.extend(Opcode.ZEXT, word, width))
@@ -601,7 +622,7 @@ class BodyBuilder:
     def _call(self, instruction: Instruction) -> None:
         found = _CALL.match(instruction.text)
         if found is None:
-            raise Untranslated(f"call {instruction.text[:100]}")
+            raise UntranslatedError(f"call {instruction.text[:100]}")
         kind, name, arguments = found.groups()
         if name.startswith(_IGNORED):
             return
@@ -614,7 +635,7 @@ class BodyBuilder:
             operands = [self._operand(part[0], part[1].split()[-1]) for part in parts if part[0].startswith("i")]
             self._values[instruction.result] = self._intrinsic(name, kind, operands)
         else:
-            raise Untranslated(f"call of {name}")
+            raise UntranslatedError(f"call of {name}")
 
     def _forget(self, operand: str) -> None:
         for place in self._cells.resolve(operand.split()[-1]):
@@ -623,11 +644,19 @@ class BodyBuilder:
 
     def _copy(self, name: str, parts: list[tuple[str, str]]) -> None:
         target, source, count = parts[0][1], parts[1][1], int(parts[2][1].split()[-1])
-        target_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", target)
+        target_pointer = re.sub(
+            r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*",
+            "",
+            target,
+        )
         if name.startswith("llvm.memset"):
-            data = self._graph.constant(int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count)
+            data = self._graph.constant(
+                int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count
+            )
         else:
-            source_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source)
+            source_pointer = re.sub(
+                r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source
+            )
             values = [(self._read(a, count), c) for a, c in self._cells.accesses(source_pointer, count)]
             data = self._of_conditions(values)
         self._write_all(target_pointer, data, count)
@@ -636,21 +665,25 @@ class BodyBuilder:
         graph = self._graph
         stem = re.sub(r"(\.i\d+)+$", "", name.removeprefix("llvm."))
         if stem in ("umin", "umax", "smin", "smax"):
-            less = graph.compare(Opcode.ULT if stem[0] == "u" else Opcode.SLT, operands[0], operands[1])
+            order = Opcode.ULT if stem[0] == "u" else Opcode.SLT
+            less = graph.compare(order, operands[0], operands[1])
             smaller, larger = (0, 1) if stem.endswith("min") else (1, 0)
             return graph.select(less, operands[smaller], operands[larger])
         if stem == "abs":
             width = graph.width(operands[0])
             negative = graph.slice(operands[0], width - 1, 1)
-            return graph.select(negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0])
+            return graph.select(
+                negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0]
+            )
         if stem in ("fshl", "fshr"):
             return self._funnel(stem, operands)
         if stem in ("usub.sat", "uadd.sat"):
             return self._saturated(stem, operands)
         if stem in ("ucmp", "scmp"):
-            less = Opcode.ULT if stem == "ucmp" else Opcode.SLT
+            order = Opcode.ULT if stem == "ucmp" else Opcode.SLT
             width = integer_width(kind)
-            below, above = graph.compare(less, operands[0], operands[1]), graph.compare(less, operands[1], operands[0])
+            one, other = operands
+            below, above = graph.compare(order, one, other), graph.compare(order, other, one)
             return graph.concat([graph.logic(Opcode.OR, below, above), graph.extend(Opcode.SEXT, below, width - 1)])
         counters = {"ctpop": Opcode.POPCOUNT, "ctlz": Opcode.CLZ, "cttz": Opcode.CTZ}
         if stem in counters:
@@ -659,8 +692,10 @@ class BodyBuilder:
             width = graph.width(operands[0])
             return graph.concat([graph.slice(operands[0], low, 8) for low in range(width - 8, -1, -8)])
         if stem == "bitreverse":
-            return graph.concat([graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)])
-        raise Untranslated(f"intrinsic {name}")
+            return graph.concat(
+                [graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)]
+            )
+        raise UntranslatedError(f"intrinsic {name}")
 
     def _funnel(self, stem: str, operands: list[int]) -> int:
         graph = self._graph
@@ -668,7 +703,7 @@ class BodyBuilder:
         width = graph.width(high)
         count = graph.constant_of(amount)
         if count is None:
-            raise Untranslated(f"{stem} by a variable amount")
+            raise UntranslatedError(f"{stem} by a variable amount")
         left = count % width if stem == "fshl" else (width - count % width) % width
         both = graph.concat([low, high])
         return graph.slice(both, width - left, width) if left or stem == "fshl" else graph.slice(both, 0, width)
@@ -732,7 +767,11 @@ class BodyBuilder:
             condition = self._operand("i1", split_list(last.text)[0].split()[-1])
             taken = condition if outside[0] else self._graph.invert(condition)
             return self._graph.logic(Opcode.AND, executed, taken)
-        return self._graph.logic(Opcode.AND, executed, self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END))
+        return self._graph.logic(
+            Opcode.AND,
+            executed,
+            self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END),
+        )
 
     def _live_outs(self) -> list[int]:
         used = []
@@ -756,7 +795,11 @@ def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop:
         if place is not None and place.file == pipeline.file:
             function_name = place.function
             break
-    return LoopBody(pipeline.label or f"line{pipeline.line}", Place(pipeline.file, pipeline.line, function_name), int(stated.group(1)) if stated else 1)
+    return LoopBody(
+        pipeline.label or f"line{pipeline.line}",
+        Place(pipeline.file, pipeline.line, function_name),
+        int(stated.group(1)) if stated else 1,
+    )
 
 
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
@@ -770,7 +813,7 @@ def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
     if access.within + size <= max(word, access.array.word_bytes()):
         return [(access, size)]
     if access.within or size % word:
-        raise Untranslated(f"{size} bytes of {access.array.name}, whose words have {word}")
+        raise UntranslatedError(f"{size} bytes of {access.array.name}, whose words have {word}")
     *outer, last = access.indices
     return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.body import Memory, Place
 from bfpga.synthesis.frontend.cfg import Loop
-from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.initializers import initial_bytes
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.places import VariableNames
 from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term
 from bfpga.synthesis.frontend.storage import Array, Storage
@@ -50,7 +51,7 @@ Access = RegisterAccess | MemoryAccess
 Condition = tuple[tuple[str, bool], ...]
 
 
-class UnknownAccess(Exception):
+class UnknownAccessError(ToolError):
     """An address that is not understood."""
 
 
@@ -137,12 +138,18 @@ class Cells:
             for dimension, terms in found.items():
                 extent, stride = array.extents[dimension], array.strides[dimension]
                 span = extent * stride
-                within = (constant - array.offset) % span if dimension == 0 else (constant - array.offset) % array.strides[dimension - 1]
+                within = (
+                    (constant - array.offset) % span
+                    if dimension == 0
+                    else (constant - array.offset) % array.strides[dimension - 1]
+                )
                 number = within // stride
                 constant -= number * stride
                 indices.append(Index(extent, stride, number, tuple(terms)))
         if left:
-            raise UnknownAccess(f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes")
+            raise UnknownAccessError(
+                f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes"
+            )
         return RegisterAccess(place.root, constant, tuple(indices))
 
     def _array_indices(self, array: Array, terms: list[Term]) -> tuple[dict[int, list[tuple[Term, int]]], list[Term]]:
@@ -196,7 +203,7 @@ class Cells:
     def _memory_access(self, array: Array, place: Pointer) -> MemoryAccess:
         found, left = self._array_indices(array, list(place.terms))
         if left:
-            raise UnknownAccess(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
+            raise UnknownAccessError(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
         rest = place.offset - array.offset
         indices, within, reshaped = [], 0, array.element
         for dimension, (extent, stride) in enumerate(zip(array.extents, array.strides, strict=True)):
@@ -209,7 +216,9 @@ class Cells:
             split = array.splits.get(dimension)
             if split is not None and split.style == "reshape":
                 if indices[dimension].terms:
-                    raise UnknownAccess(f"{array.name} is reshaped along dimension {dimension + 1}, which is indexed")
+                    raise UnknownAccessError(
+                        f"{array.name} is reshaped along dimension {dimension + 1}, which is indexed"
+                    )
                 within += indices[dimension].constant * reshaped
                 reshaped *= array.extents[dimension]
         return MemoryAccess(array, tuple(indices), within + rest)
@@ -249,7 +258,7 @@ class Cells:
         return path or f"{root.lstrip('%@')}+{offset}"
 
     def exact_bits(self, key: tuple[str, int]) -> tuple[int, bool] | None:
-        """Bits that a piece really has, as its type says, and whether it has a sign; None if it has all of its bytes."""
+        """Bits that a piece has by its type, and whether it has a sign; None if it has all bits of its bytes."""
         kind = self._names.of_global(key[0].lstrip("@").strip('"'))
         found = self._names.exact_bits(kind, key[1]) if kind is not None else None
         whole = 8 * self.atom_size(key)
@@ -288,7 +297,8 @@ class Cells:
             contents = initial_bytes(self._layouts, text)
             size = array.element
             initial = tuple(
-                int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little") for k in range(words)
+                int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little")
+                for k in range(words)
             )
         bits = self._word_bits(array) * (width // (8 * array.element))
         return Memory(
@@ -348,7 +358,9 @@ def _of_instruction(instruction: Instruction) -> Iterator[_Use]:
 
 def _pointer_operand(argument: str) -> str:
     rest = split_type(argument)[1]
-    return re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest)
+    return re.sub(
+        r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest
+    )
 
 
 def _bytes(kind: str) -> int:

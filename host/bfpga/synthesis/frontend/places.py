@@ -81,8 +81,10 @@ class VariableNames:
         for text in self._metadata.values():
             if "DIGlobalVariable(" in text:
                 fields = _fields(text)
-                if fields.get("linkageName") == symbol or fields.get("name") == symbol.rpartition(".")[2] or (
-                    fields.get("name") and symbol.endswith(f"{len(fields['name'])}{fields['name']}")
+                if (
+                    fields.get("linkageName") == symbol
+                    or fields.get("name") == symbol.rpartition(".")[2]
+                    or (fields.get("name") and symbol.endswith(f"{len(fields['name'])}{fields['name']}"))
                 ):
                     return _reference(fields["type"])
         return None
@@ -90,7 +92,12 @@ class VariableNames:
     def parameters(self, function: str) -> list[str]:
         """Names of a function's parameters by its linkage name."""
         scope = next(
-            (n for n, text in self._metadata.items() if "DISubprogram(" in text and f'"{function}"' in text and "distinct" in text), None
+            (
+                n
+                for n, text in self._metadata.items()
+                if "DISubprogram(" in text and f'"{function}"' in text and "distinct" in text
+            ),
+            None,
         )
         found = {}
         for text in self._metadata.values():
@@ -105,7 +112,7 @@ class VariableNames:
         return self._walk(kind, offset, size)[0]
 
     def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:
-        """Bits of the integer that lies ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
+        """Bits of the integer ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
         text = self._metadata.get(self._walk(kind, offset, 0)[1], "")
         if "DIBasicType(" not in text:
             return None
@@ -133,11 +140,12 @@ class VariableNames:
         if "enumeration_type" in text:
             return 8 * self._size(kind)
         if "array_type" in text:
-            fields = _fields(text)
-            base = _reference(fields["baseType"])
-            return self._total_bits(base) * (self._size(kind) // max(1, self._size(base)))
+            element = _reference(_fields(text)["baseType"])
+            return self._total_bits(element) * (self._size(kind) // max(1, self._size(element)))
         members = (m for m in self._elements(text) if "DW_TAG_member" in m or "DW_TAG_inheritance" in m)
-        return sum(self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m)
+        return sum(
+            self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m
+        )
 
     def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
         name = ""
