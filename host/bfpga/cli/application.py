@@ -18,6 +18,7 @@ from bfpga.cli.networks import compile_command, estimate, evaluate, run
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.report_partition import report_partition
+from bfpga.cli.synthesize import synthesize
 
 
 def commands(name: str, text: str, epilog: str | None = None) -> typer.Typer:
@@ -69,6 +70,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "verify": verify,
     "render": render,
+    "synthesize": synthesize,
     "overlay": overlay,
     "build": build,
     "deploy": deploy,

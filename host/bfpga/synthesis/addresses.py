@@ -8,8 +8,9 @@ from math import gcd
 
 from bfpga.synthesis.body import LoopBody, Opcode
 
-#: Terms of a sum before an address counts as unknown.
+#: Terms of a sum, and different steps of a register, before they count as unknown.
 _MOST_TERMS = 12
+_MOST_STEPS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,13 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Induction:
-    """A register that grows by ``step`` an iteration; after ``period`` iterations it starts again (0: never)."""
+    """A register that grows by ``least`` to ``most`` an iteration, both of one sign.
 
-    step: int
+    ``period``: iterations after which it starts again (0: never).
+    """
+
+    least: int
+    most: int
     period: int = 0
 
 
@@ -63,20 +68,16 @@ class Addresses:
             return 0 if first.terms != second.terms or difference % words == 0 else None
         if first.terms != second.terms:
             return least
-        growth = 0
-        period = 0
+        growths: list[Induction] = []
         for term, factor in first.terms:
             if operations[term].opcode is Opcode.INVARIANT:
                 continue
             induction = self._inductions.get(term)
             if induction is None:
                 return least
-            growth += induction.step * factor
-            if induction.period:
-                if len(first.terms) > 1:
-                    return least
-                period = induction.period
-        return _meeting(difference, growth, period, least, words)
+            slowest, fastest = sorted((induction.least * factor, induction.most * factor))
+            growths.append(Induction(slowest, fastest, induction.period))
+        return _meeting(difference, growths, least, words)
 
     def _find(self, index: int) -> Linear:
         operation = self._body.operations[index]
@@ -107,6 +108,9 @@ class Addresses:
         if inner.opcode is Opcode.CONSTANT:
             value = inner.value if operation.opcode is not Opcode.SEXT else _signed(inner.value, inner.width)
             return Linear(value)
+        if inner.opcode is Opcode.SELECT:
+            # Its constants have the sign that the extension gives them.
+            return Linear(0, ((index, 1),))
         return self.linear(operation.operands[0])
 
     def _concatenated(self, operands: tuple[int, ...]) -> Linear:
@@ -141,13 +145,46 @@ class Addresses:
         return total if len(total.terms) <= _MOST_TERMS else Linear(0, ((index, 1),))
 
     def _induction(self, current: int, following: int) -> Induction | None:
-        """How the register with STATE ``current`` grows, None if that is not a constant step."""
-        operations = self._body.operations
-        operation = operations[following]
+        """How the register with STATE ``current`` grows, None if that is not known or it may stay."""
+        operation = self._body.operations[following]
+        if operation.opcode is Opcode.SELECT and (periodic := self._periodic(current, operation.operands)):
+            return periodic
+        steps = self._steps(current, following)
+        if not steps or min(steps) <= 0 <= max(steps):
+            return None
+        return Induction(min(steps), max(steps))
+
+    def _steps(self, current: int, following: int) -> set[int]:
+        """What ``following`` may add to ``current``; empty if that is not a few constants."""
+        operation = self._body.operations[following]
         if operation.opcode is Opcode.SELECT:
-            return self._periodic(current, operation.operands)
+            steps = [self._steps(current, operand) for operand in operation.operands[1:]]
+            return steps[0] | steps[1] if all(steps) else set()
+        if operation.opcode in (Opcode.ZEXT, Opcode.SEXT) or (
+            operation.opcode is Opcode.SLICE and operation.value == 0
+        ):
+            return self._steps(current, operation.operands[0])
         step = _added(self.linear(following), Linear(0, ((current, 1),)), -1)
-        return None if step.terms or step.constant == 0 else Induction(step.constant)
+        sums = {step.constant}
+        for term, factor in step.terms:
+            values = self._constants(term)
+            if not values or len(values) * len(sums) > _MOST_STEPS:
+                return set()
+            sums = {one + factor * other for one in sums for other in values}
+        return sums
+
+    def _constants(self, index: int) -> set[int]:
+        """The values of an operation that is one of a few constants; empty if it is not."""
+        operation = self._body.operations[index]
+        if operation.opcode is Opcode.SELECT:
+            choices = [self._constants(operand) for operand in operation.operands[1:]]
+            return choices[0] | choices[1] if all(choices) else set()
+        if operation.opcode is Opcode.CONSTANT:
+            return {_signed(operation.value, operation.width)}
+        if operation.opcode is Opcode.ZEXT:
+            inner = self._body.operations[operation.operands[0]]
+            return {value % (1 << inner.width) for value in self._constants(operation.operands[0])}
+        return {0, 1} if operation.width == 1 else set()
 
     def _periodic(self, current: int, operands: tuple[int, ...]) -> Induction | None:
         """A counter that returns to a constant when it reaches another: ``i == last ? first : i + step``."""
@@ -166,27 +203,50 @@ class Addresses:
         distance = -last.constant - _signed(operations[reset].value, operations[reset].width)
         if distance % step.constant or distance // step.constant < 1:
             return None
-        return Induction(step.constant, distance // step.constant + 1)
+        return Induction(step.constant, step.constant, distance // step.constant + 1)
 
 
-def _meeting(difference: int, growth: int, period: int, least: int, words: int) -> int | None:
-    """Fewest iterations d >= least with growth * d == difference modulo ``words``; None if there are none.
+def _meeting(difference: int, growths: list[Induction], least: int, words: int) -> int | None:
+    """Fewest iterations d >= least in which the terms grow by ``difference``; None if there are none.
 
-    ``words``: a power of two; ``period``: iterations after which a counter starts again, 0 for never.
+    ``words``: the address is taken modulo this power of two.
     """
-    if growth == 0:
+    if not growths:
         return least if difference % words == 0 else None
-    if period:
-        if difference % growth:
+    if len(growths) == 1 and growths[0].period:
+        only = growths[0]
+        if difference % only.least:
             return None
-        every, iterations = period, difference // growth % period
-    else:
-        common = gcd(growth, words)
-        if difference % common:
-            return None
-        every = words // common
-        iterations = difference // common * pow(growth // common, -1, every) % every if every > 1 else 0
-    return iterations + -(-max(least - iterations, 0) // every) * every
+        return _at_least(difference // only.least % only.period, only.period, least)
+    if any(growth.period for growth in growths):
+        return least
+    slowest, fastest = sum(growth.least for growth in growths), sum(growth.most for growth in growths)
+    if slowest != fastest:
+        return _reached(difference, slowest, fastest, least)
+    if slowest == 0:
+        return least if difference % words == 0 else None
+    common = gcd(slowest, words)
+    if difference % common:
+        return None
+    every = words // common
+    first = difference // common * pow(slowest // common, -1, every) % every if every > 1 else 0
+    return _at_least(first, every, least)
+
+
+def _at_least(first: int, every: int, least: int) -> int:
+    """The smallest of first, first + every, ... that is ``least`` or more."""
+    return first + -(-max(least - first, 0) // every) * every
+
+
+def _reached(difference: int, slowest: int, fastest: int, least: int) -> int | None:
+    """Fewest iterations after which a sum of uneven steps of one sign may be ``difference``."""
+    if slowest < 0 < fastest:
+        return least
+    if slowest < 0:
+        difference, slowest, fastest = -difference, -fastest, -slowest
+    if difference < least * slowest:
+        return None
+    return max(-(-difference // fastest), least)
 
 
 def unknown_cone(body: LoopBody, index: int, known: Container[int]) -> list[int]:

@@ -137,7 +137,8 @@ class Memory:
     """A memory after partition: one bank with its ports.
 
     ``accesses``: operations in program order. ``binding``: what BIND_STORAGE says ("ram_s2p", "ram_2p", ... and
-    "bram", "lutram", "uram" or "auto"). ``initial``: words of a constant table, empty for a RAM.
+    "bram", "lutram", "uram" or "auto"). ``initial``: words of a constant table, empty for a RAM. ``bits``: how many
+    bits of a word carry something, as its type says (0: all).
     """
 
     name: str
@@ -149,6 +150,7 @@ class Memory:
     waivers: list[Waiver] = field(default_factory=list)
     initial: tuple[int, ...] = ()
     place: Place | None = None
+    bits: int = 0
 
 
 @dataclass(slots=True)

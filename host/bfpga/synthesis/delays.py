@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bfpga.errors import ConfigurationError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation
-from bfpga.synthesis.grouping import Groups, group_operations
+from bfpga.synthesis.grouping import SUMMED_TERMS, Groups, group_operations
 
 #: Points (width in bits or kibibits, ns) of a function, in order.
 Points = Annotated[list[tuple[float, float]], Field(min_length=1)]
@@ -85,7 +85,10 @@ class MemoryDelays(_Table):
 
 
 class Multipliers(_Table):
-    """Multipliers; a DSP slice takes ``a`` x ``b`` bits signed. ``logic``: in LUTs, by the sum of the widths."""
+    """Multipliers; a DSP slice takes ``a`` x ``b`` bits signed. ``logic``: in LUTs, by the sum of the widths.
+
+    ``registered``: with registers in one slice; ``registered_wide``: of several slices.
+    """
 
     a: int
     b: int
@@ -94,6 +97,7 @@ class Multipliers(_Table):
     multiply_add: PipelinedUnit
     accumulate: float
     registered: list[PipelinedUnit] = Field(min_length=1)
+    registered_wide: list[PipelinedUnit] = Field(min_length=1)
 
 
 class Division(_Table):
@@ -294,12 +298,18 @@ class Delays:
         operation = self._body.operations[index]
         table = self.technology.multipliers
         widths = sorted(self.groups.significant_bits(operand) for operand in operation.operands)
+        if 0 < (terms := self.groups.terms_of_product(index)) <= SUMMED_TERMS:
+            return _combinational(interpolate(self.technology.adder, operation.width) if terms > 1 else 0.0)
         if operation.binding == "fabric":
             return self._spread(interpolate(table.logic, sum(widths)))
         if index in self.groups.multiplies:
             return table.multiply_add.timing()
         delay = interpolate(table.combinational, max(widths))
-        return _combinational(delay) if delay <= self._usable else self._fitting(table.registered)
+        if delay <= self._usable:
+            return _combinational(delay)
+        return self._fitting(
+            table.registered if widths[0] <= table.b and widths[1] <= table.a else table.registered_wide
+        )
 
     def _spread(self, delay: float) -> Timing:
         """Logic that registers may cut into equal clocks."""
@@ -308,7 +318,10 @@ class Delays:
         return Timing(latency, each, each, each if latency > 1 else 0.0)
 
     def _float(self, operation: Operation) -> Timing:
-        units = self.technology.floats.get(operation.name)
+        widths = [self._body.operations[operand].width for operand in operation.operands]
+        name = operation.name.split(".")[0]
+        double = "d" + name[1:] if 64 in (operation.width, *widths) else name
+        units = self.technology.floats.get(double) or self.technology.floats.get(name)
         if units is None:
             known = ", ".join(self.technology.floats)
             raise ConfigurationError(f"no delay of the floating-point operation '{operation.name}' is known: {known}")

@@ -22,6 +22,7 @@ _ORDER: dict[tuple[bool, bool], tuple[str, int]] = {
     (False, True): ("WAR", 0),
     (True, True): ("WAW", 1),
 }
+_WIRING = {Opcode.ZEXT, Opcode.SEXT, Opcode.SLICE, Opcode.CONCAT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class Edge:
     """``target`` starts at least ``clocks`` after ``source``, whose iteration is ``distance`` earlier.
 
     ``kind``: "register" (the source's result goes on as the target), "exit" and "forward" (clocks after the source's
-    result), "memory" and "stream" (clocks between the starts of two accesses). ``subject``: name of the register, memory
-    or stream; ``hazard``: RAW, WAR, WAW or "order".
+    result), "memory" and "stream" (clocks between the starts of two accesses). ``subject``: name of the register, the
+    memory or the stream; ``hazard``: RAW, WAR, WAW or "order".
     """
 
     source: int
@@ -141,10 +142,25 @@ def _pair_edges(
         if distance is None or _is_waived(waived, "inter", hazard):
             continue
         if hazard == "RAW" and found.forwards and distance == 1:
-            # The read's word and the register's meet behind the read: a clock after its start.
-            yield Edge(operations[source].operands[1], target, 0, 1, "forward", memory.name, hazard)
+            # The written word, registered, meets the one that was read where that is used.
+            for user in _first_users(found.body, target):
+                yield Edge(operations[source].operands[1], user, 1, 1, "forward", memory.name, hazard)
             distance = 2
         yield Edge(source, target, clocks, distance, "memory", memory.name, hazard)
+
+
+def _first_users(body: LoopBody, index: int) -> list[int]:
+    """Operations that use a result, past wiring."""
+    carriers, users = {index}, []
+    for user in range(index + 1, len(body.operations)):
+        operation = body.operations[user]
+        if carriers.isdisjoint(operation.operands):
+            continue
+        if operation.opcode in _WIRING:
+            carriers.add(user)
+        else:
+            users.append(user)
+    return users
 
 
 def _own_edge(memory: Memory, addresses: Addresses, waived: set[tuple[str, str]], write: int) -> Iterator[Edge]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from bfpga.synthesis.body import Opcode, Operation, Place
 
@@ -102,7 +103,15 @@ class Graph:
 
     def _sliceable(self, index: int) -> bool:
         operation = self.operations[index]
-        wiring = (Opcode.CONCAT, Opcode.ZEXT, Opcode.SEXT, Opcode.CONSTANT, Opcode.SLICE, Opcode.STATE, Opcode.INVARIANT)
+        wiring = (
+            Opcode.CONCAT,
+            Opcode.ZEXT,
+            Opcode.SEXT,
+            Opcode.CONSTANT,
+            Opcode.SLICE,
+            Opcode.STATE,
+            Opcode.INVARIANT,
+        )
         if operation.opcode is Opcode.SELECT:
             return self._sliceable(operation.operands[1]) and self._sliceable(operation.operands[2])
         return operation.opcode in wiring
@@ -347,7 +356,9 @@ class Graph:
                 arms[position - 1] = inner.operands[position]
                 return self.select(condition, *arms)
         narrow = self._narrow_select(condition, if_true, if_false, width)
-        return narrow if narrow is not None else self.add(Operation(Opcode.SELECT, width, (condition, if_true, if_false)))
+        return (
+            narrow if narrow is not None else self.add(Operation(Opcode.SELECT, width, (condition, if_true, if_false)))
+        )
 
     def _selected_bit(self, condition: int, if_true: int, if_false: int) -> int:
         value = self.constant_of(if_true)
@@ -378,7 +389,10 @@ class Graph:
             return None
         edges = [0, *sorted(cuts), width]
         return self.concat(
-            [self.select(condition, self.slice(if_true, a, b - a), self.slice(if_false, a, b - a)) for a, b in zip(edges, edges[1:], strict=False)]
+            [
+                self.select(condition, self.slice(if_true, a, b - a), self.slice(if_false, a, b - a))
+                for a, b in pairwise(edges)
+            ]
         )
 
     def _cuts(self, index: int) -> set[int]:
@@ -463,7 +477,9 @@ class Graph:
             one, other = min(one, other), max(one, other)
         return self.add(Operation(opcode, 1, (one, other)))
 
-    def _compare_simple(self, opcode: Opcode, one: int, other: int, a: int | None, b: int | None, width: int) -> int | None:
+    def _compare_simple(
+        self, opcode: Opcode, one: int, other: int, a: int | None, b: int | None, width: int
+    ) -> int | None:
         if width == 1 and opcode in (Opcode.EQ, Opcode.NE):
             same = self.logic(Opcode.XOR, one, other)
             return same if opcode is Opcode.NE else self.invert(same)
@@ -563,5 +579,6 @@ def _leading(zeros: int, width: int) -> int:
 def _compared(opcode: Opcode, a: int, b: int, width: int) -> bool:
     x, y = signed(a, width), signed(b, width)
     return {
-        Opcode.EQ: a == b, Opcode.NE: a != b, Opcode.ULT: a < b, Opcode.ULE: a <= b, Opcode.SLT: x < y, Opcode.SLE: x <= y,
+        Opcode.EQ: a == b, Opcode.NE: a != b, Opcode.ULT: a < b, Opcode.ULE: a <= b,
+        Opcode.SLT: x < y, Opcode.SLE: x <= y,
     }[opcode]  # fmt: skip

@@ -13,19 +13,24 @@ from bfpga.synthesis.body import LoopBody, Opcode, Operation
 _LOGIC = {Opcode.AND, Opcode.OR, Opcode.XOR}
 _SUMS = {Opcode.ADD, Opcode.SUB}
 _EXTENSIONS = {Opcode.SEXT, Opcode.ZEXT}
+_EFFECTS = {Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE, Opcode.CALL}
+#: A product with a constant of so few non-zero digits is a sum of shifted terms.
+SUMMED_TERMS = 2
 #: Bits of a DSP slice's accumulator.
 _ACCUMULATOR_BITS = 48
 
 
 @dataclass(slots=True)
 class Groups:
-    """``sources``: operations whose results each operation's delay starts from, past those that are grouped with it.
+    """``live``: whether an operation matters; ``uses``: how often it is used by those that do.
 
+    ``sources``: operations whose results each operation's delay starts from, past those that are grouped with it.
     ``hidden``: the operands of each that are grouped with it. ``ternary``: sums of three terms. ``multiplies`` and
     ``accumulates``: products and sums that share a DSP slice.
     """
 
     body: LoopBody
+    live: list[bool]
     uses: list[int]
     sources: list[tuple[int, ...]] = field(default_factory=list)
     hidden: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -42,6 +47,15 @@ class Groups:
         operands = (self.body.operations[operand] for operand in operation.operands)
         return any(operand.opcode is Opcode.CONSTANT and operand.value == ones for operand in operands)
 
+    def terms_of_product(self, index: int) -> int:
+        """Shifted terms that a product with a constant is the sum of (canonical signed digits); 0 for two variables."""
+        for operand in self.body.operations[index].operands:
+            factor = self.body.operations[operand]
+            if factor.opcode is Opcode.CONSTANT:
+                value = factor.value - (factor.value >> (factor.width - 1) << factor.width)
+                return max((abs(value) ^ 3 * abs(value)).bit_count(), 1)
+        return 0
+
     def significant_bits(self, index: int) -> int:
         """Bits of an operand that a signed multiplier needs."""
         operation = self.body.operations[index]
@@ -57,7 +71,8 @@ class Groups:
 
 def group_operations(body: LoopBody, lut_inputs: int, slice_bits: tuple[int, int]) -> Groups:
     """Group the operations of ``body`` for LUTs of ``lut_inputs`` and DSP slices of ``slice_bits`` factors, signed."""
-    groups = Groups(body, _uses(body))
+    live = live_operations(body)
+    groups = Groups(body, live, _uses(body, live))
     for index, operation in enumerate(body.operations):
         if operation.opcode in _SUMS and operation.width <= _ACCUMULATOR_BITS:
             _accumulate(groups, index, slice_bits)
@@ -75,16 +90,35 @@ def group_operations(body: LoopBody, lut_inputs: int, slice_bits: tuple[int, int
     return groups
 
 
-def _uses(body: LoopBody) -> list[int]:
-    """How often each operation is used, next values of registers counted."""
+def live_operations(body: LoopBody) -> list[bool]:
+    """Which operations an effect, an output or the loop's end depends on."""
+    operations = body.operations
+    live = [False] * len(operations)
+    following = {register.current: register.next for register in body.registers}
+    waiting = [index for index, operation in enumerate(operations) if operation.opcode in _EFFECTS]
+    waiting += [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]
+    while waiting:
+        index = waiting.pop()
+        if live[index]:
+            continue
+        live[index] = True
+        waiting.extend(operations[index].operands)
+        if index in following:
+            waiting.append(following[index])
+    return live
+
+
+def _uses(body: LoopBody, live: list[bool]) -> list[int]:
+    """How often each operation is used by others that matter, next values of registers counted."""
     uses = [0] * len(body.operations)
-    for operation in body.operations:
-        for operand in operation.operands:
-            uses[operand] += 1
+    for index, operation in enumerate(body.operations):
+        if live[index]:
+            for operand in operation.operands:
+                uses[operand] += 1
     for register in body.registers:
-        uses[register.next] += 1
-    if body.leaves >= 0:
-        uses[body.leaves] += 1
+        uses[register.next] += live[register.current]
+    for index in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]:
+        uses[index] += 1
     return uses
 
 
@@ -131,7 +165,8 @@ def _accumulate(groups: Groups, index: int, slice_bits: tuple[int, int]) -> None
         if product is None or product in groups.multiplies:
             continue
         bits = sorted(groups.significant_bits(factor) for factor in groups.body.operations[product].operands)
-        if bits[0] <= narrow and bits[1] <= wide:
+        is_sum = 0 < groups.terms_of_product(product) <= SUMMED_TERMS
+        if bits[0] <= narrow and bits[1] <= wide and not is_sum:
             groups.multiplies.add(product)
             groups.accumulates.add(index)
             return
@@ -141,9 +176,15 @@ def _product_behind(groups: Groups, index: int) -> int | None:
     """The product behind ``index``, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
     operations = groups.body.operations
     operation: Operation = operations[index]
-    while operation.opcode in _EXTENSIONS and groups.uses[index] == 1:
+    kept = operation.width
+    while groups.uses[index] == 1 and (
+        operation.opcode in _EXTENSIONS or (operation.opcode is Opcode.SLICE and operation.value == 0)
+    ):
         index = operation.operands[0]
+        kept = min(kept, operation.width)
         operation = operations[index]
+    if kept < min(operation.width, sum(groups.significant_bits(factor) for factor in operation.operands)):
+        return None
     if operation.opcode is not Opcode.MUL or groups.uses[index] != 1 or operation.binding == "fabric":
         return None
     return index

@@ -7,8 +7,9 @@ appear as recurrences of the others.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
-from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Register, Stream
+from bfpga.synthesis.body import LoopBody, Opcode, Operation, Register, Stream
 from bfpga.synthesis.graph import Graph, mask_of
 
 _EFFECTS = frozenset({Opcode.MEMORY_WRITE, Opcode.STREAM_READ, Opcode.STREAM_WRITE})
@@ -34,7 +35,9 @@ def demanded_bits(body: LoopBody) -> list[int]:
     demands = [0] * len(body.operations)
     zeros = _known_zeros(body)
     roots = [(k, mask_of(max(1, o.width))) for k, o in enumerate(body.operations) if o.opcode in _EFFECTS]
-    roots += [(k, mask_of(body.operations[k].width)) for k in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]]
+    roots += [
+        (k, mask_of(body.operations[k].width)) for k in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]
+    ]
     for index, mask in roots:
         demands[index] |= mask
     changed = True
@@ -54,9 +57,7 @@ def demanded_bits(body: LoopBody) -> list[int]:
 
 def _known_zeros(body: LoopBody) -> dict[int, int]:
     """Bits that are zero in constants, for masks."""
-    return {
-        k: ~o.value & mask_of(o.width) for k, o in enumerate(body.operations) if o.opcode is Opcode.CONSTANT
-    }
+    return {k: ~o.value & mask_of(o.width) for k, o in enumerate(body.operations) if o.opcode is Opcode.CONSTANT}
 
 
 def _operand_demands(body: LoopBody, index: int, mask: int, zeros: dict[int, int]) -> list[tuple[int, int]]:
@@ -119,7 +120,9 @@ def _register_cuts(body: LoopBody) -> dict[int, set[int]]:
 class _Borders:
     """Bits at which a value is put together from independent parts; None: anywhere (it only moves)."""
 
-    _MOVED = frozenset({Opcode.STATE, Opcode.INVARIANT, Opcode.CONSTANT, Opcode.SLICE, Opcode.MEMORY_READ, Opcode.STREAM_READ})
+    _MOVED = frozenset(
+        {Opcode.STATE, Opcode.INVARIANT, Opcode.CONSTANT, Opcode.SLICE, Opcode.MEMORY_READ, Opcode.STREAM_READ}
+    )
 
     def __init__(self, body: LoopBody) -> None:
         self._operations = body.operations
@@ -146,7 +149,8 @@ class _Borders:
         return frozenset()
 
     def _of_parts(self, parts: tuple[int, ...]) -> frozenset[int]:
-        borders, low = set(), 0
+        borders: set[int] = set()
+        low = 0
         for part in parts:
             inner = self.of(part)
             borders.update(low + border for border in inner or ())
@@ -187,11 +191,15 @@ class _Narrowing:
         width = operation.width
         if operation.opcode is Opcode.STATE:
             return self._state(operation, mask)
-        operands = [self._new.get(k, -1) for k in operation.operands]
+        operands = [self._operand(k) for k in operation.operands]
         if operation.opcode in _EFFECTS or operation.opcode in (Opcode.MEMORY_READ, Opcode.STREAM_STATUS):
             return self._access(operation, operands)
         top = mask.bit_length()
-        if operation.opcode in _LOW_BITS or operation.opcode in _BITWISE or operation.opcode in (Opcode.SELECT, Opcode.SHL):
+        if (
+            operation.opcode in _LOW_BITS
+            or operation.opcode in _BITWISE
+            or operation.opcode in (Opcode.SELECT, Opcode.SHL)
+        ):
             return self._cut(operation, operands, top)
         if operation.opcode is Opcode.INVARIANT:
             kept = graph.add(replace(operation, width=top))
@@ -201,8 +209,7 @@ class _Narrowing:
         if operation.opcode is Opcode.SLICE:
             return graph.slice(operands[0], operation.value, width)
         if operation.opcode is Opcode.CONCAT:
-            sizes = [self._old.operations[k].width for k in operation.operands]
-            return graph.concat([k if k >= 0 else graph.constant(0, w) for k, w in zip(operands, sizes, strict=True)])
+            return graph.concat(operands)
         if operation.opcode in (Opcode.ZEXT, Opcode.SEXT):
             return graph.extend(operation.opcode, operands[0], width)
         if operation.opcode in (Opcode.LSHR, Opcode.ASHR):
@@ -211,14 +218,16 @@ class _Narrowing:
             return graph.compare(operation.opcode, *operands)
         return graph.add(replace(operation, operands=tuple(operands)))
 
+    def _operand(self, index: int) -> int:
+        """An operand's new operation; one of which no bit is demanded may have any value."""
+        return self._new[index] if index in self._new else self._graph.constant(0, self._old.operations[index].width)
+
     def _cut(self, operation: Operation, operands: list[int], top: int) -> int:
         """An operation whose lowest ``top`` bits are enough."""
         graph, opcode = self._graph, operation.opcode
         first = 1 if opcode is Opcode.SELECT else 0
         last = 1 if opcode is Opcode.SHL else len(operands)
-        operands = [
-            k if not first <= n < last else graph.slice(k, 0, top) if k >= 0 else graph.constant(0, top) for n, k in enumerate(operands)
-        ]
+        operands = [graph.slice(k, 0, top) if first <= n < last else k for n, k in enumerate(operands)]
         if opcode in _LOW_BITS:
             value = graph.arithmetic(opcode, operands[0], operands[1], operation.binding)
         elif opcode in _BITWISE:
@@ -244,14 +253,16 @@ class _Narrowing:
         inside = {cut for cut in self._cuts.get(operation.register, ()) if low < cut < top}
         edges = [low, *sorted(inside), top]
         parts = [graph.constant(0, low)] if low else []
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             if not mask >> begin & mask_of(end - begin):
                 parts.append(graph.constant(0, end - begin))
                 continue
             number = len(self._registers)
             current = graph.add(Operation(Opcode.STATE, end - begin, register=number), shared=False)
-            name = register.name if len(edges) == 2 else f"{register.name}.{begin}"
-            self._registers.append((Register(name, end - begin, current, operation.register, register.place), begin, end - begin))
+            name = register.name if edges == [0, end] else f"{register.name}.{begin}"
+            self._registers.append(
+                (Register(name, end - begin, current, operation.register, register.place), begin, end - begin)
+            )
             parts.append(current)
         if top < operation.width:
             parts.append(graph.constant(0, operation.width - top))

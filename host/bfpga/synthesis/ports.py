@@ -37,7 +37,7 @@ def _memory_ports(body: LoopBody, memory: Memory) -> list[PortGroup]:
     reads = _of(body, memory.accesses, Opcode.MEMORY_READ)
     writes = _of(body, memory.accesses, Opcode.MEMORY_WRITE)
     kind = memory.ports
-    if kind == "rom_np" or (kind == "auto" and not writes) or memory.words <= 1:
+    if kind == "rom_np" or (kind == "auto" and memory.initial and not writes) or memory.words <= 1:
         return []
     if kind in ("ram_1p", "rom_1p"):
         return [PortGroup(memory.name, 1, tuple(memory.accesses))]

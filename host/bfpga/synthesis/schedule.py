@@ -201,7 +201,7 @@ def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: Earliest
         clock.period,
         clock.uncertainty,
         times.interval,
-        1 + max((stage for stage, _ in results), default=0),
+        1 + max((stage for index, (stage, _) in enumerate(results) if graph.live[index]), default=0),
         list(times.starts),
         [arrival for _, arrival in results],
         [timing.latency for timing in graph.timings],
@@ -215,6 +215,8 @@ def _worst_path(graph: TimingGraph, times: EarliestTimes) -> tuple[tuple[int, ..
     """Operations of the longest path between two registers, and its ns."""
     longest, last, in_first = 0.0, -1, True
     for index, timing in enumerate(graph.timings):
+        if not graph.live[index]:
+            continue
         ends = [(times.ends[index], True)]
         if timing.latency:
             ends += [(timing.last, False), (timing.between, False)]

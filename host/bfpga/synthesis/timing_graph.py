@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from bfpga.synthesis.body import Opcode
-from bfpga.synthesis.delays import Delays, Timing
+from bfpga.synthesis.delays import Delays
 from bfpga.synthesis.dependences import Dependences, Edge
 
 #: Differences of time below this many ns are rounding.
@@ -60,6 +60,7 @@ class TimingGraph:
         self.body = body
         self.usable = usable
         self.timings = delays.timings()
+        self.live = delays.groups.live
         self.sources = delays.groups.sources
         self.hidden = delays.groups.hidden
         self.edges_to: dict[int, list[Edge]] = {}
@@ -224,7 +225,7 @@ class EarliestTimes:
 
 
 def _closes(graph: TimingGraph, operations: list[int], into: list[Edge | None], clocks: int) -> bool:
-    """True if a circle's times stay where they are when it has ``clocks`` clocks; ``into``: edge into each operation."""
+    """True if a circle's times stay when it has ``clocks`` clocks; ``into``: the edge into each operation."""
     time: Time = (0, 0.0)
     for _ in range(_ROUNDS):
         stage, ready = time

@@ -1,1 +1,1 @@
-"""From the rendered C++ to the dataflow graph of every pipelined loop: clang, LLVM's passes, and the reading of its IR."""
+"""From the rendered C++ to the dataflow graph of every pipelined loop: clang, LLVM's passes, reading of its IR."""

@@ -42,7 +42,7 @@ inline void variable(T& object, const char* text, const char* file, int line) {
 
 
 def annotate_files(files: Mapping[str, str], target: Path) -> None:
-    """Writes sources (path -> text) below ``target``, annotated. Messages name them without ``include/`` and ``src/``."""
+    """Writes sources (path -> text) below ``target``, annotated; messages name them as the include path does."""
     for path, text in files.items():
         copy = target / path
         copy.parent.mkdir(parents=True, exist_ok=True)

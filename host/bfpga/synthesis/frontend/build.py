@@ -1,10 +1,11 @@
-"""A pipelined loop of the flat function as a ``LoopBody``."""
+"""A pipelined loop of the flat function as a ``LoopBody``, or what lies outside of its loops."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
 from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
@@ -32,7 +33,7 @@ _CALL = re.compile(r'(?:[\w()-]+ )*?(\w+|void|\{[^}]*\}) @("[^"]+"|[\w.$-]+)\((.
 _IGNORED = ("llvm.lifetime.end", "llvm.assume", "llvm.dbg", "llvm.experimental", LOOP_NOTE)
 
 
-class Untranslated(Exception):
+class UntranslatedError(ToolError):
     """An instruction in a pipelined loop that has no place in hardware, or none here."""
 
 
@@ -70,26 +71,26 @@ class _Bank:
 class BodyBuilder:
     """Translates one loop."""
 
-    def __init__(self, function: Function, loop: Loop, notes: list[LoopNote], places: Places, cells: Cells) -> None:
-        self._function, self._loop, self._places, self._cells = function, loop, places, cells
+    def __init__(self, function: Function, region: Region, body: LoopBody, places: Places, cells: Cells) -> None:
+        self._function, self._places, self._cells = function, places, cells
         self._graph = Graph()
-        self._region = Region(function, loop)
+        self._region = region
         self._conditions = Conditions(self._graph, self._region, self._edge)
         self._values: dict[str, int] = {}
         self._banks: dict[tuple[object, ...], int] = {}
         self._bank_list: list[_Bank] = []
         self._states: dict[str, dict[tuple[str, int], int]] = {}
         self._state: dict[tuple[str, int], int] = {}
-        self._block = loop.header
+        self._block = region.header
         self._enable = -1
-        self._body = _empty_body(notes, places, function, loop)
-        self._defined = {i.result for name in loop.blocks for i in function.blocks[name].instructions if i.result}
+        self._body = body
+        self._defined = {i.result for name in region.order if name != END for i in function.blocks[name].instructions}
         self._initial: dict[tuple[str, int], int] = {}
         self._of_register: dict[tuple[str, int], int] = {}
         self._outgoing: dict[int, _PendingBeat] = {}
         self._incoming: dict[int, _ReadBeat] = {}
         self._header_phis: list[tuple[str, int, Instruction]] = []
-        cells.scan(function, loop)
+        cells.scan(function, region.blocks)
 
     # -- the walk through the blocks
 
@@ -97,7 +98,7 @@ class BodyBuilder:
         """The loop's body.
 
         Raises:
-            Untranslated: an instruction has no translation.
+            UntranslatedError: an instruction has no translation.
         """
         for name in self._region.order:
             if name == END:
@@ -154,7 +155,9 @@ class BodyBuilder:
     def _edge(self, before: str, block: str) -> int:
         """Condition of an edge where the block that it leaves is executed."""
         last = self._function.blocks[before].instructions[-1]
-        targets = [self._target(t) for t in self._function.blocks[before].successors()]
+        if before in self._region.skipped:
+            return self._after_loop(before, block)
+        targets = [self._region.target(before, t) for t in self._function.blocks[before].successors()]
         if all(target == block for target in targets):
             return self._graph.constant(1, 1)
         if last.opcode == "br":
@@ -162,8 +165,11 @@ class BodyBuilder:
             return condition if targets[0] == block else self._graph.invert(condition)
         return self._switch_edge(last, targets, block)
 
-    def _target(self, name: str) -> str:
-        return name if name in self._loop.blocks and name != self._loop.header else END
+    def _after_loop(self, before: str, block: str) -> int:
+        """Condition of an exit of a loop that is left out: unknown here where there are several."""
+        if len(self._region.successors[before]) == 1:
+            return self._graph.constant(1, 1)
+        return self._graph.add(Operation(Opcode.INVARIANT, 1, name=f"{before} is left to {block}"))
 
     def _switch_edge(self, last: Instruction, targets: list[str], block: str) -> int:
         head, cases = last.text.split("[", 1)
@@ -189,7 +195,7 @@ class BodyBuilder:
             return self._graph.constant(0, width) if value == UNDEFINED else value
         if text.startswith("%"):
             if text in self._defined:
-                raise Untranslated(f"{text} is used before it is computed")
+                raise UntranslatedError(f"{text} is used before it is computed")
             value = self._graph.add(Operation(Opcode.INVARIANT, width, name=text))
             self._values[text] = value
             return value
@@ -215,8 +221,16 @@ class BodyBuilder:
             self._call(instruction)
         elif opcode == "load":
             self._values[instruction.result] = self._load(instruction)
+        elif opcode == "icmp" and _compares_pointers(instruction):
+            self._values[instruction.result] = self._end_of_array(instruction)
         else:
             self._values[instruction.result] = self._computed(instruction)
+
+    def _end_of_array(self, instruction: Instruction) -> int:
+        """A loop that sets up an array compares pointers; it is one outside of pipelines, and its circle is cut."""
+        if not self._region.skipped:
+            raise UntranslatedError(f"icmp {instruction.text[:80]}")
+        return self._graph.add(Operation(Opcode.INVARIANT, 1, name=instruction.result))
 
     def _computed(self, instruction: Instruction) -> int:
         graph, opcode = self._graph, instruction.opcode
@@ -256,12 +270,16 @@ class BodyBuilder:
         if opcode in ("freeze", "bitcast"):
             return operand
         width = integer_width(target.strip())
-        return self._graph.slice(operand, 0, width) if opcode == "trunc" else self._graph.extend(_EXTENSION[opcode], operand, width)
+        return (
+            self._graph.slice(operand, 0, width)
+            if opcode == "trunc"
+            else self._graph.extend(_EXTENSION[opcode], operand, width)
+        )
 
     def _float(self, instruction: Instruction, text: str) -> int:
         opcode = instruction.opcode
         if not opcode.startswith("f") and opcode not in ("sitofp", "uitofp"):
-            raise Untranslated(f"{opcode} {instruction.text[:80]}")
+            raise UntranslatedError(f"{opcode} {instruction.text[:80]}")
         head, _, target = text.partition(" to ")
         if opcode == "fcmp":
             head = head.split(" ", 1)[1]
@@ -273,7 +291,8 @@ class BodyBuilder:
     def _phi(self, instruction: Instruction) -> None:
         kind, rest = split_type(_FLAGS.sub("", instruction.text))
         width = _width_of(kind)
-        if self._block == self._region.header:
+        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
+        if self._is_carried(pairs):
             register = len(self._body.registers)
             current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
             name = self._cells.value_name(instruction.result)
@@ -281,10 +300,23 @@ class BodyBuilder:
             self._values[instruction.result] = current
             self._header_phis.append((kind, register, instruction))
             return
-        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
-        incoming = {block: self._operand_or_undefined(kind, value) for value, block in pairs}
+        incoming = {self._entry(block): self._operand_or_undefined(kind, value) for value, block in pairs}
         before = [b for b in self._region.before[self._block] if b in incoming]
         self._values[instruction.result] = self._gated(self._block, before, [incoming[b] for b in before])
+
+    def _is_carried(self, pairs: list[tuple[str, str]]) -> bool:
+        """Whether a phi takes a value from an edge that ends the iteration."""
+        if self._block == self._region.header:
+            return True
+        return any(
+            block in self._region.successors and self._region.target(block, self._block) == END for _, block in pairs
+        )
+
+    def _entry(self, block: str) -> str:
+        """The block that stands for a predecessor in the region: for a loop that is left out the one before it."""
+        if block in self._region.successors:
+            return block
+        return next((b for b, exits in self._region.skipped.items() if self._block in exits), block)
 
     # -- memory
 
@@ -296,6 +328,8 @@ class BodyBuilder:
         if volatile:
             return self._stream_read(operand, width)
         size = -(-width // 8)
+        if self._region.skipped and not self._cells.is_known(operand, size):
+            return self._graph.add(Operation(Opcode.INVARIANT, width, name=instruction.result))
         values = []
         for access, condition in self._cells.accesses(operand, size):
             values.append((self._read(access, size), condition))
@@ -316,7 +350,7 @@ class BodyBuilder:
 
     def _entered(self, block: str, before: str) -> int:
         """Condition of entering a block from one of its predecessors, where the block is executed."""
-        return self._conditions.edge(self._region.above[block], before, block)
+        return self._conditions.edge(self._region.above[block], self._entry(before), block)
 
     def _store(self, instruction: Instruction) -> None:
         volatile = instruction.text.startswith("volatile ")
@@ -333,6 +367,8 @@ class BodyBuilder:
         self._write_all(operand, self._graph.extend(Opcode.ZEXT, data, 8 * size), size)
 
     def _write_all(self, operand: str, data: int, size: int) -> None:
+        if self._region.skipped and not self._cells.is_known(operand, size):
+            return
         for access, condition in self._cells.accesses(operand, size):
             self._write(access, data, size, self._holds(condition))
 
@@ -386,7 +422,11 @@ class BodyBuilder:
         for term, scale in index.terms:
             operand = self._operand(term.kind, term.operand)
             size = self._graph.width(operand)
-            part = self._graph.slice(operand, 0, width) if size >= width else self._graph.extend(Opcode.SEXT, operand, width)
+            part = (
+                self._graph.slice(operand, 0, width)
+                if size >= width
+                else self._graph.extend(Opcode.SEXT, operand, width)
+            )
             if scale != 1:
                 part = self._graph.arithmetic(Opcode.MUL, part, self._graph.constant(scale, width))
             total = self._graph.arithmetic(Opcode.ADD, total, part)
@@ -424,7 +464,10 @@ class BodyBuilder:
             value = self._graph.constant_of(index)
             choices = range(dimension.extent) if value is None else [value]
             places = [
-                (offset + choice * dimension.stride, self._graph.logic(Opcode.AND, condition, self._equals(index, choice)))
+                (
+                    offset + choice * dimension.stride,
+                    self._graph.logic(Opcode.AND, condition, self._equals(index, choice)),
+                )
                 for offset, condition in places
                 for choice in choices
             ]
@@ -448,12 +491,16 @@ class BodyBuilder:
             if bank is not None:
                 value = graph.constant_of(bank[0])
                 choices = range(bank[1]) if value is None else [value]
-                banks = [((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices]
+                banks = [
+                    ((*b, c), graph.logic(Opcode.AND, e, self._equals(bank[0], c))) for b, e in banks for c in choices
+                ]
             if word is not None:
                 address = self._joined(address, word, words)
         return banks, address
 
-    def _divided(self, index: int, style: str, factor: int, extent: int) -> tuple[tuple[int, int] | None, int | None, int]:
+    def _divided(
+        self, index: int, style: str, factor: int, extent: int
+    ) -> tuple[tuple[int, int] | None, int | None, int]:
         """An index as (bank, number of banks), word of the bank, and words of a bank."""
         graph = self._graph
         if style == "complete":
@@ -481,7 +528,12 @@ class BodyBuilder:
             return word
         bits = max(1, (words - 1).bit_length())
         if words & (words - 1) == 0:
-            return graph.concat([graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits), address])
+            return graph.concat(
+                [
+                    graph.extend(Opcode.ZEXT, word, bits) if graph.width(word) < bits else graph.slice(word, 0, bits),
+                    address,
+                ]
+            )
         width = graph.width(address) + bits + 1
         product = graph.arithmetic(Opcode.MUL, graph.extend(Opcode.ZEXT, address, width), graph.constant(words, width))
         return graph.arithmetic(Opcode.ADD, product, graph.extend(Opcode.ZEXT, word, width))
@@ -601,7 +653,7 @@ class BodyBuilder:
     def _call(self, instruction: Instruction) -> None:
         found = _CALL.match(instruction.text)
         if found is None:
-            raise Untranslated(f"call {instruction.text[:100]}")
+            raise UntranslatedError(f"call {instruction.text[:100]}")
         kind, name, arguments = found.groups()
         if name.startswith(_IGNORED):
             return
@@ -614,7 +666,7 @@ class BodyBuilder:
             operands = [self._operand(part[0], part[1].split()[-1]) for part in parts if part[0].startswith("i")]
             self._values[instruction.result] = self._intrinsic(name, kind, operands)
         else:
-            raise Untranslated(f"call of {name}")
+            raise UntranslatedError(f"call of {name}")
 
     def _forget(self, operand: str) -> None:
         for place in self._cells.resolve(operand.split()[-1]):
@@ -623,11 +675,19 @@ class BodyBuilder:
 
     def _copy(self, name: str, parts: list[tuple[str, str]]) -> None:
         target, source, count = parts[0][1], parts[1][1], int(parts[2][1].split()[-1])
-        target_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", target)
+        target_pointer = re.sub(
+            r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*",
+            "",
+            target,
+        )
         if name.startswith("llvm.memset"):
-            data = self._graph.constant(int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count)
+            data = self._graph.constant(
+                int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count
+            )
         else:
-            source_pointer = re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source)
+            source_pointer = re.sub(
+                r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source
+            )
             values = [(self._read(a, count), c) for a, c in self._cells.accesses(source_pointer, count)]
             data = self._of_conditions(values)
         self._write_all(target_pointer, data, count)
@@ -636,21 +696,25 @@ class BodyBuilder:
         graph = self._graph
         stem = re.sub(r"(\.i\d+)+$", "", name.removeprefix("llvm."))
         if stem in ("umin", "umax", "smin", "smax"):
-            less = graph.compare(Opcode.ULT if stem[0] == "u" else Opcode.SLT, operands[0], operands[1])
+            order = Opcode.ULT if stem[0] == "u" else Opcode.SLT
+            less = graph.compare(order, operands[0], operands[1])
             smaller, larger = (0, 1) if stem.endswith("min") else (1, 0)
             return graph.select(less, operands[smaller], operands[larger])
         if stem == "abs":
             width = graph.width(operands[0])
             negative = graph.slice(operands[0], width - 1, 1)
-            return graph.select(negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0])
+            return graph.select(
+                negative, graph.arithmetic(Opcode.SUB, graph.constant(0, width), operands[0]), operands[0]
+            )
         if stem in ("fshl", "fshr"):
             return self._funnel(stem, operands)
         if stem in ("usub.sat", "uadd.sat"):
             return self._saturated(stem, operands)
         if stem in ("ucmp", "scmp"):
-            less = Opcode.ULT if stem == "ucmp" else Opcode.SLT
+            order = Opcode.ULT if stem == "ucmp" else Opcode.SLT
             width = integer_width(kind)
-            below, above = graph.compare(less, operands[0], operands[1]), graph.compare(less, operands[1], operands[0])
+            one, other = operands
+            below, above = graph.compare(order, one, other), graph.compare(order, other, one)
             return graph.concat([graph.logic(Opcode.OR, below, above), graph.extend(Opcode.SEXT, below, width - 1)])
         counters = {"ctpop": Opcode.POPCOUNT, "ctlz": Opcode.CLZ, "cttz": Opcode.CTZ}
         if stem in counters:
@@ -659,8 +723,10 @@ class BodyBuilder:
             width = graph.width(operands[0])
             return graph.concat([graph.slice(operands[0], low, 8) for low in range(width - 8, -1, -8)])
         if stem == "bitreverse":
-            return graph.concat([graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)])
-        raise Untranslated(f"intrinsic {name}")
+            return graph.concat(
+                [graph.slice(operands[0], low, 1) for low in range(graph.width(operands[0]) - 1, -1, -1)]
+            )
+        raise UntranslatedError(f"intrinsic {name}")
 
     def _funnel(self, stem: str, operands: list[int]) -> int:
         graph = self._graph
@@ -668,7 +734,7 @@ class BodyBuilder:
         width = graph.width(high)
         count = graph.constant_of(amount)
         if count is None:
-            raise Untranslated(f"{stem} by a variable amount")
+            raise UntranslatedError(f"{stem} by a variable amount")
         left = count % width if stem == "fshl" else (width - count % width) % width
         both = graph.concat([low, high])
         return graph.slice(both, width - left, width) if left or stem == "fshl" else graph.slice(both, 0, width)
@@ -706,7 +772,7 @@ class BodyBuilder:
                 nexts[register] = self._graph.slice(value, 0, width)
         for kind, register, instruction in self._header_phis:
             pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)
-            incoming = [(v, b) for v, b in pairs if b in self._loop.blocks]
+            incoming = [(v, b) for v, b in pairs if b in self._region.successors and self._ends(b)]
             values = [self._operand_or_undefined(kind, value) for value, _ in incoming]
             current = self._body.registers[register].current
             value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
@@ -714,17 +780,21 @@ class BodyBuilder:
         kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
         self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
         leaves = self._graph.constant(0, 1)
-        for block, _ in self._region.exits:
+        exits = [] if self._region.skipped else self._region.exits
+        for block, _ in exits:
             leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
-        self._body.leaves = leaves if self._region.exits else -1
+        self._body.leaves = leaves if exits else -1
         self._body.outputs = sorted({*self._live_outs(), *kept})
         self._body.operations = self._graph.operations
+
+    def _ends(self, block: str) -> bool:
+        return END in self._region.successors[block]
 
     def _exit_condition(self, block: str) -> int:
         """The block's branch leaves the loop (and does not go back to its header)."""
         last = self._function.blocks[block].instructions[-1]
         targets = self._function.blocks[block].successors()
-        outside = [t not in self._loop.blocks for t in targets]
+        outside = [t not in self._region.blocks for t in targets]
         executed = self._conditions.executed(block)
         if all(outside):
             return executed
@@ -732,13 +802,17 @@ class BodyBuilder:
             condition = self._operand("i1", split_list(last.text)[0].split()[-1])
             taken = condition if outside[0] else self._graph.invert(condition)
             return self._graph.logic(Opcode.AND, executed, taken)
-        return self._graph.logic(Opcode.AND, executed, self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END))
+        return self._graph.logic(
+            Opcode.AND,
+            executed,
+            self._switch_edge(last, [END if o else t for o, t in zip(outside, targets, strict=True)], END),
+        )
 
     def _live_outs(self) -> list[int]:
         used = []
         names = re.compile(r'%"[^"]+"|%[\w.$-]+')
         for name, block in self._function.blocks.items():
-            if name in self._loop.blocks:
+            if name in self._region.blocks:
                 continue
             for instruction in block.instructions:
                 for operand in names.findall(instruction.text):
@@ -747,7 +821,8 @@ class BodyBuilder:
         return sorted(set(used))
 
 
-def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop: Loop) -> LoopBody:
+def loop_body(notes: list[LoopNote], places: Places, function: Function, loop: Loop) -> LoopBody:
+    """The body of a pipelined loop, still without operations."""
     pipeline = next(note for note in notes if note.text.startswith("PIPELINE"))
     stated = re.search(r"\bII\s*=\s*(\d+)", pipeline.text)
     function_name = ""
@@ -756,7 +831,11 @@ def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop:
         if place is not None and place.file == pipeline.file:
             function_name = place.function
             break
-    return LoopBody(pipeline.label or f"line{pipeline.line}", Place(pipeline.file, pipeline.line, function_name), int(stated.group(1)) if stated else 1)
+    return LoopBody(
+        pipeline.label or f"line{pipeline.line}",
+        Place(pipeline.file, pipeline.line, function_name),
+        int(stated.group(1)) if stated else 1,
+    )
 
 
 def _instructions(function: Function, loop: Loop) -> list[Instruction]:
@@ -770,7 +849,7 @@ def _words(access: MemoryAccess, size: int) -> list[tuple[MemoryAccess, int]]:
     if access.within + size <= max(word, access.array.word_bytes()):
         return [(access, size)]
     if access.within or size % word:
-        raise Untranslated(f"{size} bytes of {access.array.name}, whose words have {word}")
+        raise UntranslatedError(f"{size} bytes of {access.array.name}, whose words have {word}")
     *outer, last = access.indices
     return [(replace(access, indices=(*outer, shifted(last, k))), word) for k in range(size // word)]
 
@@ -782,6 +861,10 @@ def _is_pointer(instruction: Instruction) -> bool:
         or (instruction.opcode in ("phi", "freeze") and text.startswith("ptr "))
         or (instruction.opcode == "load" and text.startswith("ptr,"))
     )
+
+
+def _compares_pointers(instruction: Instruction) -> bool:
+    return _FLAGS.sub("", instruction.text).split(" ", 2)[1] == "ptr"
 
 
 def _width_of(kind: str) -> int:

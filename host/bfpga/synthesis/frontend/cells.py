@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.body import Memory, Place
-from bfpga.synthesis.frontend.cfg import Loop
-from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.initializers import initial_bytes
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.places import VariableNames
 from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term
 from bfpga.synthesis.frontend.storage import Array, Storage
@@ -50,7 +50,7 @@ Access = RegisterAccess | MemoryAccess
 Condition = tuple[tuple[str, bool], ...]
 
 
-class UnknownAccess(Exception):
+class UnknownAccessError(ToolError):
     """An address that is not understood."""
 
 
@@ -79,35 +79,27 @@ class Cells:
 
     # -- the loop
 
-    def scan(self, function: Function, loop: Loop) -> None:
-        """Finds which bytes of variables the loop reads and writes together."""
+    def scan(self, function: Function, blocks: set[str]) -> None:
+        """Finds which bytes of variables the blocks read and write together."""
         self._defined = {i.result: i for b in function.blocks.values() for i in b.instructions if i.result}
         edges: dict[str, set[int]] = {}
         writes: list[tuple[str, int, int]] = []
-        for use in _uses(function, loop.blocks):
-            for access, _ in self.accesses(use.operand, use.size):
+        for use in _uses(function, blocks):
+            for access, _ in self.accesses(use.operand, use.size) if self.is_known(use.operand, use.size) else []:
                 for root, offset in _touched(access):
                     edges.setdefault(root, set()).update((offset, offset + use.size))
                     if use.writes:
                         writes.append((root, offset, use.size))
         self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
         self._written = {key for root, offset, size in writes for key in self.atoms(root, offset, size)}
-        self._carried = self._roots_outside(function, loop) - self._begun_inside(function, loop)
+        self._carried = {root for root in self._cuts if root.startswith("@")} | self._roots_outside(function, blocks)
 
-    def _roots_outside(self, function: Function, loop: Loop) -> set[str]:
-        roots = {root for root in self._cuts if root.startswith("@")}
-        outside = {name for name in function.blocks if name not in loop.blocks}
+    def _roots_outside(self, function: Function, blocks: set[str]) -> set[str]:
+        roots = set()
+        outside = {name for name in function.blocks if name not in blocks}
         for use in _uses(function, outside):
             roots.update(place.root for place in self._places(use.operand))
         return roots
-
-    def _begun_inside(self, function: Function, loop: Loop) -> set[str]:
-        begun = set()
-        for name in loop.blocks:
-            for instruction in function.blocks[name].instructions:
-                if instruction.opcode == "call" and "@llvm.lifetime.start" in instruction.text:
-                    begun.add(instruction.text.rpartition(")")[0].split()[-1])
-        return begun
 
     def _places(self, operand: str) -> tuple[Pointer, ...]:
         try:
@@ -116,6 +108,14 @@ class Cells:
             return ()
 
     # -- accesses
+
+    def is_known(self, operand: str, size: int) -> bool:
+        """Whether an access can be followed; those of loops that set up whole arrays cannot."""
+        try:
+            self.accesses(operand, size)
+        except ToolError:
+            return False
+        return True
 
     def resolve(self, operand: str) -> tuple[Pointer, ...]:
         """Places of a pointer operand."""
@@ -137,12 +137,18 @@ class Cells:
             for dimension, terms in found.items():
                 extent, stride = array.extents[dimension], array.strides[dimension]
                 span = extent * stride
-                within = (constant - array.offset) % span if dimension == 0 else (constant - array.offset) % array.strides[dimension - 1]
+                within = (
+                    (constant - array.offset) % span
+                    if dimension == 0
+                    else (constant - array.offset) % array.strides[dimension - 1]
+                )
                 number = within // stride
                 constant -= number * stride
                 indices.append(Index(extent, stride, number, tuple(terms)))
         if left:
-            raise UnknownAccess(f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes")
+            raise UnknownAccessError(
+                f"index {left[0].operand} of {place.root.lstrip('%@')} in steps of {left[0].stride} bytes"
+            )
         return RegisterAccess(place.root, constant, tuple(indices))
 
     def _array_indices(self, array: Array, terms: list[Term]) -> tuple[dict[int, list[tuple[Term, int]]], list[Term]]:
@@ -196,7 +202,7 @@ class Cells:
     def _memory_access(self, array: Array, place: Pointer) -> MemoryAccess:
         found, left = self._array_indices(array, list(place.terms))
         if left:
-            raise UnknownAccess(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
+            raise UnknownAccessError(f"index {left[0].operand} of {array.name} in steps of {left[0].stride} bytes")
         rest = place.offset - array.offset
         indices, within, reshaped = [], 0, array.element
         for dimension, (extent, stride) in enumerate(zip(array.extents, array.strides, strict=True)):
@@ -209,7 +215,9 @@ class Cells:
             split = array.splits.get(dimension)
             if split is not None and split.style == "reshape":
                 if indices[dimension].terms:
-                    raise UnknownAccess(f"{array.name} is reshaped along dimension {dimension + 1}, which is indexed")
+                    raise UnknownAccessError(
+                        f"{array.name} is reshaped along dimension {dimension + 1}, which is indexed"
+                    )
                 within += indices[dimension].constant * reshaped
                 reshaped *= array.extents[dimension]
         return MemoryAccess(array, tuple(indices), within + rest)
@@ -249,7 +257,7 @@ class Cells:
         return path or f"{root.lstrip('%@')}+{offset}"
 
     def exact_bits(self, key: tuple[str, int]) -> tuple[int, bool] | None:
-        """Bits that a piece really has, as its type says, and whether it has a sign; None if it has all of its bytes."""
+        """Bits that a piece has by its type, and whether it has a sign; None if it has all bits of its bytes."""
         kind = self._names.of_global(key[0].lstrip("@").strip('"'))
         found = self._names.exact_bits(kind, key[1]) if kind is not None else None
         whole = 8 * self.atom_size(key)
@@ -288,9 +296,17 @@ class Cells:
             contents = initial_bytes(self._layouts, text)
             size = array.element
             initial = tuple(
-                int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little") for k in range(words)
+                int.from_bytes(contents[array.offset + k * size : array.offset + (k + 1) * size], "little")
+                for k in range(words)
             )
-        return Memory(name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place)
+        bits = self._word_bits(array) * (width // (8 * array.element))
+        return Memory(
+            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits
+        )
+
+    def _word_bits(self, array: Array) -> int:
+        kind = self._names.of_global(array.root.lstrip("@").strip('"'))
+        return self._names.element_bits(kind, array.offset, array.element) if kind is not None else 0
 
     def _memory_name(self, array: Array) -> str:
         kind = self._names.of_global(array.root.lstrip("@").strip('"'))
@@ -341,7 +357,9 @@ def _of_instruction(instruction: Instruction) -> Iterator[_Use]:
 
 def _pointer_operand(argument: str) -> str:
     rest = split_type(argument)[1]
-    return re.sub(r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest)
+    return re.sub(
+        r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest
+    )
 
 
 def _bytes(kind: str) -> int:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.cfg import Loop, natural_loops
 from bfpga.synthesis.frontend.ir import Function, Instruction, Module, read_module, split_list
+from bfpga.synthesis.frontend.places import Places
 
 VARIABLE_NOTE, LOOP_NOTE = "bfpga_hls_variable", "bfpga_hls_loop"
 _OPTIONS = (
@@ -53,7 +55,7 @@ class LoopNote:
     label: str
 
 
-class UnboundedLoop(Exception):
+class UnboundedLoopError(ToolError):
     """A loop within a pipelined one that cannot be unrolled."""
 
 
@@ -71,8 +73,16 @@ def _parse(text: str) -> llvm.ModuleRef:
     llvm.initialize_native_target()
     for option in _OPTIONS:
         llvm.set_option("bfpga", option)
-    module = llvm.parse_assembly(text)
-    module.verify()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        version = ".".join(map(str, llvm.llvm_version_info))
+        reason = str(error).strip().splitlines()[0]
+        raise ToolError(
+            f"llvmlite, which has LLVM {version}, cannot read what clang wrote: {reason}; it must not be older than "
+            "clang: pip install --upgrade 'bfpga[synthesis]'"
+        ) from None
     return module
 
 
@@ -80,7 +90,7 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
     """The module with its top function flat: read, with the notes of its variables and as text.
 
     Raises:
-        UnboundedLoop: a loop within a pipelined loop has no constant number of iterations.
+        UnboundedLoopError: a loop within a pipelined loop has no constant number of iterations.
     """
     text = _DEFINED.sub(r"attributes #\1 = { alwaysinline nounwind }", text)
     text = _DEBUG_RECORD.sub("", text)
@@ -104,9 +114,44 @@ def flatten(text: str) -> tuple[Module, list[Note], str]:
         _run_passes(module, ("loop_unroll", "sroa", "instruction_combine", "simplify_cfg"))
         text = str(module)
     module = _parse(text)
-    _run_passes(module, ("sroa", "new_gvn", "instruction_combine", "dead_store_elimination", "simplify_cfg", "aggressive_dce", "loop_simplify"))
+    _run_passes(
+        module,
+        (
+            "sroa",
+            "new_gvn",
+            "instruction_combine",
+            "dead_store_elimination",
+            "simplify_cfg",
+            "aggressive_dce",
+            "loop_simplify",
+        ),
+    )
     text = str(module)
-    return read_module(text), notes, text
+    flat = read_module(text)
+    _check_unrolled(flat)
+    return flat, notes, text
+
+
+def _check_unrolled(module: Module) -> None:
+    for function in module.functions.values():
+        loops = natural_loops(function)
+        notes = loop_notes(module, function, loops)
+        for outer in loops:
+            if is_pipelined(notes.get(outer.header, [])):
+                for loop in loops:
+                    if loop.header != outer.header and loop.header in outer.blocks:
+                        raise UnboundedLoopError(_unbounded(module, function, loop, notes[outer.header]))
+
+
+def _unbounded(module: Module, function: Function, loop: Loop, notes: list[LoopNote]) -> str:
+    places = Places(module.metadata)
+    found = (places.of(i.debug) for name in loop.blocks for i in function.blocks[name].instructions)
+    place = min((p for p in found if p is not None and p.line), key=lambda p: (p.file, p.line), default=None)
+    outer = notes[0]
+    return (
+        f"{place or outer.file}: a loop within the pipelined loop {outer.label} ({outer.file}:{outer.line}) has no "
+        "constant number of iterations, so it cannot be unrolled"
+    )
 
 
 def _without_unroll_notes(text: str) -> str:
@@ -163,7 +208,9 @@ def loop_notes(module: Module, function: Function, loops: list[Loop]) -> dict[st
         for instruction in block.instructions:
             if instruction.opcode == "call" and f"@{LOOP_NOTE}(" in instruction.text and name in inner:
                 text, file, line, label = _arguments(instruction)
-                note = LoopNote(_string(module, text), _string(module, file), int(line.split()[-1]), _string(module, label))
+                note = LoopNote(
+                    _string(module, text), _string(module, file), int(line.split()[-1]), _string(module, label)
+                )
                 notes.setdefault(inner[name].header, []).append(note)
     return notes
 
@@ -188,7 +235,9 @@ def _marked_for_unrolling(text: str) -> tuple[str, int]:
         pipelined = [loop for loop in loops if is_pipelined(notes.get(loop.header, []))]
         for loop in loops:
             inside = any(loop.header != outer.header and loop.header in outer.blocks for outer in pipelined)
-            inside = inside or (loop not in pipelined and _to_unroll(module, function, loop, notes.get(loop.header, [])))
+            inside = inside or (
+                loop not in pipelined and _to_unroll(module, function, loop, notes.get(loop.header, []))
+            )
             left += inside
             added.append(f"!{number} = distinct !{{!{number}, !{full if inside else disable}}}")
             for latch in loop.latches:

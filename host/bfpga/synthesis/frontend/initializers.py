@@ -22,10 +22,14 @@ def _bytes_of(layouts: Layouts, kind: str, value: str) -> bytes:
     if value in ("zeroinitializer", "undef", "poison", "null"):
         return bytes(size)
     if value.startswith('c"'):
-        plain = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda code: bytes([int(code.group(1), 16)]), value[2:-1].encode("latin-1"))
+        plain = re.sub(
+            rb"\\([0-9A-Fa-f]{2})", lambda code: bytes([int(code.group(1), 16)]), value[2:-1].encode("latin-1")
+        )
         return plain.ljust(size, b"\0")
     if array := layouts.array(kind):
-        return b"".join(_typed(layouts, part) for part in split_list(value[1:-1])).ljust(array[0] * layouts.of(array[1]).size, b"\0")
+        return b"".join(_typed(layouts, part) for part in split_list(value[1:-1])).ljust(
+            array[0] * layouts.of(array[1]).size, b"\0"
+        )
     if layouts.is_structure(kind):
         contents = bytearray(size)
         for (offset, _), part in zip(layouts.fields(kind), split_list(value.strip("<>").strip()[1:-1]), strict=True):

@@ -22,7 +22,7 @@ from bfpga.vendor.render import kernel_sources, render_kernel
 _TOP = "src/top.cpp"
 #: No pass of clang's own runs: `flatten` chooses them.
 _FLAGS = (
-    "-target", "x86_64-linux-gnu", "-std=c++14", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-builtin",
+    "-target", "x86_64-linux-gnu", "-std=c++14", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-builtin", "-ffp-contract=off",
     "-fno-stack-protector", "-fomit-frame-pointer", "-w", "-S", "-emit-llvm",
 )  # fmt: skip
 

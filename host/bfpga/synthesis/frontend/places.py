@@ -81,8 +81,10 @@ class VariableNames:
         for text in self._metadata.values():
             if "DIGlobalVariable(" in text:
                 fields = _fields(text)
-                if fields.get("linkageName") == symbol or fields.get("name") == symbol.rpartition(".")[2] or (
-                    fields.get("name") and symbol.endswith(f"{len(fields['name'])}{fields['name']}")
+                if (
+                    fields.get("linkageName") == symbol
+                    or fields.get("name") == symbol.rpartition(".")[2]
+                    or (fields.get("name") and symbol.endswith(f"{len(fields['name'])}{fields['name']}"))
                 ):
                     return _reference(fields["type"])
         return None
@@ -90,7 +92,12 @@ class VariableNames:
     def parameters(self, function: str) -> list[str]:
         """Names of a function's parameters by its linkage name."""
         scope = next(
-            (n for n, text in self._metadata.items() if "DISubprogram(" in text and f'"{function}"' in text and "distinct" in text), None
+            (
+                n
+                for n, text in self._metadata.items()
+                if "DISubprogram(" in text and f'"{function}"' in text and "distinct" in text
+            ),
+            None,
         )
         found = {}
         for text in self._metadata.values():
@@ -105,7 +112,7 @@ class VariableNames:
         return self._walk(kind, offset, size)[0]
 
     def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:
-        """Bits of the integer that lies ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
+        """Bits of the integer ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
         text = self._metadata.get(self._walk(kind, offset, 0)[1], "")
         if "DIBasicType(" not in text:
             return None
@@ -116,6 +123,29 @@ class VariableNames:
         if encoding not in ("DW_ATE_signed", "DW_ATE_unsigned", "DW_ATE_signed_char", "DW_ATE_unsigned_char"):
             return None
         return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
+
+    def element_bits(self, kind: int, offset: int, size: int) -> int:
+        """Bits that carry something in the ``size`` bytes from ``offset`` on of a type; 0 where that is not known."""
+        part = self._walk(kind, offset, size)[1]
+        return self._total_bits(part) if self._size(part) == size else 0
+
+    def _total_bits(self, kind: int) -> int:
+        text = self._metadata.get(kind, "")
+        if "DIDerivedType(" in text:
+            base = _fields(text).get("baseType", "")
+            return self._total_bits(_reference(base)) if base.startswith("!") else 0
+        if "DIBasicType(" in text:
+            exact = self.exact_bits(kind, 0)
+            return exact[0] if exact else 8 * self._size(kind)
+        if "enumeration_type" in text:
+            return 8 * self._size(kind)
+        if "array_type" in text:
+            element = _reference(_fields(text)["baseType"])
+            return self._total_bits(element) * (self._size(kind) // max(1, self._size(element)))
+        members = (m for m in self._elements(text) if "DW_TAG_member" in m or "DW_TAG_inheritance" in m)
+        return sum(
+            self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m
+        )
 
     def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
         name = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 
 _FLAGS = re.compile(r"^(?:(?:inbounds|nuw|nusw|nneg|inrange\([^)]*\)) )*")
@@ -34,7 +35,7 @@ class Pointer:
     anchor: int | None = None
 
 
-class UnknownPointer(Exception):
+class UnknownPointerError(ToolError):
     """A pointer that the front end cannot follow."""
 
 
@@ -50,7 +51,10 @@ class Pointers:
         self._under_way: set[str] = set()
         for block in function.blocks.values():
             for instruction in block.instructions:
-                if instruction.opcode in ("getelementptr", "alloca", "select", "phi", "load", "freeze") and instruction.result:
+                if (
+                    instruction.opcode in ("getelementptr", "alloca", "select", "phi", "load", "freeze")
+                    and instruction.result
+                ):
                     self._defined[instruction.result] = instruction
                     self._block_of[instruction.result] = block.name
 
@@ -58,7 +62,7 @@ class Pointers:
         """Every place that an operand of type ptr may be.
 
         Raises:
-            UnknownPointer: it is computed in a way that no memory of hardware has.
+            UnknownPointerError: it is computed in a way that no memory of hardware has.
         """
         operand = operand.strip()
         if operand not in self._known:
@@ -77,7 +81,7 @@ class Pointers:
             return (Pointer(operand, 0),)
         instruction = self._defined.get(operand)
         if instruction is None:
-            raise UnknownPointer(operand)
+            raise UnknownPointerError(operand)
         if instruction.opcode == "alloca":
             return (Pointer(operand, 0),)
         if instruction.opcode == "getelementptr":
@@ -88,7 +92,7 @@ class Pointers:
             return self._merged(operand, instruction)
         if instruction.opcode == "freeze":
             return self.resolve(split_type(instruction.text)[1])
-        raise UnknownPointer(f"{operand} = {instruction.opcode} {instruction.text[:80]}")
+        raise UnknownPointerError(f"{operand} = {instruction.opcode} {instruction.text[:80]}")
 
     def _selected(self, instruction: Instruction) -> tuple[Pointer, ...]:
         condition, *arms = (split_type(part)[1] for part in split_list(instruction.text))
@@ -100,12 +104,14 @@ class Pointers:
 
     def _merged(self, operand: str, instruction: Instruction) -> tuple[Pointer, ...]:
         if operand in self._under_way:
-            raise UnknownPointer(f"{operand} moves from iteration to iteration")
+            raise UnknownPointerError(f"{operand} moves from iteration to iteration")
         self._under_way.add(operand)
         pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(instruction.text)[1])
         block = self._block_of[operand]
         places = tuple(
-            Pointer(place.root, place.offset, place.terms, ((f"{block} {before}", True), *place.condition), place.anchor)
+            Pointer(
+                place.root, place.offset, place.terms, ((f"{block} {before}", True), *place.condition), place.anchor
+            )
             for value, before in pairs
             for place in self.resolve(value)
         )
@@ -126,7 +132,10 @@ class Pointers:
         if inner is None or inner.opcode != "phi":
             return None
         values = [value for value, _ in re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(inner.text)[1])]
-        step = next((self._defined[v] for v in values if v in self._defined and self._defined[v].opcode == "getelementptr"), None)
+        step = next(
+            (self._defined[v] for v in values if v in self._defined and self._defined[v].opcode == "getelementptr"),
+            None,
+        )
         start = [v for v in values if v not in self._defined]
         if step is None or len(start) != 1 or f"ptr {operand}," not in step.text:
             return None
@@ -155,7 +164,13 @@ class Pointers:
             elif value not in ("undef", "poison"):
                 terms.append(Term(value, index_kind, stride))
         return tuple(
-            Pointer(place.root, place.offset + offset, (*place.terms, *terms), place.condition, _anchor(place, offset, bool(terms)))
+            Pointer(
+                place.root,
+                place.offset + offset,
+                (*place.terms, *terms),
+                place.condition,
+                _anchor(place, offset, bool(terms)),
+            )
             for place in self.resolve(split_type(base)[1])
         )
 

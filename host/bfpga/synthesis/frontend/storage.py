@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from bfpga.synthesis.body import Place, Waiver
 from bfpga.synthesis.frontend.flatten import Note
 from bfpga.synthesis.frontend.ir import Layouts
-from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term, UnknownPointer
+from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term, UnknownPointerError
 
-#: Arrays of so many elements or fewer become registers unless a pragma says otherwise (config_array_partition's default).
+#: Arrays of so many elements or fewer become registers unless a pragma says otherwise (the tool's default).
 REGISTER_ELEMENTS = 4
 #: Bytes around a place in which the array is looked for that an index with a constant beside it means.
 _REACH = 64
@@ -71,7 +71,9 @@ class Array:
 
     def address_dimensions(self) -> list[int]:
         """Dimensions that address a word of a bank."""
-        return [d for d in range(len(self.extents)) if self.splits.get(d, Split("")).style not in ("complete", "reshape")]
+        return [
+            d for d in range(len(self.extents)) if self.splits.get(d, Split("")).style not in ("complete", "reshape")
+        ]
 
     def is_memory(self) -> bool:
         """Whether the array is a memory; otherwise each element is a register."""
@@ -110,7 +112,7 @@ class Storage:
         """Where a pragma's variable lies; in a constructor of array elements, that of every element."""
         try:
             return pointers.resolve(note.pointer)
-        except UnknownPointer:
+        except UnknownPointerError:
             stepped = pointers.stepped(note.pointer)
             if stepped is None:
                 return ()
@@ -145,8 +147,12 @@ class Storage:
         place = Place(note.file, note.line, "")
         array.place = array.place or place
         if kind in ("ARRAY_PARTITION", "ARRAY_RESHAPE"):
-            style = words.get("type") or next((s for s in ("cyclic", "block") if re.search(rf"\b{s}\b", rest)), "complete")
-            split = Split("reshape" if kind == "ARRAY_RESHAPE" and style == "complete" else style, numbers.get("factor", 0))
+            style = words.get("type") or next(
+                (s for s in ("cyclic", "block") if re.search(rf"\b{s}\b", rest)), "complete"
+            )
+            split = Split(
+                "reshape" if kind == "ARRAY_RESHAPE" and style == "complete" else style, numbers.get("factor", 0)
+            )
             dimension = numbers.get("dim", 1)
             for d in range(len(array.extents)) if dimension == 0 else [dimension - 1]:
                 array.splits[d] = split
@@ -181,7 +187,9 @@ class Storage:
     def _near(self, pointer: Pointer) -> list[int]:
         if not pointer.terms:
             return [pointer.offset]
-        near = [offset for by in range(1, _REACH) for offset in (pointer.offset - by, pointer.offset + by) if offset >= 0]
+        near = [
+            offset for by in range(1, _REACH) for offset in (pointer.offset - by, pointer.offset + by) if offset >= 0
+        ]
         anchor = [pointer.anchor] if pointer.anchor is not None and pointer.anchor >= 0 else []
         return [*anchor, *([pointer.offset] if pointer.offset >= 0 else []), *near]
 
@@ -211,7 +219,11 @@ class Storage:
                     array = self._layouts.array(kind)
                 found.append(self._array(pointer.root, start, tuple(extents), tuple(strides)))
             elif self._layouts.is_structure(kind):
-                inside = [(o, k) for o, k in self._layouts.fields(kind) if begin + o <= pointer.offset < begin + o + self._layouts.of(k).size]
+                inside = [
+                    (o, k)
+                    for o, k in self._layouts.fields(kind)
+                    if begin + o <= pointer.offset < begin + o + self._layouts.of(k).size
+                ]
                 if not inside:
                     break
                 begin, kind = begin + inside[-1][0], inside[-1][1]

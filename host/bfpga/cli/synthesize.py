@@ -1,0 +1,178 @@
+"""`bfpga synthesize`: what a kernel's loops are as hardware, without a vendor's tools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
+from bfpga.cli import output
+from bfpga.cli.options import Json
+from bfpga.errors import ConfigurationError
+from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures, findings, read_figures, write_figures
+
+#: Recurrences that are shown for a loop that is slower than it states.
+_SHOWN_LIMITS = 3
+#: Functions that are shown for a loop.
+_SHOWN_PARTS = 12
+
+
+def synthesize(
+    accelerator: Annotated[
+        str | None, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)
+    ] = None,
+    loop: Annotated[
+        str, typer.Option("--loop", help="Only the loop with this label, in detail.", show_default=False)
+    ] = "",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Fail where a loop is slower than it states, a path misses the clock, or more than 80 % of a resource "
+            "is taken. Without an accelerator: all ready ones.",
+        ),
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against", help="A csynth.xml of the vendor's tool, shown beside.", metavar="FILE", show_default=False
+        ),
+    ] = None,
+    count: Annotated[
+        bool, typer.Option("--count/--no-count", help="Count look-up tables, flip-flops and DSPs (slower).")
+    ] = True,
+    json: Json = None,
+) -> None:
+    """Interval, depth, slack and size of every pipelined loop, read from the code itself.
+
+    The kernel is compiled by clang with exact widths. Recurrences and memory ports give each loop's interval, a
+    schedule at the accelerator's clock its depth and slack, Yosys the cells. No vendor tool is needed or replaced:
+    where a report of one differs, the report is right.
+
+    \b
+    Examples:
+      bfpga synthesize pynq_z2_dense
+      bfpga synthesize tiny --loop Array
+      bfpga synthesize tiny --check
+      bfpga synthesize pynq_z2_dense --against build/hls/solution/syn/report/csynth.xml
+    """
+    output.check_target(json)
+    if accelerator is None and not check:
+        raise ConfigurationError(
+            "which accelerator? `bfpga accelerators` lists them; --check alone checks all ready ones"
+        )
+    names = [accelerator] if accelerator is not None else accelerator_names()
+    contents, failed = [], False
+    for name in names:
+        described = load_accelerator(name)
+        figures = figures_of(described, loop, count)
+        found = findings(figures, resources_of(described.board))
+        show(figures, described.board, loop)
+        if against is not None:
+            _show_against(figures, against)
+        for finding in found:
+            output.say(f"- {finding}")
+        failed = failed or bool(found)
+        contents.append({**asdict(figures), "findings": found})
+    output.write_json(json, contents[0] if accelerator is not None else {"accelerators": contents})
+    if check and failed:
+        raise typer.Exit(1)
+
+
+def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigures:
+    """Figures of an accelerator: kept ones where there are, else made now and kept."""
+    from bfpga.devices.csim import cache_directory
+    from bfpga.synthesis.driver import sources_digest, synthesize
+
+    cache = cache_directory() / "synthesis"
+    sources = sources_digest(accelerator)
+    path = cache / f"{sources[:32]}.json"
+    if count and not loop and (known := read_figures(path, sources)) is not None:
+        return known
+    with output.waiting(f"synthesis of {accelerator.name}"):
+        figures = synthesize(accelerator, loop, count, cache / "netlists")
+    if loop and not figures.loops:
+        raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {loop}")
+    if figures.counted:
+        write_figures(figures, path)
+    return figures
+
+
+def resources_of(board: Board) -> dict[str, int]:
+    """What a board's device has."""
+    return {"dsp": board.dsp, "bram36": board.bram36, "lut": board.lut, "ff": board.ff}
+
+
+def show(figures: HardwareFigures, board: Board, loop: str) -> None:
+    """Print the loops, and for one loop or slow ones what limits them."""
+    headers = ["loop", "at", "II stated", "II", "depth", "slack ns", "carried ns", "LUT", "FF", "DSP"]
+    rows = [_row(one) for one in figures.loops]
+    title = f"{figures.accelerator} on {figures.part} at {figures.period:.2f} ns, {figures.usable:.2f} ns usable"
+    output.table(title, headers, rows)
+    for one in figures.loops:
+        if loop or one.interval > one.stated_interval:
+            _show_limits(one)
+        if loop:
+            _show_parts(one)
+    if figures.counted:
+        _show_total(figures, board)
+
+
+def _row(loop: LoopFigures) -> tuple[object, ...]:
+    area = loop.area
+    carried = f"{loop.carried:.1f}" if loop.carried else "-"
+    if not loop.stated_interval:
+        return (loop.name, *["-"] * 6, area.lut + area.lut_memory, area.ff, area.dsp)
+    return (
+        loop.name, loop.place, loop.stated_interval, loop.interval, loop.depth, f"{loop.slack:.2f}", carried,
+        area.lut + area.lut_memory, area.ff, area.dsp,
+    )  # fmt: skip
+
+
+def _show_limits(loop: LoopFigures) -> None:
+    for limit in loop.limits[:_SHOWN_LIMITS]:
+        if limit.interval > loop.stated_interval:
+            what = f"{limit.delay:.1f} ns over {limit.distance}" if limit.reason == "recurrence" else "its ports"
+            output.say(f"{loop.name}: interval {limit.interval} by {limit.subject} ({what}):")
+            output.say("    " + " -> ".join(limit.lines))
+
+
+def _show_parts(loop: LoopFigures) -> None:
+    rows = [(name, number, a.lut + a.lut_memory, a.ff, a.dsp) for name, number, a in loop.parts[:_SHOWN_PARTS]]
+    if rows:
+        output.table(f"functions of {loop.name}", ["function", "instances", "LUT", "FF", "DSP"], rows)
+
+
+def _show_total(figures: HardwareFigures, board: Board) -> None:
+    def row(name: str, area: Area) -> tuple[object, ...]:
+        return name, area.dsp, area.bram36, area.lut + area.lut_memory, area.ff
+
+    limits = resources_of(board)
+    total = figures.total
+    used = {"dsp": total.dsp, "bram36": total.bram36, "lut": total.lut + total.lut_memory, "ff": total.ff}
+    rows: list[tuple[object, ...]] = [row(f"loop {loop.name}", loop.area) for loop in figures.loops]
+    rows += [
+        row("memories", figures.memories),
+        row("interconnect, DMAs (assumed)", figures.infrastructure),
+        row("total", total),
+        (board.title, *limits.values()),
+        ("used", *(output.percent(used[kind], limit) for kind, limit in limits.items())),
+    ]  # fmt: skip
+    output.table("resources, counted by Yosys", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
+
+
+def _show_against(figures: HardwareFigures, report: Path) -> None:
+    """A vendor's report beside the figures, loop by loop."""
+    from bfpga.vendor.csynth_report import read_csynth_report
+
+    theirs = {loop.name: loop for loop in read_csynth_report(report).loops}
+    rows: list[tuple[object, ...]] = []
+    for loop in figures.loops:
+        other: Any = theirs.get(loop.name)
+        pair = (other.interval, other.depth) if other is not None else ("-", "-")
+        rows.append((loop.name, loop.interval, pair[0], loop.depth, pair[1]))
+    output.table(f"against {report}", ["loop", "II", "II of the report", "depth", "depth of the report"], rows)

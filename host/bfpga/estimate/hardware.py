@@ -1,0 +1,165 @@
+"""What a synthesis found out about an accelerator: intervals, clocks and sizes of its loops, and where they are kept.
+
+``bfpga synthesize`` writes it, ``estimate`` prints it. It belongs to the sources of one kernel, by their digest:
+another kernel's figures are never shown.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from bfpga.formats.files import read_file, replace_file
+
+#: Share of a resource that an accelerator may take, interconnect and DMAs included: more does not route reliably.
+FULL = 0.8
+_LARGEST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Area:
+    """Cells of a device: look-up tables that compute and that store, flip-flops, DSP blocks, memory blocks."""
+
+    lut: int = 0
+    lut_memory: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram18: int = 0
+    uram: int = 0
+
+    def __add__(self, other: Area) -> Area:
+        return Area(*(one + two for one, two in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+    @property
+    def bram36(self) -> float:
+        """Blocks of 36 Kbit; a half is one of 18 Kbit."""
+        return self.bram18 / 2
+
+
+@dataclass(frozen=True)
+class IntervalLimit:
+    """Why a loop's interval is no smaller. ``lines``: file:line around the recurrence; ``delay``: ns around it."""
+
+    reason: str
+    interval: int
+    subject: str
+    delay: float
+    distance: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LoopFigures:
+    """A pipelined loop as hardware.
+
+    ``interval``: of its schedule; ``slack``: ns that the worst path leaves at the clock; ``carried``: ns of the longest
+    recurrence at interval 1 in the mapped netlist, 0 where it was not mapped; ``carried_by``: its registers. ``parts``:
+    functions of the loop with how often they are there and the cells of all of them.
+    """
+
+    name: str
+    place: str
+    stated_interval: int
+    interval: int
+    depth: int
+    slack: float
+    worst: tuple[str, ...]
+    operations: int
+    register_bits: int
+    limits: tuple[IntervalLimit, ...]
+    area: Area = field(default_factory=Area)
+    carried: float = 0.0
+    carried_by: tuple[str, ...] = ()
+    parts: tuple[tuple[str, int, Area], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name and place."""
+        return f"{self.name} ({self.place})"
+
+
+@dataclass(frozen=True)
+class HardwareFigures:
+    """All loops of an accelerator's kernel, its memories, and what stands beside the kernel.
+
+    ``sources``: digest of the kernel's sources; ``period`` and ``usable``: ns of the clock, and of it for logic.
+    """
+
+    accelerator: str
+    part: str
+    sources: str
+    period: float
+    usable: float
+    loops: tuple[LoopFigures, ...]
+    memories: Area = field(default_factory=Area)
+    infrastructure: Area = field(default_factory=Area)
+    counted: bool = False
+
+    @property
+    def kernel(self) -> Area:
+        """Cells of the kernel."""
+        return sum((loop.area for loop in self.loops), self.memories)
+
+    @property
+    def total(self) -> Area:
+        """Cells of the design: kernel, interconnect, DMAs."""
+        return self.kernel + self.infrastructure
+
+
+_READER = TypeAdapter(HardwareFigures)
+
+
+def write_figures(figures: HardwareFigures, path: Path) -> None:
+    """Keep figures as JSON; the file appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, (json.dumps(asdict(figures), indent=1) + "\n").encode())
+
+
+def read_figures(path: Path, sources: str) -> HardwareFigures | None:
+    """Figures that were kept for the sources with this digest; None if there are none, or they are unreadable."""
+    try:
+        figures = _READER.validate_json(read_file(path, _LARGEST))
+    except (OSError, ValidationError):
+        return None
+    return figures if figures.sources == sources else None
+
+
+def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
+    """What keeps an accelerator from its board, a sentence each.
+
+    ``resources``: what the board has (dsp, bram36, lut, ff).
+    """
+    found = []
+    for loop in figures.loops:
+        if loop.interval > loop.stated_interval:
+            found.append(_interval_finding(loop))
+        if loop.slack < 0:
+            worst = ", ".join(loop.worst[-3:])
+            found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
+    if figures.counted:
+        used = {
+            "dsp": figures.total.dsp, "bram36": figures.total.bram36,
+            "lut": figures.total.lut + figures.total.lut_memory, "ff": figures.total.ff,
+        }  # fmt: skip
+        for kind, amount in used.items():
+            if amount > FULL * resources[kind]:
+                share = 100 * amount / resources[kind]
+                found.append(
+                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %"
+                )
+    return found
+
+
+def _interval_finding(loop: LoopFigures) -> str:
+    binding = max(loop.limits, key=lambda limit: limit.interval, default=None)
+    text = f"{loop.title}: interval {loop.interval}, stated {loop.stated_interval}"
+    if binding is None or binding.interval <= loop.stated_interval:
+        return f"{text}; no schedule at a shorter interval was found"
+    around = " -> ".join(binding.lines)
+    if binding.reason == "ports":
+        return f"{text}; {binding.subject} is accessed more often in an iteration than it has ports: {around}"
+    distance = "from one iteration to the next" if binding.distance == 1 else f"over {binding.distance} iterations"
+    return f"{text}; {binding.subject}: {binding.delay:.1f} ns {distance}: {around}"

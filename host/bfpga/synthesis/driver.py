@@ -1,0 +1,145 @@
+"""From an accelerator to the figures of its hardware: front end, schedule, netlist."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
+from bfpga.synthesis.body import LoopBody, Place
+from bfpga.synthesis.delays import technology_of
+from bfpga.synthesis.frontend.kernel import analyse_kernel, kernel_files
+from bfpga.synthesis.frontend.loops import OUTSIDE
+from bfpga.synthesis.memories import memories_area
+from bfpga.synthesis.schedule import Clock, schedule_loop
+from bfpga.synthesis.schedule_types import Limit, Schedule
+
+#: Two AXI DMAs, the interconnects to the memory and to the registers, reset: figures of designs like it on a 7-series
+#: device; no design of this one has been built.
+INFRASTRUCTURE = Area(lut=4600, lut_memory=400, ff=6500, bram18=8)
+
+#: Called with (steps done, steps in all).
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop with its schedule; what lies outside of the loops has none."""
+
+    body: LoopBody
+    schedule: Schedule | None
+
+
+def sources_digest(accelerator: Accelerator) -> str:
+    """What figures belong to: the sources of the kernel, the device and the clock."""
+    digest = hashlib.sha256(f"{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
+    for path, text in sorted(kernel_files(accelerator).items()):
+        digest.update(f"\0{path}\0{text}".encode())
+    return digest.hexdigest()
+
+
+def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress | None = None) -> list[Loop]:
+    """The pipelined loops of an accelerator at its clock. ``only``: those with this label.
+
+    Raises:
+        ToolError: clang is missing or refuses the kernel.
+    """
+    bodies = analyse_kernel(accelerator, only).loops
+    part, clock = accelerator.board.part, clock_of(accelerator)
+    with ProcessPoolExecutor() as pool:
+        runs = [pool.submit(schedule_loop, body, part, clock) if body.name != OUTSIDE else None for body in bodies]
+        loops = []
+        for body, run in zip(bodies, runs, strict=True):
+            loops.append(Loop(body, run.result() if run is not None else None))
+            if progress is not None:
+                progress(len(loops), len(bodies))
+    return loops
+
+
+def clock_of(accelerator: Accelerator) -> Clock:
+    """The accelerator's clock with the tool's default uncertainty."""
+    return Clock.default(1000 / accelerator.clock_mhz)
+
+
+def synthesize(
+    accelerator: Accelerator,
+    only: str = "",
+    count: bool = True,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> HardwareFigures:
+    """Figures of an accelerator's kernel.
+
+    ``only``: the loops with this label; ``count``: with the netlist's cells; ``cache``: directory of what is kept of
+    netlists.
+
+    Raises:
+        ToolError: clang or Yosys is missing or fails.
+    """
+    loops = scheduled_loops(accelerator, only)
+    figures = [_loop_figures(loop) for loop in loops]
+    if count:
+        from bfpga.synthesis.count import count_loops
+
+        figures = count_loops(
+            figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache, progress
+        )
+    clock = clock_of(accelerator)
+    part = accelerator.board.part
+    return HardwareFigures(
+        accelerator=accelerator.name,
+        part=part,
+        sources=sources_digest(accelerator),
+        period=clock.period,
+        usable=clock.usable,
+        loops=tuple(figures),
+        memories=memories_area((loop.body for loop in loops), technology_of(part)),
+        infrastructure=INFRASTRUCTURE,
+        counted=count and not only,
+    )
+
+
+def _loop_figures(loop: Loop) -> LoopFigures:
+    body, schedule = loop.body, loop.schedule
+    bits = sum(register.width for register in body.registers)
+    if schedule is None:
+        return LoopFigures(body.name, "", 0, 0, 0, 0.0, (), len(body.operations), bits, ())
+    limits = sorted(schedule.limits, key=lambda limit: -limit.interval)
+    return LoopFigures(
+        body.name, str(body.place), body.stated_interval, schedule.interval, schedule.depth, round(schedule.slack, 3),
+        lines_of(body, schedule.worst), len(body.operations), bits,
+        tuple(_limit(body, limit) for limit in limits),
+    )  # fmt: skip
+
+
+def _limit(body: LoopBody, limit: Limit) -> IntervalLimit:
+    lines = lines_of(body, limit.cycle)
+    return IntervalLimit(
+        limit.reason, limit.interval, _subject(limit, lines), round(limit.delay, 3), limit.distance, lines
+    )
+
+
+def _subject(limit: Limit, lines: Sequence[str]) -> str:
+    """What a limit is about; values that have no variable of their own are named by where they are computed."""
+    if not limit.subject.startswith(".") and not limit.subject[:1].isdigit():
+        return limit.subject
+    return f"a value carried at {lines[0]}" if lines else "a carried value"
+
+
+def lines_of(body: LoopBody, operations: Sequence[int]) -> tuple[str, ...]:
+    """file:line of operations in their order, each once."""
+    places = (body.operations[k].place for k in operations)
+    return tuple(dict.fromkeys(str(place) for place in places if _is_known(place)))
+
+
+def _is_known(place: Place | None) -> bool:
+    return place is not None and place.line > 0
+
+
+def by_name(loops: Sequence[Loop]) -> Mapping[str, Loop]:
+    """Loops by their titles."""
+    return {f"{loop.body.name} ({loop.body.place})": loop for loop in loops}

@@ -1,0 +1,45 @@
+"""Blocks that the memories of a kernel take, from their words, their bits and what binds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bfpga.estimate.hardware import Area
+from bfpga.synthesis.body import LoopBody, Memory, Opcode
+from bfpga.synthesis.delays import Technology, implementation_of
+
+#: (words, bits) that a RAMB18 may have with one write and one read port (UG473, table 1-9; UG573 has the same).
+RAMB18_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
+#: Words and bits of an UltraRAM (UG573, chapter 2).
+URAM_SHAPE = (4096, 72)
+#: Distributed memory with a write and a read port: (words, bits, look-up tables) of RAM32M and RAM64M (UG474).
+_SHALLOW, _DEEP = (32, 6, 4), (64, 3, 4)
+
+
+def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
+    """Cells of one memory; a table that is read at ``reads`` places has so many ports, two of them in a block."""
+    bits = memory.bits or memory.width
+    implementation = implementation_of(memory, technology)
+    if implementation == "uram":
+        return Area(uram=-(-memory.words // URAM_SHAPE[0]) * -(-bits // URAM_SHAPE[1]))
+    copies = -(-reads // 2) if memory.initial and reads > 2 else 1
+    if implementation == "lutram":
+        words, width, tables = _SHALLOW if memory.words <= _SHALLOW[0] else _DEEP
+        return Area(lut_memory=copies * tables * -(-memory.words // words) * -(-bits // width))
+    return Area(bram18=copies * block_memories(memory.words, bits))
+
+
+def block_memories(words: int, bits: int) -> int:
+    """RAMB18s of a memory with one write and one read port."""
+    return min(-(-words // depth) * -(-bits // width) for depth, width in RAMB18_SHAPES)
+
+
+def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:
+    """Cells of all memories of a kernel, each once however many loops use it."""
+    found: dict[str, tuple[Memory, int]] = {}
+    for body in bodies:
+        for memory in body.memories:
+            reads = sum(body.operations[k].opcode is Opcode.MEMORY_READ for k in memory.accesses)
+            known = found.get(memory.name)
+            found[memory.name] = (memory, max(reads, known[1]) if known else reads)
+    return sum((memory_area(memory, technology, reads) for memory, reads in found.values()), Area())
