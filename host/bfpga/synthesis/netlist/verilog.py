@@ -48,7 +48,8 @@ class Span:
 class Instance:
     """A part of the body: an instance of a module that others may share.
 
-    ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or ~register for its state.
+    ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or the complement
+    of a register's number for its state.
     """
 
     name: str
@@ -451,7 +452,8 @@ class _Border(_Module):
         if interval == 1:
             return
         self.lines.append(f"reg {vector(interval)} phase;")
-        self.clocked(f"phase <= start ? {literal(1, interval)} : {{phase{vector(interval - 1)}, phase[{interval - 1}]}};")
+        turned = f"{{phase{vector(interval - 1)}, phase[{interval - 1}]}}"
+        self.clocked(f"phase <= start ? {literal(1, interval)} : {turned};")
         for phase in range(interval):
             self.output(f"phase_{phase}", Span(0, 1), f"phase[{phase}]")
 
