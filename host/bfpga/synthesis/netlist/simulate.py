@@ -24,7 +24,7 @@ from bfpga.synthesis.netlist.recording import Iteration, Run
 from bfpga.synthesis.netlist.verilog import TOP, Design
 from bfpga.synthesis.netlist.yosys import cxxrtl, find_yosys
 
-_FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-shared")
+_FLAGS = ("-std=c++17", "-O0", "-w", "-fPIC", "-shared")
 #: Seed of the words on ports that nobody reads in a clock: a netlist that looks at them differs.
 _NOISE = 11
 
