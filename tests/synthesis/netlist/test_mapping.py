@@ -1,4 +1,4 @@
-"""Loops as mapped cells: sizes by function, memories, paths, recurrences, and what is kept of a mapping."""
+"""Loops as mapped cells: sizes by function, paths, recurrences, and what is kept of a mapping."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ def test_sizes_are_told_by_function_and_equal_lanes_together(implemented: Implem
     (lane,) = [size for size in implemented.functions if size.function == "Lane::accumulate"]
     assert (lane.instances, lane.each.dsp, lane.each.ff) == (3, 1, 40)
     assert 40 <= lane.each.lut <= 130
-    assert [memory.bram18 for memory in implemented.memories] == [1]
 
 
 @needs_yosys

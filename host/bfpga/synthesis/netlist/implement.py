@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfpga.synthesis.body import LoopBody, Memory
+from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count, total
-from bfpga.synthesis.netlist.memories import memory_shape, memory_text
 from bfpga.synthesis.netlist.timing import Path as TimingPath
 from bfpga.synthesis.netlist.timing import RecurrenceClock, longest_path, net_graph, recurrence_clock
 from bfpga.synthesis.netlist.verilog import Design, translate
@@ -29,7 +27,7 @@ class FunctionSize:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """A loop as mapped hardware. ``logic``: without its memories; ``memories``: by memory, in the body's order.
+    """A loop as mapped hardware. ``logic``: its cells without memories, which several loops share.
 
     ``path``: the longest between two registers; ``recurrence``: the clock that no pipeline of it can beat.
     """
@@ -37,7 +35,6 @@ class Implementation:
     design: Design
     logic: Counts
     functions: tuple[FunctionSize, ...]
-    memories: tuple[Counts, ...]
     path: TimingPath | None
     recurrence: RecurrenceClock
 
@@ -55,49 +52,19 @@ def implement(
     """
     designs = [translate(body, schedule) for body, schedule in loops]
     modules = {name: text for design in designs for name, text in design.modules.items()}
-    names: dict[tuple[int, int], tuple[str, int]] = {}
-    for number, design in enumerate(designs):
-        for place, memory in enumerate(design.body.memories):
-            text, copies = _memory(design, memory)
-            name = f"memory_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-            modules[name] = f"module {name}{text}"
-            names[number, place] = name, copies
     mapped = map_modules(modules, family, cache, processes, timeout)
     counts = {name: count(module) for name, module in mapped.items()}
-    return [
-        _implementation(
-            design,
-            mapped,
-            counts,
-            tuple(
-                total([counts[names[number, place][0]]] * names[number, place][1])
-                for place in range(len(design.body.memories))
-            ),
-            family,
-        )
-        for number, design in enumerate(designs)
-    ]
-
-
-def _memory(design: Design, memory: Memory) -> tuple[str, int]:
-    """Text of a memory's module, and how many copies of it there are."""
-    reads, writes, latency, copies = memory_shape(design.pipeline, memory)
-    return memory_text(memory, reads, writes, latency), copies
+    return [_implementation(design, mapped, counts, family) for design in designs]
 
 
 def _implementation(
-    design: Design,
-    mapped: dict[str, MappedModule],
-    counts: dict[str, Counts],
-    memories: tuple[Counts, ...],
-    family: Family,
+    design: Design, mapped: dict[str, MappedModule], counts: dict[str, Counts], family: Family
 ) -> Implementation:
     graph = net_graph(design, mapped, family)
     return Implementation(
         design,
         total(counts[instance.module] for instance in design.instances),
         _functions(design, counts),
-        memories,
         longest_path(graph),
         recurrence_clock(graph, design.pipeline.interval),
     )

@@ -104,7 +104,8 @@ def translate(
     """Verilog of a scheduled body; without a schedule an iteration is one clock, all of it between state registers.
 
     ``loads``: with the port through which registers take their first values. They need it to be simulated; a selection
-    in front of each register is no logic of the loop's, so that sizes are those without it. ValueError if the schedule uses a value before it is there.
+    in front of each register is no logic of the loop's, so that sizes are those without it. ValueError if the schedule
+    uses a value before it is there.
     """
     pipeline = Pipeline(body, schedule)
     return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads).design()
