@@ -67,6 +67,13 @@ def test_networks_across_engines_agree_with_ap_int_too() -> None:
     assert set(report.engine_layers) == {"zero_skip", "sparse_cluster"}
 
 
+def test_networks_across_engines_agree_with_exact_integers_and_their_waivers() -> None:
+    """SC R152; ZS R50."""
+    report = verify(ARRAYS[:1], ["csim:exact"], cases=8, seed=5)
+    assert report.mismatch is None
+    assert set(report.engine_layers) == {"zero_skip", "sparse_cluster"}
+
+
 def test_networks_across_engines_agree_on_the_virtual_board() -> None:
     """SC R5, R152; ZS R50: overlay, driver and PYNQ between."""
     pytest.importorskip("pynq")

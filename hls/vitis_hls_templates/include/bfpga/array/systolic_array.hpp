@@ -130,7 +130,7 @@ class SystolicArray {
                 present_[i] = request[i].active;
             }
         }
-        activations.read(request, operand_);
+        activations.read(request, operand_, walk_.counts());
     }
 
     // One row of the pass before, in all columns: bias, function, requantizer or measurement.
