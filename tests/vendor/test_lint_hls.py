@@ -190,6 +190,8 @@ BAD = [
         memory("first.put(n, first.get(i));", "intra WAR false")),
     ("memory-order", 11, "reads memory `cell` (kernel.cpp:14) and writes it (kernel.cpp:14)",
         memory("first.cell[n] += i;")),
+    ("memory-order", 11, "writes memory `cell`",
+        memory("if (n > 4) {\nfirst.put(n, 1);\n}\nif (n < 8) {\nn += first.get(i);\n}", "inter false")),
     ("goto", 3, "a jump", kernel("again: if (n > 0) goto again;")),
     ("thread", 3, "`thread`", kernel("std::thread t([] {});\nt.join();", "#include <thread>")),
     ("thread", 3, "`async`", kernel("auto f = std::async([] { return 1; });", "#include <future>")),
@@ -257,6 +259,8 @@ FAIR = [
     ("memory-order", memory("first.put(n, 1);\nn += first.get(i);", "intra false\n#pragma HLS DEPENDENCE variable=cell"
         " inter false")),
     ("memory-order", memory("first.put(n, 1);\nn += second.get(i);")),
+    ("memory-order", memory("if (n > 4) {\nfirst.put(n, 1);\n} else {\nn += first.get(i);\n}")),
+    ("memory-order", memory("n = n > 4 ? (first.put(n, 1), 1) : first.get(i);")),
     ("memory-order", memory("int cell[8] = {};\ncell[n] = 1;\nn += cell[i];")),
     ("memory-order", memory("first.put(n, first.get(i));").replace(
         "Memory() {\n", "Memory() {\n#pragma HLS ARRAY_PARTITION variable=cell complete")),

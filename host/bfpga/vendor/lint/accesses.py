@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bfpga.vendor.finding import Finding
@@ -35,24 +35,48 @@ class _Object:
     kind: str | None
 
 
+#: A branch of an `if` that is reached over these calls (bytes of the files), and which of both it is.
+_Arm = tuple[tuple[int, ...], bool]
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A read or write: file and line, and the branches it is in."""
+
+    place: str
+    writes: bool
+    arms: frozenset[_Arm]
+
+    def excludes(self, other: _Access) -> bool:
+        """Whether both never happen in one iteration: they are in the two branches of an `if`."""
+        return any((branch, not arm) in other.arms for branch, arm in self.arms)
+
+
 @dataclass
 class _Accesses:
     """What a loop does with a memory, in the order of the text."""
 
     memory: _Object
-    write: str = ""  # where the first write is
-    read: str = ""  # where the first read is
-    read_after_write: str = ""
+    found: list[_Access] = field(default_factory=list)
     computed: bool = False  # an index is no constant
+
+    def pair(self, write_first: bool) -> tuple[_Access, _Access] | None:
+        """A write and a read of one iteration, None without any. ``write_first``: the read comes after the write."""
+        for at, read in enumerate(self.found):
+            for write in self.found[:at] if write_first else self.found:
+                if write.writes and not read.writes and not write.excludes(read):
+                    return write, read
+        return None
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """A function that is followed: its object, what its parameters stand for, and how deep it is."""
+    """A function that is followed: its object, what its parameters stand for, the calls and branches to its place."""
 
     this: _Object | None
     bound: Mapping[Key, _Object]
-    depth: int = 0
+    calls: tuple[int, ...] = ()
+    arms: frozenset[_Arm] = frozenset()
 
 
 @dataclass
@@ -75,15 +99,16 @@ def check_accesses(unit: Unit) -> Iterator[Finding]:
 
 
 def _judge(walker: _Walker, loop: Loop, accesses: _Accesses) -> Finding | None:
-    if not (accesses.write and accesses.read and accesses.computed) or walker.is_register(accesses.memory):
+    if not accesses.computed or walker.is_register(accesses.memory):
         return None
     waived = walker.waivers(accesses.memory)
-    name, write = accesses.memory.declaration.spelling, accesses.write
-    if accesses.read_after_write and "intra" not in waived:
-        problem = f"{loop.title} writes memory `{name}` ({write}) and then reads it ({accesses.read_after_write})"
+    name = f"memory `{accesses.memory.declaration.spelling}`"
+    before, any_order = accesses.pair(write_first=True), accesses.pair(write_first=False)
+    if before is not None and "intra" not in waived:
+        problem = f"{loop.title} writes {name} ({before[0].place}) and then reads it ({before[1].place})"
         remedy = "read first, or say with `DEPENDENCE ... type=intra direction=RAW` that the words differ"
-    elif "inter" not in waived:
-        problem = f"{loop.title} reads memory `{name}` ({accesses.read}) and writes it ({write})"
+    elif any_order is not None and "inter" not in waived:
+        problem = f"{loop.title} reads {name} ({any_order[1].place}) and writes it ({any_order[0].place})"
         remedy = "say with `DEPENDENCE ... type=inter` which iterations meet the same word"
     else:
         return None
@@ -206,6 +231,13 @@ class _Walker:
         if kind == "CALL_EXPR":
             self._call(source, cursor, frame)
             return
+        if kind in ("IF_STMT", "CONDITIONAL_OPERATOR"):
+            condition, *branches = cursor.get_children()
+            self._follow(source, condition, frame)
+            branch = (*frame.calls, cursor.extent.start.offset)
+            for arm, part in zip((True, False), branches, strict=False):
+                self._follow(source, part, replace(frame, arms=frame.arms | {(branch, arm)}))
+            return
         if kind == "ARRAY_SUBSCRIPT_EXPR":
             self._access(source, cursor, frame, writes=False)
             return
@@ -239,18 +271,10 @@ class _Walker:
             return
         loop = self.unit.enclosing_loop(source, subscript.extent.start.offset)
         known = unrolled_variables(loop)
-        self._note(memory, source, subscript, writes, any(not is_constant(source, index, known) for index in indices))
-
-    def _note(self, memory: _Object, source: SourceText, cursor: Any, writes: bool, computed: bool) -> None:
-        found = self.accesses.setdefault(memory.path, _Accesses(memory))
-        found.computed = found.computed or computed
-        place = f"{source.path.rsplit('/', 1)[-1]}:{source.line_of(cursor.extent.start.offset)}"
-        if writes:
-            found.write = found.write or place
-        else:
-            found.read = found.read or place
-            if found.write:
-                found.read_after_write = found.read_after_write or place
+        place = f"{source.path.rsplit('/', 1)[-1]}:{source.line_of(subscript.extent.start.offset)}"
+        noted = self.accesses.setdefault(memory.path, _Accesses(memory))
+        noted.computed = noted.computed or any(not is_constant(source, index, known) for index in indices)
+        noted.found.append(_Access(place, writes, frame.arms))
 
     def _is_memory(self, memory: _Object) -> bool:
         """Members, statics, and local arrays that live longer than an iteration."""
@@ -318,7 +342,7 @@ class _Walker:
         receivers = [child for child in callee.get_children() if child.kind.is_expression()]
         for part in (*receivers[:1], *arguments):
             self._follow(source, part, frame)
-        if frame.depth >= _DEPTH:
+        if len(frame.calls) >= _DEPTH:
             return
         given = [self._object(argument, frame) for argument in arguments]
         member = callee.kind.name == "MEMBER_REF_EXPR"
@@ -332,7 +356,7 @@ class _Walker:
                 for parameter, thing in zip(parameters, given, strict=False)
                 if thing is not None and (thing.kind is not None or _referenced(parameter.type).kind.name in _ARRAYS)
             }
-            inside = _Frame(this, bound, frame.depth + 1)
+            inside = _Frame(this, bound, (*frame.calls, cursor.extent.start.offset), frame.arms)
             for block in function.cursor.get_children():
                 if block.kind.name == "COMPOUND_STMT":
                     self._follow(function.source, block, inside)
