@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from array_layers import PlainKernel
+from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def test_networks_across_engines_agree_with_ap_int_too() -> None:
 
 def test_networks_across_engines_agree_with_exact_integers_and_their_waivers() -> None:
     """SC R152; ZS R50."""
+    exact_compiler()
     report = verify(ARRAYS[:1], ["csim:exact"], cases=8, seed=5)
     assert report.mismatch is None
     assert set(report.engine_layers) == {"zero_skip", "sparse_cluster"}

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
 
 
 def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -> None:
+    exact_compiler()
     report = verify(CONFIGS[2:], ["csim:exact"], cases=8, seed=7)
     assert report.mismatch is None
     assert (report.cases, report.accelerators, report.targets) == (8, 2, ["csim:exact"])
@@ -179,6 +181,7 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
 
 def test_ready_accelerators_agree_with_exact_integers() -> None:
     """The smallest, and one with both engines beside a mixed array."""
+    exact_compiler()
     names = ("tiny", "zcu104_hetero")
     report = verify([load_accelerator(name).systolic for name in names], ["csim:exact"], cases=6, seed=1)
     assert report.mismatch is None
