@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from array_programs import mixed_program
+from cpp_units import exact_compiler
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 from bfpga.contract.checksum import stream_checksum
@@ -31,9 +32,11 @@ PLAIN = small(columns=2)
 @pytest.mark.parametrize(
     "config", [PLAIN, small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")], ids=["plain", "packed"]
 )
-def test_arbitrary_precision_and_native_integers_give_the_same_bits(config: SystolicConfig) -> None:
+def test_integers_of_every_kind_give_the_same_bits(config: SystolicConfig) -> None:
     """R3, R81: the ap_int build computes packed products where the native one multiplies plainly."""
-    for integers in ("native", "ap_int"):
+    for integers in ("native", "ap_int", "exact"):
+        if integers == "exact":
+            exact_compiler()
         program, tensors = mixed_program(config)
         KernelPair(config, integers).run(program, tensors)
 
@@ -85,8 +88,10 @@ def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
 
 
 def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
-    """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
-    for integers in ("native", "ap_int"):
+    """Checksums of C++ and numpy agree, with integers of every kind; one changed bit changes them."""
+    for integers in ("native", "ap_int", "exact"):
+        if integers == "exact":
+            exact_compiler()
         program, tensors = mixed_program(PLAIN)
         packet = streams.input_packet(program.operations, PLAIN, tensors)
         weights = streams.weight_stream(program.operations)

@@ -36,7 +36,7 @@ def integer_flags(integers: Integers) -> list[str]:
     if integers == "native":
         return ["-DBFPGA_NATIVE_INTEGERS"]
     if integers == "exact":
-        return list(EXACT_FLAGS)
+        return [*EXACT_FLAGS, "-DBFPGA_WAIVER_CHECKS"]
     try:
         directory = toolchain.find_ap_types()
     except ToolError as error:
