@@ -125,6 +125,8 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
 def _row(loop: LoopFigures) -> tuple[object, ...]:
     area = loop.area
     carried = f"{loop.carried:.1f}" if loop.carried else "-"
+    if not loop.stated_interval:
+        return (loop.name, *["-"] * 6, area.lut + area.lut_memory, area.ff, area.dsp)
     return (
         loop.name, loop.place, loop.stated_interval, loop.interval, loop.depth, f"{loop.slack:.2f}", carried,
         area.lut + area.lut_memory, area.ff, area.dsp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,16 +32,26 @@ def count_loops(
     Raises:
         ToolError: Yosys is missing or fails.
     """
+    carried = {_variable(register.name) for body, schedule in loops if schedule is not None for register in body.registers}
     designs = [translate(body, schedule) for body, schedule in loops]
     modules = {name: text for design in designs for name, text in design.modules.items()}
     mapped = map_modules(modules, family_of(part), cache)
     counted = []
     for done, (figure, design) in enumerate(zip(figures, designs, strict=True), 1):
         parts = _parts(design, mapped)
-        counted.append(replace(figure, area=sum((area for _, _, area in parts), Area()), parts=parts))
+        area = sum((area for _, _, area in parts), Area())
+        if design.pipeline.schedule is None:
+            own = (r.width for r in design.body.registers if _variable(r.name) not in carried)
+            area = replace(area, ff=sum(own))
+        counted.append(replace(figure, area=area, parts=parts))
         if progress is not None:
             progress(done, len(designs))
     return counted
+
+
+def _variable(name: str) -> str:
+    """A register's variable, without the bit from which a part of it begins: what loops carry is counted with them."""
+    return re.sub(r"(\.\d+)+$", "", name)
 
 
 def _parts(design: Design, mapped: Mapping[str, MappedModule]) -> tuple[tuple[str, int, Area], ...]:

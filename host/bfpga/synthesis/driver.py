@@ -13,6 +13,7 @@ from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFi
 from bfpga.synthesis.body import LoopBody, Place
 from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.frontend.kernel import analyse_kernel, kernel_files
+from bfpga.synthesis.frontend.loops import OUTSIDE
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Limit, Schedule
@@ -27,10 +28,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop with its schedule."""
+    """A loop with its schedule; what lies outside of the loops has none."""
 
     body: LoopBody
-    schedule: Schedule
+    schedule: Schedule | None
 
 
 def sources_digest(accelerator: Accelerator) -> str:
@@ -50,10 +51,10 @@ def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress
     bodies = analyse_kernel(accelerator, only).loops
     part, clock = accelerator.board.part, clock_of(accelerator)
     with ProcessPoolExecutor() as pool:
-        runs = [pool.submit(schedule_loop, body, part, clock) for body in bodies]
+        runs = [pool.submit(schedule_loop, body, part, clock) if body.name != OUTSIDE else None for body in bodies]
         loops = []
         for body, run in zip(bodies, runs, strict=True):
-            loops.append(Loop(body, run.result()))
+            loops.append(Loop(body, run.result() if run is not None else None))
             if progress is not None:
                 progress(len(loops), len(bodies))
     return loops
@@ -104,10 +105,13 @@ def synthesize(
 
 def _loop_figures(loop: Loop) -> LoopFigures:
     body, schedule = loop.body, loop.schedule
+    bits = sum(register.width for register in body.registers)
+    if schedule is None:
+        return LoopFigures(body.name, "", 0, 0, 0, 0.0, (), len(body.operations), bits, ())
     limits = sorted(schedule.limits, key=lambda limit: -limit.interval)
     return LoopFigures(
         body.name, str(body.place), body.stated_interval, schedule.interval, schedule.depth, round(schedule.slack, 3),
-        lines_of(body, schedule.worst), len(body.operations), sum(r.width for r in body.registers),
+        lines_of(body, schedule.worst), len(body.operations), bits,
         tuple(_limit(body, limit) for limit in limits),
     )  # fmt: skip
 

@@ -191,7 +191,7 @@ class _Narrowing:
         width = operation.width
         if operation.opcode is Opcode.STATE:
             return self._state(operation, mask)
-        operands = [self._new.get(k, -1) for k in operation.operands]
+        operands = [self._operand(k) for k in operation.operands]
         if operation.opcode in _EFFECTS or operation.opcode in (Opcode.MEMORY_READ, Opcode.STREAM_STATUS):
             return self._access(operation, operands)
         top = mask.bit_length()
@@ -209,8 +209,7 @@ class _Narrowing:
         if operation.opcode is Opcode.SLICE:
             return graph.slice(operands[0], operation.value, width)
         if operation.opcode is Opcode.CONCAT:
-            sizes = [self._old.operations[k].width for k in operation.operands]
-            return graph.concat([k if k >= 0 else graph.constant(0, w) for k, w in zip(operands, sizes, strict=True)])
+            return graph.concat(operands)
         if operation.opcode in (Opcode.ZEXT, Opcode.SEXT):
             return graph.extend(operation.opcode, operands[0], width)
         if operation.opcode in (Opcode.LSHR, Opcode.ASHR):
@@ -219,15 +218,16 @@ class _Narrowing:
             return graph.compare(operation.opcode, *operands)
         return graph.add(replace(operation, operands=tuple(operands)))
 
+    def _operand(self, index: int) -> int:
+        """An operand's new operation; one of which no bit is demanded may have any value."""
+        return self._new[index] if index in self._new else self._graph.constant(0, self._old.operations[index].width)
+
     def _cut(self, operation: Operation, operands: list[int], top: int) -> int:
         """An operation whose lowest ``top`` bits are enough."""
         graph, opcode = self._graph, operation.opcode
         first = 1 if opcode is Opcode.SELECT else 0
         last = 1 if opcode is Opcode.SHL else len(operands)
-        operands = [
-            k if not first <= n < last else graph.slice(k, 0, top) if k >= 0 else graph.constant(0, top)
-            for n, k in enumerate(operands)
-        ]
+        operands = [graph.slice(k, 0, top) if first <= n < last else k for n, k in enumerate(operands)]
         if opcode in _LOW_BITS:
             value = graph.arithmetic(opcode, operands[0], operands[1], operation.binding)
         elif opcode in _BITWISE:
@@ -259,7 +259,7 @@ class _Narrowing:
                 continue
             number = len(self._registers)
             current = graph.add(Operation(Opcode.STATE, end - begin, register=number), shared=False)
-            name = register.name if len(edges) == 2 else f"{register.name}.{begin}"
+            name = register.name if edges == [0, end] else f"{register.name}.{begin}"
             self._registers.append(
                 (Register(name, end - begin, current, operation.register, register.place), begin, end - begin)
             )

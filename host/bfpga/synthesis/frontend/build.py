@@ -1,4 +1,4 @@
-"""A pipelined loop of the flat function as a ``LoopBody``."""
+"""A pipelined loop of the flat function as a ``LoopBody``, or what lies outside of its loops."""
 
 from __future__ import annotations
 
@@ -71,26 +71,26 @@ class _Bank:
 class BodyBuilder:
     """Translates one loop."""
 
-    def __init__(self, function: Function, loop: Loop, notes: list[LoopNote], places: Places, cells: Cells) -> None:
-        self._function, self._loop, self._places, self._cells = function, loop, places, cells
+    def __init__(self, function: Function, region: Region, body: LoopBody, places: Places, cells: Cells) -> None:
+        self._function, self._places, self._cells = function, places, cells
         self._graph = Graph()
-        self._region = Region(function, loop)
+        self._region = region
         self._conditions = Conditions(self._graph, self._region, self._edge)
         self._values: dict[str, int] = {}
         self._banks: dict[tuple[object, ...], int] = {}
         self._bank_list: list[_Bank] = []
         self._states: dict[str, dict[tuple[str, int], int]] = {}
         self._state: dict[tuple[str, int], int] = {}
-        self._block = loop.header
+        self._block = region.header
         self._enable = -1
-        self._body = _empty_body(notes, places, function, loop)
-        self._defined = {i.result for name in loop.blocks for i in function.blocks[name].instructions if i.result}
+        self._body = body
+        self._defined = {i.result for name in region.order if name != END for i in function.blocks[name].instructions}
         self._initial: dict[tuple[str, int], int] = {}
         self._of_register: dict[tuple[str, int], int] = {}
         self._outgoing: dict[int, _PendingBeat] = {}
         self._incoming: dict[int, _ReadBeat] = {}
         self._header_phis: list[tuple[str, int, Instruction]] = []
-        cells.scan(function, loop)
+        cells.scan(function, region.blocks)
 
     # -- the walk through the blocks
 
@@ -155,7 +155,9 @@ class BodyBuilder:
     def _edge(self, before: str, block: str) -> int:
         """Condition of an edge where the block that it leaves is executed."""
         last = self._function.blocks[before].instructions[-1]
-        targets = [self._target(t) for t in self._function.blocks[before].successors()]
+        if before in self._region.skipped:
+            return self._after_loop(before, block)
+        targets = [self._region.target(before, t) for t in self._function.blocks[before].successors()]
         if all(target == block for target in targets):
             return self._graph.constant(1, 1)
         if last.opcode == "br":
@@ -163,8 +165,11 @@ class BodyBuilder:
             return condition if targets[0] == block else self._graph.invert(condition)
         return self._switch_edge(last, targets, block)
 
-    def _target(self, name: str) -> str:
-        return name if name in self._loop.blocks and name != self._loop.header else END
+    def _after_loop(self, before: str, block: str) -> int:
+        """Condition of an exit of a loop that is left out: unknown here where there are several."""
+        if len(self._region.successors[before]) == 1:
+            return self._graph.constant(1, 1)
+        return self._graph.add(Operation(Opcode.INVARIANT, 1, name=f"{before} is left to {block}"))
 
     def _switch_edge(self, last: Instruction, targets: list[str], block: str) -> int:
         head, cases = last.text.split("[", 1)
@@ -216,8 +221,16 @@ class BodyBuilder:
             self._call(instruction)
         elif opcode == "load":
             self._values[instruction.result] = self._load(instruction)
+        elif opcode == "icmp" and _compares_pointers(instruction):
+            self._values[instruction.result] = self._end_of_array(instruction)
         else:
             self._values[instruction.result] = self._computed(instruction)
+
+    def _end_of_array(self, instruction: Instruction) -> int:
+        """A loop that sets up an array compares pointers; it is one outside of pipelines, and its circle is cut."""
+        if not self._region.skipped:
+            raise UntranslatedError(f"icmp {instruction.text[:80]}")
+        return self._graph.add(Operation(Opcode.INVARIANT, 1, name=instruction.result))
 
     def _computed(self, instruction: Instruction) -> int:
         graph, opcode = self._graph, instruction.opcode
@@ -278,7 +291,8 @@ class BodyBuilder:
     def _phi(self, instruction: Instruction) -> None:
         kind, rest = split_type(_FLAGS.sub("", instruction.text))
         width = _width_of(kind)
-        if self._block == self._region.header:
+        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
+        if self._is_carried(pairs):
             register = len(self._body.registers)
             current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
             name = self._cells.value_name(instruction.result)
@@ -286,10 +300,23 @@ class BodyBuilder:
             self._values[instruction.result] = current
             self._header_phis.append((kind, register, instruction))
             return
-        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
-        incoming = {block: self._operand_or_undefined(kind, value) for value, block in pairs}
+        incoming = {self._entry(block): self._operand_or_undefined(kind, value) for value, block in pairs}
         before = [b for b in self._region.before[self._block] if b in incoming]
         self._values[instruction.result] = self._gated(self._block, before, [incoming[b] for b in before])
+
+    def _is_carried(self, pairs: list[tuple[str, str]]) -> bool:
+        """Whether a phi takes a value from an edge that ends the iteration."""
+        if self._block == self._region.header:
+            return True
+        return any(
+            block in self._region.successors and self._region.target(block, self._block) == END for _, block in pairs
+        )
+
+    def _entry(self, block: str) -> str:
+        """The block that stands for a predecessor in the region: for a loop that is left out the one before it."""
+        if block in self._region.successors:
+            return block
+        return next((b for b, exits in self._region.skipped.items() if self._block in exits), block)
 
     # -- memory
 
@@ -301,6 +328,8 @@ class BodyBuilder:
         if volatile:
             return self._stream_read(operand, width)
         size = -(-width // 8)
+        if self._region.skipped and not self._cells.is_known(operand, size):
+            return self._graph.add(Operation(Opcode.INVARIANT, width, name=instruction.result))
         values = []
         for access, condition in self._cells.accesses(operand, size):
             values.append((self._read(access, size), condition))
@@ -321,7 +350,7 @@ class BodyBuilder:
 
     def _entered(self, block: str, before: str) -> int:
         """Condition of entering a block from one of its predecessors, where the block is executed."""
-        return self._conditions.edge(self._region.above[block], before, block)
+        return self._conditions.edge(self._region.above[block], self._entry(before), block)
 
     def _store(self, instruction: Instruction) -> None:
         volatile = instruction.text.startswith("volatile ")
@@ -338,6 +367,8 @@ class BodyBuilder:
         self._write_all(operand, self._graph.extend(Opcode.ZEXT, data, 8 * size), size)
 
     def _write_all(self, operand: str, data: int, size: int) -> None:
+        if self._region.skipped and not self._cells.is_known(operand, size):
+            return
         for access, condition in self._cells.accesses(operand, size):
             self._write(access, data, size, self._holds(condition))
 
@@ -741,7 +772,7 @@ class BodyBuilder:
                 nexts[register] = self._graph.slice(value, 0, width)
         for kind, register, instruction in self._header_phis:
             pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)
-            incoming = [(v, b) for v, b in pairs if b in self._loop.blocks]
+            incoming = [(v, b) for v, b in pairs if b in self._region.successors and self._ends(b)]
             values = [self._operand_or_undefined(kind, value) for value, _ in incoming]
             current = self._body.registers[register].current
             value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
@@ -749,17 +780,21 @@ class BodyBuilder:
         kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
         self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
         leaves = self._graph.constant(0, 1)
-        for block, _ in self._region.exits:
+        exits = [] if self._region.skipped else self._region.exits
+        for block, _ in exits:
             leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
-        self._body.leaves = leaves if self._region.exits else -1
+        self._body.leaves = leaves if exits else -1
         self._body.outputs = sorted({*self._live_outs(), *kept})
         self._body.operations = self._graph.operations
+
+    def _ends(self, block: str) -> bool:
+        return END in self._region.successors[block]
 
     def _exit_condition(self, block: str) -> int:
         """The block's branch leaves the loop (and does not go back to its header)."""
         last = self._function.blocks[block].instructions[-1]
         targets = self._function.blocks[block].successors()
-        outside = [t not in self._loop.blocks for t in targets]
+        outside = [t not in self._region.blocks for t in targets]
         executed = self._conditions.executed(block)
         if all(outside):
             return executed
@@ -777,7 +812,7 @@ class BodyBuilder:
         used = []
         names = re.compile(r'%"[^"]+"|%[\w.$-]+')
         for name, block in self._function.blocks.items():
-            if name in self._loop.blocks:
+            if name in self._region.blocks:
                 continue
             for instruction in block.instructions:
                 for operand in names.findall(instruction.text):
@@ -786,7 +821,8 @@ class BodyBuilder:
         return sorted(set(used))
 
 
-def _empty_body(notes: list[LoopNote], places: Places, function: Function, loop: Loop) -> LoopBody:
+def loop_body(notes: list[LoopNote], places: Places, function: Function, loop: Loop) -> LoopBody:
+    """The body of a pipelined loop, still without operations."""
     pipeline = next(note for note in notes if note.text.startswith("PIPELINE"))
     stated = re.search(r"\bII\s*=\s*(\d+)", pipeline.text)
     function_name = ""
@@ -825,6 +861,10 @@ def _is_pointer(instruction: Instruction) -> bool:
         or (instruction.opcode in ("phi", "freeze") and text.startswith("ptr "))
         or (instruction.opcode == "load" and text.startswith("ptr,"))
     )
+
+
+def _compares_pointers(instruction: Instruction) -> bool:
+    return _FLAGS.sub("", instruction.text).split(" ", 2)[1] == "ptr"
 
 
 def _width_of(kind: str) -> int:

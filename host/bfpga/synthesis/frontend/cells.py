@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import Memory, Place
-from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.initializers import initial_bytes
 from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.places import VariableNames
@@ -81,35 +80,27 @@ class Cells:
 
     # -- the loop
 
-    def scan(self, function: Function, loop: Loop) -> None:
-        """Finds which bytes of variables the loop reads and writes together."""
+    def scan(self, function: Function, blocks: set[str]) -> None:
+        """Finds which bytes of variables the blocks read and write together."""
         self._defined = {i.result: i for b in function.blocks.values() for i in b.instructions if i.result}
         edges: dict[str, set[int]] = {}
         writes: list[tuple[str, int, int]] = []
-        for use in _uses(function, loop.blocks):
-            for access, _ in self.accesses(use.operand, use.size):
+        for use in _uses(function, blocks):
+            for access, _ in self.accesses(use.operand, use.size) if self.is_known(use.operand, use.size) else []:
                 for root, offset in _touched(access):
                     edges.setdefault(root, set()).update((offset, offset + use.size))
                     if use.writes:
                         writes.append((root, offset, use.size))
         self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
         self._written = {key for root, offset, size in writes for key in self.atoms(root, offset, size)}
-        self._carried = self._roots_outside(function, loop) - self._begun_inside(function, loop)
+        self._carried = {root for root in self._cuts if root.startswith("@")} | self._roots_outside(function, blocks)
 
-    def _roots_outside(self, function: Function, loop: Loop) -> set[str]:
-        roots = {root for root in self._cuts if root.startswith("@")}
-        outside = {name for name in function.blocks if name not in loop.blocks}
+    def _roots_outside(self, function: Function, blocks: set[str]) -> set[str]:
+        roots = set()
+        outside = {name for name in function.blocks if name not in blocks}
         for use in _uses(function, outside):
             roots.update(place.root for place in self._places(use.operand))
         return roots
-
-    def _begun_inside(self, function: Function, loop: Loop) -> set[str]:
-        begun = set()
-        for name in loop.blocks:
-            for instruction in function.blocks[name].instructions:
-                if instruction.opcode == "call" and "@llvm.lifetime.start" in instruction.text:
-                    begun.add(instruction.text.rpartition(")")[0].split()[-1])
-        return begun
 
     def _places(self, operand: str) -> tuple[Pointer, ...]:
         try:
@@ -118,6 +109,14 @@ class Cells:
             return ()
 
     # -- accesses
+
+    def is_known(self, operand: str, size: int) -> bool:
+        """Whether an access can be followed; those of loops that set up whole arrays cannot."""
+        try:
+            self.accesses(operand, size)
+        except ToolError:
+            return False
+        return True
 
     def resolve(self, operand: str) -> tuple[Pointer, ...]:
         """Places of a pointer operand."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 
-from bfpga.synthesis.body import LoopBody
-from bfpga.synthesis.frontend.build import BodyBuilder
+from bfpga.synthesis.body import LoopBody, Place
+from bfpga.synthesis.frontend.build import BodyBuilder, loop_body
 from bfpga.synthesis.frontend.cells import Cells
-from bfpga.synthesis.frontend.cfg import natural_loops
+from bfpga.synthesis.frontend.cfg import Loop, natural_loops
 from bfpga.synthesis.frontend.flatten import Note, is_pipelined, loop_notes
 from bfpga.synthesis.frontend.ir import Function, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.places import Places, VariableNames
 from bfpga.synthesis.frontend.pointers import Pointers
+from bfpga.synthesis.frontend.region import Region
 from bfpga.synthesis.frontend.storage import Storage
 
 _BIND = re.compile(r"#\s*pragma\s+HLS\s+BIND_OP\s+(.*)$", re.IGNORECASE | re.MULTILINE)
+#: Name of what a kernel does between its loops: no pipeline, one clock after the other.
+OUTSIDE = "outside the loops"
 #: Lines around a BIND_OP in which its variable is assigned.
 _BIND_REACH = 60
 
@@ -51,9 +54,10 @@ def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
 def loop_bodies(
     module: Module, notes: list[Note], original: Module, sources: dict[str, str], only: str = ""
 ) -> list[LoopBody]:
-    """The pipelined loops of the flat module, in program order.
+    """The pipelined loops of the flat module, in program order, and last what lies outside of them (``OUTSIDE``).
 
-    ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources.
+    ``original``: the module as clang wrote it (names of variables); ``sources``: name -> text of the sources;
+    ``only``: the loops with this label alone.
     """
     bodies = []
     names = VariableNames(original.metadata)
@@ -67,9 +71,28 @@ def loop_bodies(
             storage.note(note, pointers)
         parameters = names.parameters(function.name)
         streams = dict(zip(function.arguments, parameters, strict=False))
+        places = Places(module.metadata)
         cells = Cells(module, pointers, storage, types, names, streams, bindings(sources))
         for loop in loops:
             found = of_loop.get(loop.header, [])
             if is_pipelined(found) and (not only or any(n.label == only for n in found)):
-                bodies.append(BodyBuilder(function, loop, found, Places(module.metadata), cells).build())
+                body = loop_body(found, places, function, loop)
+                bodies.append(BodyBuilder(function, Region.of_loop(function, loop), body, places, cells).build())
+        if not only:
+            pipelined = [loop for loop in loops if is_pipelined(of_loop.get(loop.header, []))]
+            body = LoopBody(OUTSIDE, Place("", 0, function.name), 0)
+            bodies.append(BodyBuilder(function, _outside(function, pipelined), body, places, cells).build())
     return bodies
+
+
+def _outside(function: Function, pipelined: list[Loop]) -> Region:
+    """A function's blocks without those of its pipelined loops."""
+    left_out = {name for loop in pipelined for name in loop.blocks}
+    skipped: dict[str, list[str]] = {}
+    for loop in pipelined:
+        exits = [t for name in loop.blocks for t in function.blocks[name].successors() if t not in loop.blocks]
+        for name, block in function.blocks.items():
+            if name not in left_out and loop.header in block.successors():
+                skipped[name] = list(dict.fromkeys(exits))
+    blocks = {name for name in function.blocks if name not in left_out}
+    return Region(function, blocks, next(iter(function.blocks)), skipped)

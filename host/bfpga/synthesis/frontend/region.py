@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bfpga.synthesis.body import Opcode
 from bfpga.synthesis.frontend.cfg import Loop, immediate_dominators, predecessors_of, reverse_postorder
@@ -17,25 +17,42 @@ EdgeCondition = Callable[[str, str], int]
 
 
 class Region:
-    """One iteration's control flow."""
+    """Control flow without circles: one iteration of a loop, or what is left of a function outside of its loops.
 
-    def __init__(self, function: Function, loop: Loop) -> None:
+    ``skipped``: block -> where control goes on after a loop that the block enters and that is left out here.
+    """
+
+    def __init__(
+        self, function: Function, blocks: set[str], header: str, skipped: Mapping[str, list[str]] | None = None
+    ) -> None:
+        self.header = header
+        self.blocks = blocks
+        self.skipped = skipped or {}
+        heads = _targets_of_back_edges(function, blocks, header, self.skipped)
         inside: dict[str, list[str]] = {END: []}
         self.exits: list[tuple[str, str]] = []
-        for name in loop.blocks:
+        for name in blocks:
             targets = []
-            for target in dict.fromkeys(function.blocks[name].successors()):
-                stays = target in loop.blocks and target != loop.header
-                targets.append(target if stays else END)
-                if target not in loop.blocks:
+            for target in dict.fromkeys(self.skipped.get(name) or function.blocks[name].successors()):
+                ends = target not in blocks or (name, target) in heads or target == header
+                targets.append(END if ends else target)
+                if target not in blocks:
                     self.exits.append((name, target))
-            inside[name] = list(dict.fromkeys(targets))
-        self.order = reverse_postorder(loop.header, inside)
+            inside[name] = list(dict.fromkeys(targets)) or [END]
+        self.order = reverse_postorder(header, inside)
         self.successors = {name: inside[name] for name in self.order}
         self.before = predecessors_of(self.successors)
-        self.above = immediate_dominators(loop.header, self.successors)
+        self.above = immediate_dominators(header, self.successors)
         self._below = immediate_dominators(END, self.before)
-        self.header = loop.header
+
+    @classmethod
+    def of_loop(cls, function: Function, loop: Loop) -> Region:
+        """One iteration of a loop."""
+        return cls(function, loop.blocks, loop.header)
+
+    def target(self, before: str, block: str) -> str:
+        """Where an edge leads within the region."""
+        return block if block in self.successors.get(before, ()) else END
 
     def always_follows(self, block: str, other: str) -> bool:
         """Whether every path from ``other`` passes ``block``."""
@@ -44,6 +61,30 @@ class Region:
             if other == block:
                 return True
         return False
+
+
+def _targets_of_back_edges(
+    function: Function, blocks: set[str], header: str, skipped: Mapping[str, list[str]]
+) -> set[tuple[str, str]]:
+    """Edges that close a circle, by a walk from the header."""
+    back: set[tuple[str, str]] = set()
+    path: set[str] = {header}
+    seen = {header}
+    stack = [(header, iter(skipped.get(header) or function.blocks[header].successors()))]
+    while stack:
+        name, targets = stack[-1]
+        for target in targets:
+            if target in path:
+                back.add((name, target))
+            elif target in blocks and target not in seen:
+                seen.add(target)
+                path.add(target)
+                stack.append((target, iter(skipped.get(target) or function.blocks[target].successors())))
+                break
+        else:
+            path.discard(name)
+            stack.pop()
+    return back
 
 
 class Conditions:

@@ -3,7 +3,8 @@
 Clock ``interval * i + s`` is stage ``s`` of iteration ``i``. A value of stage ``s`` that is used later is held by a row
 of registers, each of which takes its word in one clock of the interval and keeps it for a whole interval: the value's
 ``age`` says which register of the row. Age 0 is the value itself in the clock in which it arises. Registers of
-loop-carried state are the first of their row.
+loop-carried state are the first of their row; their age 0 is the next value of the iteration before, where that arises
+in the very clock in which it is used.
 """
 
 from __future__ import annotations
@@ -57,13 +58,12 @@ class Pipeline:
         operation = self.body.operations[index]
         if operation.opcode in FIXED:
             return 0
-        is_state = operation.opcode is Opcode.STATE
-        if is_state and self.capture[operation.register] < 0:
+        if operation.opcode is Opcode.STATE and self.capture[operation.register] < 0:
             return 1
         waits = stage - self.available(index)
-        if waits < int(is_state):
+        if waits < 0:
             where = f"operation {index} ({operation.opcode.value}{' ' + operation.name if operation.name else ''})"
-            raise ValueError(f"{self.body.name}: {where} is used in stage {stage} and there only {1 - waits} later")
+            raise ValueError(f"{self.body.name}: {where} is used in stage {stage} and there only {-waits} later")
         return -(-waits // self.interval)
 
     def roots(self, index: int) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Pipeline:
             for index, sources in enumerate(moves):
                 if held[index]:
                     continue
-                first = max([capture[source] - interval + 1 for source in sources], default=0)
+                first = max([capture[source] - interval for source in sources], default=0)
                 stage = fixed[index]
                 if stage is None:
                     stage = min(max([capture[source] for source in sources], default=0), latest[index])

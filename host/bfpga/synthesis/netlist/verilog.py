@@ -10,6 +10,7 @@ port                what
 ``initial_<r>``     first value of register r
 ``operand_<op>_<k>`` operand k of an access in the stage in which it starts; enables are 0 where no iteration is
 ``state_<r>``       register r: the next value of an iteration from the clock after `Pipeline.capture` on
+``result_<op>``     a value that is used after the loop, of the iteration before
 ``valid``           an iteration begins in this clock
 =================== =============================================================================================
 """
@@ -200,6 +201,8 @@ class _Translation:
                 self._use(-1, operand, self.pipeline.stage(index))
         if self.body.leaves >= 0:
             self._use(-1, self.body.leaves, self.leaving_stage())
+        for index in self.results():
+            self._use(-1, index, self.ready(index))
         for register in self.body.registers:
             signal = (register.current, 1)
             self.spans[signal] = Span(0, register.width)
@@ -226,9 +229,18 @@ class _Translation:
             if operation.opcode in EXTERNAL or operation.opcode in WRITES
         ]
 
+    def results(self) -> list[int]:
+        """Values that are used after the loop and are no next value of a register, which would keep them."""
+        kept = {register.next for register in self.body.registers} | {each.current for each in self.body.registers}
+        return [index for index in self.body.outputs if index not in kept]
+
     def leaving_stage(self) -> int:
         """Stage in which the last iteration is known to be it."""
-        roots = self.pipeline.roots(self.body.leaves)
+        return self.ready(self.body.leaves)
+
+    def ready(self, index: int) -> int:
+        """First stage in which all that a value is made of is there."""
+        roots = self.pipeline.roots(index)
         operations = self.body.operations
         state = [self.pipeline.available(root) + 1 for root in roots if operations[root].opcode is Opcode.STATE]
         computed = [
@@ -341,6 +353,10 @@ class _Part(_Module):
         states = [self.body.registers[number].current for number in group.registers]
         for local, index in enumerate(states):
             self._declare(f"s{local}", (index, 1))
+            if (index, 0) in self.all.spans:
+                span = self.all.spans[index, 0]
+                self.lines.append(f"wire {vector(span.high, span.low)} s{local}_0;")
+                self.add_signal((index, 0), f"s{local}_0")
             self.origins[f"s{local}"] = ~group.registers[local]
         for index in states:
             self._row(index, self.signals[index, 1], f"s{states.index(index)}")
@@ -405,6 +421,10 @@ class _Part(_Module):
             return
         following = self.value(register.next, capture)
         valid = self._valid(capture)
+        span = self.all.spans.get((register.current, 0))
+        if span is not None:
+            bits = vector(span.high, span.low)
+            self.lines.append(f"assign {name}_0 = {valid} ? {following}{bits} : {name}{bits};")
         self.clocked(f"if (start) {name} <= {initial}; else if ({valid}) {name} <= {following};")
 
     def _valid(self, stage: int) -> str:
@@ -417,7 +437,7 @@ class _Part(_Module):
     def _export(self, indices: Sequence[int]) -> None:
         for index in indices:
             state = self.body.operations[index].opcode is Opcode.STATE
-            for age in [*([1] if state else [0]), *self.all.row(index)]:
+            for age in [0, *([1] if state else []), *self.all.row(index)]:
                 signal = (index, age)
                 if signal in self.all.exported and self.all.net(signal) not in self.inputs.values():
                     span = self.all.spans[signal]
@@ -436,10 +456,12 @@ class _Border(_Module):
         self.depth = 1 + max(
             [0, *self.pipeline.capture, *(self.pipeline.stage(index) for index in translation.accesses())]
             + ([translation.leaving_stage()] if self.body.leaves >= 0 else [])
+            + [translation.ready(index) for index in translation.results()]
         )
         self._phases()
         self._valid()
         self._operands()
+        self._results()
 
     def _phases(self) -> None:
         interval = self.pipeline.interval
@@ -486,4 +508,14 @@ class _Border(_Module):
                 if operation.opcode in ENABLED and number == len(operation.operands) - 1:
                     value = f"{value} & stages[{stage}]"
                 self.output(f"to_operand_{index}_{number}", Span(0, width), value)
+
+    def _results(self) -> None:
+        """Values that are used after the loop, as the last iteration leaves them."""
+        for index in self.all.results():
+            stage = self.all.ready(index)
+            value = self.value(index, stage)
+            width = self.body.operations[index].width
+            self.lines.append(f"reg {vector(width)} r{index};")
+            self.clocked(f"if (stages[{stage}]) r{index} <= {value};")
+            self.output(f"to_result_{index}", Span(0, width), f"r{index}")
 

@@ -1,0 +1,153 @@
+"""The graph of a loop body says what the code said, however it simplifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bfpga.synthesis.body import LoopBody, Opcode, Operation, Place, Register, Stream
+from bfpga.synthesis.graph import Graph, mask_of, signed
+from bfpga.synthesis.narrow import narrowed
+from bfpga.synthesis.netlist.interpret import iterate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+#: An operation as it was asked for: its index in the graph, and its value from those of the operands.
+Plain = tuple[int, int, Callable[[dict[int, int]], int]]
+_BINARY = (Opcode.ADD, Opcode.SUB, Opcode.MUL, Opcode.AND, Opcode.OR, Opcode.XOR)
+_COMPARE = (Opcode.EQ, Opcode.NE, Opcode.ULT, Opcode.ULE, Opcode.SLT, Opcode.SLE)
+_INPUTS = 3
+
+
+def _binary(opcode: Opcode, a: int, b: int, width: int) -> int:
+    results = {
+        Opcode.ADD: a + b, Opcode.SUB: a - b, Opcode.MUL: a * b, Opcode.AND: a & b, Opcode.OR: a | b, Opcode.XOR: a ^ b,
+    }  # fmt: skip
+    return results[opcode] & mask_of(width)
+
+
+def _compare(opcode: Opcode, a: int, b: int, width: int) -> int:
+    x, y = signed(a, width), signed(b, width)
+    results = {
+        Opcode.EQ: a == b, Opcode.NE: a != b, Opcode.ULT: a < b, Opcode.ULE: a <= b, Opcode.SLT: x < y, Opcode.SLE: x <= y,
+    }  # fmt: skip
+    return int(results[opcode])
+
+
+class _Twin:
+    """Builds a graph and computes beside it what each value has to be."""
+
+    def __init__(self, draw: Callable[..., int], inputs: list[int]) -> None:
+        self.graph, self.draw = Graph(), draw
+        self.values: list[tuple[int, int]] = []
+        self.registers: list[Register] = []
+        for number, value in enumerate(inputs):
+            width = draw(st.integers(1, 20))
+            index = self.graph.add(Operation(Opcode.STATE, width, register=number), shared=False)
+            self.registers.append(Register(f"r{number}", width, index, index))
+            self.values.append((index, value & mask_of(width)))
+
+    def pick(self) -> tuple[int, int]:
+        return self.values[self.draw(st.integers(0, len(self.values) - 1))]
+
+    def of_width(self, width: int) -> tuple[int, int]:
+        """Some value, extended or cut to a width."""
+        index, value = self.pick()
+        own = self.graph.width(index)
+        if own >= width:
+            low = self.draw(st.integers(0, own - width))
+            return self.graph.slice(index, low, width), value >> low & mask_of(width)
+        if self.draw(st.booleans()):
+            return self.graph.extend(Opcode.SEXT, index, width), signed(value, own) & mask_of(width)
+        return self.graph.extend(Opcode.ZEXT, index, width), value
+
+    def grow(self) -> None:
+        graph, draw = self.graph, self.draw
+        width = draw(st.integers(1, 24))
+        (a, x), (b, y) = self.of_width(width), self.of_width(width)
+        if draw(st.integers(0, 4)) == 0:
+            y = draw(st.integers(0, mask_of(width)))
+            b = graph.constant(y, width)
+        kind = draw(st.integers(0, 5))
+        if kind == 0:
+            opcode = draw(st.sampled_from(_BINARY[:3]))
+            made = graph.arithmetic(opcode, a, b), _binary(opcode, x, y, width)
+        elif kind == 1:
+            opcode = draw(st.sampled_from(_BINARY[3:]))
+            made = graph.logic(opcode, a, b), _binary(opcode, x, y, width)
+        elif kind == 2:
+            opcode = draw(st.sampled_from(_COMPARE))
+            made = graph.compare(opcode, a, b), _compare(opcode, x, y, width)
+        elif kind == 3:
+            c, chosen = self.of_width(1)
+            made = graph.select(c, a, b), x if chosen else y
+        elif kind == 4:
+            made = graph.concat([a, b]), x | y << width
+        else:
+            count = draw(st.integers(0, width - 1))
+            opcode = draw(st.sampled_from((Opcode.SHL, Opcode.LSHR, Opcode.ASHR)))
+            moved = {Opcode.SHL: x << count, Opcode.LSHR: x >> count, Opcode.ASHR: signed(x, width) >> count}[opcode]
+            made = graph.shift(opcode, a, graph.constant(count, width)), moved & mask_of(width)
+        self.values.append(made)
+
+
+@st.composite
+def twins(draw: Callable[..., int]) -> tuple[_Twin, list[int]]:
+    inputs = draw(st.lists(st.integers(0, 2**20 - 1), min_size=_INPUTS, max_size=_INPUTS))
+    twin = _Twin(draw, inputs)
+    for _ in range(draw(st.integers(1, 14))):
+        twin.grow()
+    return twin, inputs
+
+
+def _body(twin: _Twin) -> LoopBody:
+    return LoopBody(
+        "Loop", Place("code.cpp", 1, "f"), 1, twin.graph.operations, twin.registers,
+        streams=[Stream("out", 64)], outputs=[index for index, _ in twin.values],
+    )  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(twins())
+def test_simplified_operations_have_the_values_of_the_code(pair: tuple[_Twin, list[int]]) -> None:
+    twin, inputs = pair
+    state = [value & mask_of(register.width) for value, register in zip(inputs, twin.registers, strict=True)]
+    outcome = iterate(_body(twin), state, {}, {})
+    for index, value in twin.values:
+        assert outcome.values[index] == value, twin.graph.operations[index]
+
+
+@settings(max_examples=100, deadline=None)
+@given(twins(), st.data())
+def test_narrowing_keeps_every_effect(pair: tuple[_Twin, list[int]], data: st.DataObject) -> None:
+    """Registers of sums and copies; what is written to a stream stays the same for some iterations."""
+    twin, inputs = pair
+    graph = twin.graph
+    for number, register in enumerate(twin.registers):
+        after, _ = twin.of_width(register.width)
+        twin.registers[number] = Register(register.name, register.width, register.current, after)
+    (sent, _), (enable, _) = twin.pick(), twin.of_width(1)
+    graph.add(Operation(Opcode.STREAM_WRITE, 0, (sent, enable), stream=0), shared=False)
+    body = _body(twin)
+    body.outputs = []
+    slim = narrowed(body)
+    state = [value & mask_of(r.width) for value, r in zip(inputs, twin.registers, strict=True)]
+    slim_state = [_initial(r, twin.registers, state) for r in slim.registers]
+    for _ in range(4):
+        one, other = iterate(body, state, {}, {}), iterate(slim, slim_state, {}, {})
+        assert _sent(body, one) == _sent(slim, other)
+        state, slim_state = list(one.state), list(other.state)
+
+
+def _initial(register: Register, wide: list[Register], state: list[int]) -> int:
+    """The bits of the old register that a part of it holds: its name ends with the bit from which it begins."""
+    name, *low = register.name.split(".")
+    number = next(k for k, r in enumerate(wide) if r.name == name)
+    return state[number] >> sum(map(int, low)) & mask_of(register.width)
+
+
+def _sent(body: LoopBody, outcome: object) -> tuple[int, ...] | None:
+    index = next(k for k, o in enumerate(body.operations) if o.opcode is Opcode.STREAM_WRITE)
+    data, enable = body.operations[index].operands
+    values = outcome.values  # type: ignore[attr-defined]
+    width = body.operations[data].width
+    return (values[data], width) if values[enable] else None
