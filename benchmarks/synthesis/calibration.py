@@ -139,8 +139,8 @@ def summary(compared: Sequence[Compared]) -> str:
     known = [each for each in compared if each.off is not None]
     within = sum(abs(each.off or 0.0) <= TOLERANCE for each in known)
     return (
-        f"Interval equal in {equal} of {len(compared)} loops; depth equal in {same} of {len(deep)}, within one clock in "
-        f"{near}; estimated clock within {TOLERANCE:.0%} in {within} of {len(known)}."
+        f"Interval equal in {equal} of {len(compared)} loops; depth equal in {same} of {len(deep)}, within one clock "
+        f"in {near}; estimated clock within {TOLERANCE:.0%} in {within} of {len(known)}."
     )
 
 
