@@ -22,6 +22,7 @@ from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.devices.csim import cache_directory
 from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
@@ -31,6 +32,7 @@ from bfpga.program.flow_listing import flow_choices
 from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
 from bfpga.runtime import Evaluation
+from bfpga.synthesis.kept import kept_figures
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -88,6 +90,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         say("MAC/cycle by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
     say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
+    hardware = hardware_content(accelerator)
     return {
         "accelerator": accelerator.name,
         "board": board.name,
@@ -96,7 +99,27 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         "resources": {name: asdict(part) for name, part in parts.items()},
         "board_resources": limits,
         "roofline": {**asdict(roofline), "ridge_macs_per_byte": roofline.ridge_macs_per_byte},
+        "hardware": hardware,
     }
+
+
+def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
+    """Print what a synthesis of the kernel's code says against the figures above; None where none has been made."""
+    figures = kept_figures(accelerator, cache_directory() / "synthesis")
+    if figures is None:
+        say(f"no synthesis of this kernel confirms its cycles, clock and size: bfpga synthesize {accelerator.name}")
+        return None
+    slow = [loop for loop in figures.loops if loop.interval > loop.stated_interval]
+    if slow:
+        listed = ", ".join(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
+        say(f"the synthesis of the code does not confirm these cycles; its intervals of loops are longer: {listed}")
+    if figures.counted:
+        total = figures.total
+        say(
+            f"counted in the code's netlist with interconnect and DMAs: {total.lut + total.lut_memory:,} LUT, "
+            f"{total.ff:,} FF, {total.dsp} DSP, {total.bram36:g} BRAM36"
+        )
+    return {**asdict(figures), "slow_loops": [loop.name for loop in slow]}
 
 
 def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accele
 from bfpga.cli import output
 from bfpga.cli.options import Json
 from bfpga.errors import ConfigurationError
-from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures, findings, read_figures, write_figures
+from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures, findings
 
 #: Recurrences that are shown for a loop that is slower than it states.
 _SHOWN_LIMITS = 3
@@ -86,19 +86,18 @@ def synthesize(
 def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigures:
     """Figures of an accelerator: kept ones where there are, else made now and kept."""
     from bfpga.devices.csim import cache_directory
-    from bfpga.synthesis.driver import sources_digest, synthesize
+    from bfpga.synthesis.driver import synthesize
+    from bfpga.synthesis.kept import keep_figures, kept_figures
 
     cache = cache_directory() / "synthesis"
-    sources = sources_digest(accelerator)
-    path = cache / f"{sources[:32]}.json"
-    if count and not loop and (known := read_figures(path, sources)) is not None:
+    if count and not loop and (known := kept_figures(accelerator, cache)) is not None:
         return known
     with output.waiting(f"synthesis of {accelerator.name}"):
         figures = synthesize(accelerator, loop, count, cache / "netlists")
     if loop and not figures.loops:
         raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {loop}")
     if figures.counted:
-        write_figures(figures, path)
+        keep_figures(figures, cache)
     return figures
 
 

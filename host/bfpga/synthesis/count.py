@@ -32,7 +32,8 @@ def count_loops(
     Raises:
         ToolError: Yosys is missing or fails.
     """
-    carried = {_variable(register.name) for body, schedule in loops if schedule is not None for register in body.registers}
+    pipelined = [body for body, schedule in loops if schedule is not None]
+    carried = {_variable(register.name) for body in pipelined for register in body.registers}
     designs = [translate(body, schedule) for body, schedule in loops]
     modules = {name: text for design in designs for name, text in design.modules.items()}
     mapped = map_modules(modules, family_of(part), cache)

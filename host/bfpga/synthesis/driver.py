@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,9 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
 from bfpga.synthesis.body import LoopBody, Place
 from bfpga.synthesis.delays import technology_of
-from bfpga.synthesis.frontend.kernel import analyse_kernel, kernel_files
+from bfpga.synthesis.frontend.kernel import analyse_kernel
 from bfpga.synthesis.frontend.loops import OUTSIDE
+from bfpga.synthesis.kept import sources_digest
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Limit, Schedule
@@ -32,14 +32,6 @@ class Loop:
 
     body: LoopBody
     schedule: Schedule | None
-
-
-def sources_digest(accelerator: Accelerator) -> str:
-    """What figures belong to: the sources of the kernel, the device and the clock."""
-    digest = hashlib.sha256(f"{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
-    for path, text in sorted(kernel_files(accelerator).items()):
-        digest.update(f"\0{path}\0{text}".encode())
-    return digest.hexdigest()
 
 
 def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress | None = None) -> list[Loop]:
@@ -138,8 +130,3 @@ def lines_of(body: LoopBody, operations: Sequence[int]) -> tuple[str, ...]:
 
 def _is_known(place: Place | None) -> bool:
     return place is not None and place.line > 0
-
-
-def by_name(loops: Sequence[Loop]) -> Mapping[str, Loop]:
-    """Loops by their titles."""
-    return {f"{loop.body.name} ({loop.body.place})": loop for loop in loops}

@@ -15,15 +15,15 @@ from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_na
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
 from bfpga.synthesis.frontend.loops import loop_bodies
+from bfpga.synthesis.kept import TOP, kernel_files
 from bfpga.synthesis.narrow import narrowed
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
-from bfpga.vendor.render import kernel_sources, render_kernel
+from bfpga.vendor.render import kernel_sources
 
-_TOP = "src/top.cpp"
 #: No pass of clang's own runs: `flatten` chooses them.
 _FLAGS = (
-    "-target", "x86_64-linux-gnu", "-std=c++14", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-builtin", "-ffp-contract=off",
-    "-fno-stack-protector", "-fomit-frame-pointer", "-w", "-S", "-emit-llvm",
+    "-target", "x86_64-linux-gnu", "-std=c++14", "-g", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-builtin",
+    "-ffp-contract=off", "-fno-stack-protector", "-fomit-frame-pointer", "-w", "-S", "-emit-llvm",
 )  # fmt: skip
 
 
@@ -35,20 +35,13 @@ class Analysis:
     flat: str
 
 
-def kernel_files(accelerator: Accelerator) -> dict[str, str]:
-    """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
-    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
-    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path == _TOP}
-    return kernel_sources(tops)
-
-
 def analyse_kernel(accelerator: Accelerator, only: str = "") -> Analysis:
     """The pipelined loops of an accelerator. ``only``: of the loop with this label.
 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
-    return analyse_files(kernel_files(accelerator), _TOP, only)
+    return analyse_files(kernel_files(accelerator), TOP, only)
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:

@@ -1,0 +1,52 @@
+"""Figures that are there already: those of the ready accelerators in the package, others in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+from pathlib import Path
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
+from bfpga.vendor.render import kernel_sources, render_kernel
+
+#: The file of a kernel that a synthesis tool compiles.
+TOP = "src/top.cpp"
+
+
+def kernel_files(accelerator: Accelerator) -> dict[str, str]:
+    """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
+    rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path == TOP}
+    return kernel_sources(tops)
+
+
+def sources_digest(accelerator: Accelerator) -> str:
+    """What figures belong to: the sources of the kernel, the device and the clock."""
+    digest = hashlib.sha256(f"{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
+    for path, text in sorted(kernel_files(accelerator).items()):
+        digest.update(f"\0{path}\0{text}".encode())
+    return digest.hexdigest()
+
+
+def package_path(accelerator: Accelerator) -> Path:
+    """Where the package has the figures of a ready accelerator."""
+    return Path(str(importlib.resources.files("bfpga.configs"))) / "hardware" / f"{accelerator.name}.json"
+
+
+def kept_figures(accelerator: Accelerator, cache: Path) -> HardwareFigures | None:
+    """Figures of an accelerator's present sources, from the package or from a cache directory; None without any."""
+    sources = sources_digest(accelerator)
+    for path in (package_path(accelerator), _cached(cache, sources)):
+        if (figures := read_figures(path, sources)) is not None:
+            return figures
+    return None
+
+
+def keep_figures(figures: HardwareFigures, cache: Path) -> None:
+    """Keep figures in a cache directory."""
+    write_figures(figures, _cached(cache, figures.sources))
+
+
+def _cached(cache: Path, sources: str) -> Path:
+    return cache / f"{sources[:32]}.json"

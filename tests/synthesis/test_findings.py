@@ -1,0 +1,49 @@
+"""What a synthesis finds in the array kernel as it is. Each figure is to be mended, and then this file changes."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.estimate.hardware import HardwareFigures, LoopFigures, findings
+from bfpga.synthesis.driver import synthesize
+
+pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
+
+
+@functools.cache
+def figures() -> HardwareFigures:
+    return synthesize(load_accelerator("tiny"), count=False)
+
+
+def loop(name: str) -> LoopFigures:
+    return next(loop for loop in figures().loops if loop.name == name)
+
+
+def test_the_array_loop_is_far_from_interval_1_because_it_writes_banks_before_it_reads_them() -> None:
+    array = loop("Array")
+    assert array.stated_interval == 1
+    assert array.interval >= 14
+    worst = max(array.limits, key=lambda limit: limit.interval)
+    assert worst.reason == "recurrence"
+    assert worst.subject.startswith("activations_")
+    assert any("activation_memory.hpp" in line for line in worst.lines)
+    assert any("write_back.hpp" in line or "output_stage.hpp" in line for line in worst.lines)
+
+
+def test_the_walk_over_pixels_carries_its_bank_for_more_than_a_clock() -> None:
+    walks = [limit for limit in loop("Array").limits if "pixel_" in limit.subject]
+    assert any("address.hpp" in " ".join(limit.lines) and limit.delay > 7.0 for limit in walks)
+
+
+def test_loading_weights_is_at_its_interval() -> None:
+    assert loop("Rows_Load").interval == 1
+
+
+def test_the_gate_names_the_loop_and_the_lines() -> None:
+    board = load_accelerator("tiny").board
+    limits = {"dsp": board.dsp, "bram36": board.bram36, "lut": board.lut, "ff": board.ff}
+    (found,) = [text for text in findings(figures(), limits) if text.startswith("Array ")]
+    assert "stated 1" in found
+    assert "activation_memory.hpp" in found
