@@ -43,7 +43,8 @@ def test_slower_grades_are_slower() -> None:
 
 @pytest.mark.parametrize(("part", "width", "reported"), [
     (ZYNQ, 6, 1.82), (ZYNQ, 9, 1.82), (ZYNQ, 13, 1.67), (ZYNQ, 17, 2.10), (ZYNQ, 32, 2.55),
-    (ULTRASCALE, 6, 0.70), (ULTRASCALE, 14, 0.76), (ULTRASCALE, 32, 0.88), (ULTRASCALE, 64, 1.14), (ULTRASCALE, 124, 1.47),
+    (ULTRASCALE, 6, 0.70), (ULTRASCALE, 14, 0.76), (ULTRASCALE, 32, 0.88), (ULTRASCALE, 64, 1.14),
+    (ULTRASCALE, 124, 1.47),
 ])  # fmt: skip
 def test_adders_have_the_delays_of_the_reports(part: str, width: int, reported: float) -> None:
     b = BodyBuilder()

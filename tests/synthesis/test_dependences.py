@@ -91,7 +91,9 @@ def test_different_constants_of_one_place_never_meet_in_an_iteration() -> None:
 
 def test_unknown_places_meet_in_every_iteration_until_a_waiver_says_no() -> None:
     body, read, _, write = histogram()
-    assert memory_edges(find_dependences(body)) == {(read, write, 0): "WAR", (write, read, 1): "RAW", (read, write, 1): "WAR", (write, write, 1): "WAW"}  # fmt: skip
+    assert memory_edges(find_dependences(body)) == {
+        (read, write, 0): "WAR", (write, read, 1): "RAW", (read, write, 1): "WAR", (write, write, 1): "WAW",
+    }  # fmt: skip
     body, read, _, write = histogram(Waiver("inter", "RAW"))
     assert (write, read, 1) not in memory_edges(find_dependences(body))
     body, read, _, write = histogram(Waiver("inter", ""), Waiver("intra", "WAR"))
