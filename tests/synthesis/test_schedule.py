@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_bodies import BodyBuilder, histogram
@@ -257,7 +259,7 @@ def calibration_bodies(kernel: str) -> dict[str, LoopBody]:
 
 
 @needs_clang
-@pytest.mark.parametrize(("loop", "source"), published_loops("grids", "scatter"), ids=lambda each: each.get("loop", ""))
+@pytest.mark.parametrize(("loop", "source"), published_loops("grids", "scatter"), ids=lambda it: it.get("loop", ""))
 def test_published_intervals_are_ours(loop: dict[str, Any], source: dict[str, Any]) -> None:
     body = calibration_bodies(loop["kernel"])[loop["loop"]]
     forwards = loop.get("forwards", source["forwards"])

@@ -9,6 +9,7 @@ double line_in[120], line_out[120], plane_in[8100], plane_out[8100];
 double field_x[4800], field_y[4800], field_z[4800];
 float row_a[64], row_b[64], row_c[64];
 float table_a[4096], table_b[4096];
+float sorted[16384], runs[20], joined[20];
 double start_cost[64], emission[4096], cost[8960];
 }  // namespace
 
@@ -135,6 +136,31 @@ start_costs:
     for (uint_t<7> state = 0; state < 64; state++) {
 #pragma HLS PIPELINE II=1
         cost[state] = start_cost[state] + emission[(uint_t<12>(state) << 6) + static_cast<uint_t<12>>(observed)];
+    }
+}
+
+int make_room(int j, float item) {
+make_room:
+    while (j > 0 && sorted[static_cast<uint_t<14>>(j - 1)] > item) {
+#pragma HLS PIPELINE II=1
+        sorted[static_cast<uint_t<14>>(j)] = sorted[static_cast<uint_t<14>>(j - 1)];
+        j--;
+    }
+    return j;
+}
+
+void join_runs(int begin, int middle, int end) {
+    int one = begin, other = middle;
+join_runs:
+    for (int at = begin; at < end; at++) {
+#pragma HLS PIPELINE II=1
+        if (one < middle && (other >= end || runs[one] <= runs[other])) {
+            joined[at] = runs[one];
+            one++;
+        } else {
+            joined[at] = runs[other];
+            other++;
+        }
     }
 }
 }
