@@ -124,7 +124,7 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
 def _row(loop: LoopFigures) -> tuple[object, ...]:
     area = loop.area
     carried = f"{loop.carried:.1f}" if loop.carried else "-"
-    if not loop.stated_interval:
+    if not loop.is_pipelined:
         return (loop.name, *["-"] * 6, area.lut + area.lut_memory, area.ff, area.dsp)
     return (
         loop.name, loop.place, loop.stated_interval, loop.interval, loop.depth, f"{loop.slack:.2f}", carried,
@@ -153,7 +153,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     limits = resources_of(board)
     total = figures.total
     used = {"dsp": total.dsp, "bram36": total.bram36, "lut": total.lut + total.lut_memory, "ff": total.ff}
-    rows: list[tuple[object, ...]] = [row(f"loop {loop.name}", loop.area) for loop in figures.loops]
+    rows: list[tuple[object, ...]] = [row(f"loop {loop.name}", loop.area) for loop in figures.loops if loop.is_pipelined]
     rows += [
         row("memories", figures.memories),
         row("interconnect, DMAs (assumed)", figures.infrastructure),
@@ -161,6 +161,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
         (board.title, *limits.values()),
         ("used", *(output.percent(used[kind], limit) for kind, limit in limits.items())),
     ]  # fmt: skip
+    rows.append(row("between the loops, nothing shared (not in the total)", figures.outside))
     output.table("resources, counted by Yosys", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
 
 

@@ -76,6 +76,11 @@ class LoopFigures:
     parts: tuple[tuple[str, int, Area], ...] = ()
 
     @property
+    def is_pipelined(self) -> bool:
+        """Whether this is a loop; else it is what lies outside of them."""
+        return self.stated_interval > 0
+
+    @property
     def title(self) -> str:
         """Name and place."""
         return f"{self.name} ({self.place})"
@@ -100,12 +105,17 @@ class HardwareFigures:
 
     @property
     def kernel(self) -> Area:
-        """Cells of the kernel."""
-        return sum((loop.area for loop in self.loops), self.memories)
+        """Cells of the kernel's loops and memories."""
+        return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories)
+
+    @property
+    def outside(self) -> Area:
+        """Cells of what is done between the loops if nothing of it shares an operator: more than a tool takes."""
+        return sum((loop.area for loop in self.loops if not loop.is_pipelined), Area())
 
     @property
     def total(self) -> Area:
-        """Cells of the design: kernel, interconnect, DMAs."""
+        """Cells of loops, memories, interconnect and DMAs; what is done between the loops comes to it."""
         return self.kernel + self.infrastructure
 
 

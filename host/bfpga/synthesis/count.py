@@ -38,11 +38,11 @@ def count_loops(
     modules = {name: text for design in designs for name, text in design.modules.items()}
     mapped = map_modules(modules, family_of(part), cache)
     counted = []
-    for done, (figure, design) in enumerate(zip(figures, designs, strict=True), 1):
+    for done, (figure, design, (body, schedule)) in enumerate(zip(figures, designs, loops, strict=True), 1):
         parts = _parts(design, mapped)
         area = sum((area for _, _, area in parts), Area())
-        if design.pipeline.schedule is None:
-            own = (r.width for r in design.body.registers if _variable(r.name) not in carried)
+        if schedule is None:
+            own = (r.width for r in body.registers if _variable(r.name) not in carried)
             area = replace(area, ff=sum(own))
         counted.append(replace(figure, area=area, parts=parts))
         if progress is not None:

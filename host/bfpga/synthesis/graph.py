@@ -355,10 +355,24 @@ class Graph:
                 arms = [if_true, if_false]
                 arms[position - 1] = inner.operands[position]
                 return self.select(condition, *arms)
+        merged = self._merged_select(condition, if_true, if_false)
+        if merged is not None:
+            return merged
         narrow = self._narrow_select(condition, if_true, if_false, width)
         return (
             narrow if narrow is not None else self.add(Operation(Opcode.SELECT, width, (condition, if_true, if_false)))
         )
+
+    def _merged_select(self, condition: int, if_true: int, if_false: int) -> int | None:
+        """Two multiplexers with one value in common are one with both conditions: the enable of a register."""
+        for arm, other, holds in ((if_true, if_false, condition), (if_false, if_true, self.invert(condition))):
+            inner = self.operations[arm]
+            if inner.opcode is Opcode.SELECT and other in inner.operands[1:]:
+                chosen, value = inner.operands[0], inner.operands[1]
+                if value == other:
+                    chosen, value = self.invert(chosen), inner.operands[2]
+                return self.select(self.logic(Opcode.AND, holds, chosen), value, other)
+        return None
 
     def _selected_bit(self, condition: int, if_true: int, if_false: int) -> int:
         value = self.constant_of(if_true)

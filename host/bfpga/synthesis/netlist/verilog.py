@@ -97,18 +97,22 @@ class Design:
         return vector(span.high, span.low)
 
 
-def translate(body: LoopBody, schedule: Schedule | None = None, groups: list[Group] | None = None) -> Design:
+def translate(
+    body: LoopBody, schedule: Schedule | None = None, groups: list[Group] | None = None, loads: bool = True
+) -> Design:
     """Verilog of a scheduled body; without a schedule an iteration is one clock, all of it between state registers.
 
-    ValueError if the schedule uses a value before it is there.
+    ``loads``: with the port through which registers take their first values. They need it to be simulated; a selection
+    in front of each register is no logic of the loop's, so that sizes are those without it. ValueError if the schedule uses a value before it is there.
     """
     pipeline = Pipeline(body, schedule)
-    return _Translation(pipeline, partition(pipeline) if groups is None else groups).design()
+    return _Translation(pipeline, partition(pipeline) if groups is None else groups, loads).design()
 
 
 class _Translation:
-    def __init__(self, pipeline: Pipeline, groups: list[Group]) -> None:
+    def __init__(self, pipeline: Pipeline, groups: list[Group], loads: bool = True) -> None:
         self.pipeline = pipeline
+        self.loads = loads
         self.body = pipeline.body
         self.groups = groups
         self.spans: dict[Signal, Span] = {}
@@ -139,7 +143,8 @@ class _Translation:
             if f"from_data_{index}" in design.nets:
                 design.inputs[f"data_{index}"] = (f"from_data_{index}", operation.width)
         for index, register in enumerate(self.body.registers):
-            design.inputs[f"initial_{index}"] = (f"from_initial_{index}", register.width)
+            if f"from_initial_{index}" in design.nets:
+                design.inputs[f"initial_{index}"] = (f"from_initial_{index}", register.width)
             design.outputs[f"state_{index}"] = self.net((register.current, 1))
         return design
 
@@ -415,8 +420,8 @@ class _Part(_Module):
     def _state(self, name: str, number: int) -> None:
         capture = self.pipeline.capture[number]
         register = self.body.registers[number]
-        initial = self.input(f"from_initial_{number}", Span(0, register.width))
         if capture < 0:
+            initial = self.input(f"from_initial_{number}", Span(0, register.width))
             self.clocked(f"if (start) {name} <= {initial};")
             return
         following = self.value(register.next, capture)
@@ -425,6 +430,10 @@ class _Part(_Module):
         if span is not None:
             bits = vector(span.high, span.low)
             self.lines.append(f"assign {name}_0 = {valid} ? {following}{bits} : {name}{bits};")
+        if not self.all.loads:
+            self.clocked(f"if ({valid}) {name} <= {following};")
+            return
+        initial = self.input(f"from_initial_{number}", Span(0, register.width))
         self.clocked(f"if (start) {name} <= {initial}; else if ({valid}) {name} <= {following};")
 
     def _valid(self, stage: int) -> str:

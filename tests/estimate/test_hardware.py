@@ -1,0 +1,87 @@
+"""Figures of a synthesis: kept with the sources they belong to, and judged against a board."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bfpga.estimate.hardware import (
+    Area,
+    HardwareFigures,
+    IntervalLimit,
+    LoopFigures,
+    findings,
+    read_figures,
+    write_figures,
+)
+
+BOARD = {"dsp": 220, "bram36": 140, "lut": 53200, "ff": 106400}
+
+
+def loop(**changes: object) -> LoopFigures:
+    """A loop that is as it states."""
+    plain = LoopFigures("Rows", "code.hpp:7", 1, 1, 4, 0.4, ("code.hpp:9",), 100, 64, (), Area(lut=900, ff=400, dsp=2))
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def figures(*loops: LoopFigures, counted: bool = True) -> HardwareFigures:
+    """Figures of a kernel with these loops, a memory and some infrastructure."""
+    memories, beside = Area(bram18=3), Area(lut=100, ff=200)
+    return HardwareFigures("one", "xc7z020clg400-1", "digest", 10.0, 7.3, loops, memories, beside, counted)
+
+
+def test_a_kernel_as_it_states_has_no_findings() -> None:
+    assert findings(figures(loop()), BOARD) == []
+
+
+def test_a_slow_loop_is_found_with_the_circle_that_makes_it_slow() -> None:
+    limit = IntervalLimit("recurrence", 3, "sum", 21.5, 1, ("code.hpp:9", "code.hpp:12"))
+    (found,) = findings(figures(loop(interval=3, limits=(limit,))), BOARD)
+    assert found == (
+        "Rows (code.hpp:7): interval 3, stated 1; sum: 21.5 ns from one iteration to the next: code.hpp:9 -> code.hpp:12"
+    )
+
+
+def test_too_few_ports_are_found_with_their_accesses() -> None:
+    limit = IntervalLimit("ports", 2, "line", 0.0, 0, ("code.hpp:9", "code.hpp:10"))
+    (found,) = findings(figures(loop(interval=2, limits=(limit,))), BOARD)
+    assert "line is accessed more often in an iteration than it has ports: code.hpp:9 -> code.hpp:10" in found
+
+
+def test_a_path_beyond_the_clock_is_found() -> None:
+    (found,) = findings(figures(loop(slack=-0.25)), BOARD)
+    assert "misses the clock by 0.25 ns, through code.hpp:9" in found
+
+
+@pytest.mark.parametrize(
+    ("area", "text"),
+    [
+        (Area(lut=42_500), "LUT: 42,600 of 53,200 (80 %)"),
+        (Area(lut_memory=43_000), "LUT: 43,100 of 53,200 (81 %)"),
+        (Area(ff=86_000), "FF: 86,200 of 106,400 (81 %)"),
+        (Area(dsp=177), "DSP: 177 of 220 (80 %)"),
+        (Area(bram18=222), "BRAM36: 112 of 140 (80 %)"),
+    ],
+)
+def test_more_than_four_fifths_of_a_resource_is_found(area: Area, text: str) -> None:
+    (found,) = findings(figures(loop(area=area)), BOARD)
+    assert found.startswith(text)
+    assert findings(figures(loop(area=area), counted=False), BOARD) == []
+
+
+def test_what_is_between_the_loops_is_told_apart_from_the_total() -> None:
+    between = loop(name="outside the loops", stated_interval=0, interval=0, area=Area(lut=5000))
+    both = figures(loop(), between)
+    assert both.outside == Area(lut=5000)
+    assert both.total == figures(loop()).total
+
+
+def test_figures_are_read_for_their_own_sources_only(tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "one.json"
+    write_figures(figures(loop()), path)
+    assert read_figures(path, "digest") == figures(loop())
+    assert read_figures(path, "another") is None
+    path.write_text(path.read_text()[:-20])
+    assert read_figures(path, "digest") is None
+    assert read_figures(tmp_path / "missing.json", "digest") is None

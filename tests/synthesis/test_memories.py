@@ -1,0 +1,35 @@
+"""Blocks of a memory follow from its words, bits and binding."""
+
+from __future__ import annotations
+
+import pytest
+from bfpga.estimate.hardware import Area
+from bfpga.synthesis.body import Memory
+from bfpga.synthesis.delays import technology_of
+from bfpga.synthesis.memories import block_memories, memory_area
+
+ZYNQ = technology_of("xc7z020clg400-1")
+
+
+@pytest.mark.parametrize(
+    ("words", "bits", "blocks"),
+    [(512, 36, 1), (512, 37, 2), (1024, 18, 1), (4096, 16, 4), (4097, 4, 2), (16384, 1, 1), (8192, 16, 8)],
+)
+def test_block_memories_take_the_shape_with_the_fewest_blocks(words: int, bits: int, blocks: int) -> None:
+    assert block_memories(words, bits) == blocks
+
+
+def test_bits_that_carry_nothing_take_no_block() -> None:
+    memory = Memory("sums", 512, 64, implementation="bram", bits=36)
+    assert memory_area(memory, ZYNQ, 1) == Area(bram18=1)
+
+
+def test_look_up_tables_hold_bound_memories() -> None:
+    assert memory_area(Memory("slots", 64, 32, implementation="lutram"), ZYNQ, 1) == Area(lut_memory=44)
+    assert memory_area(Memory("slots", 32, 32, implementation="lutram"), ZYNQ, 1) == Area(lut_memory=24)
+
+
+def test_a_table_read_at_many_places_is_there_several_times() -> None:
+    table = Memory("curve", 257, 16, implementation="bram", initial=tuple(range(257)))
+    assert memory_area(table, ZYNQ, 2) == Area(bram18=1)
+    assert memory_area(table, ZYNQ, 6) == Area(bram18=3)
