@@ -1,4 +1,4 @@
-"""Loop bodies made at random: every operation at many widths, with state, memories and streams, and a valid schedule."""
+"""Loop bodies made at random: every operation at many widths, state, memories and streams, with a valid schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNARY = (Opcode.POPCOUNT, Opcode.CLZ, Opcode.CTZ)
 class RandomBody:
     """A body that grows by random operations."""
 
-    def __init__(self, seed: int, operations: int = 150, widest: int = 200) -> None:
+    def __init__(self, seed: int, operations: int = 100, widest: int = 200) -> None:
         self.random = random.Random(seed)
         self.body = LoopBody("random", PLACE, 1)
         self.widest = widest
@@ -111,6 +111,9 @@ class RandomBody:
             elif number == 1 and registers[2].width == register.width:
                 following = registers[2].current
             registers[number] = Register(register.name, register.width, register.current, following)
+
+        # Every value is looked at.
+        self.body.outputs = [index for index, each in enumerate(self.body.operations) if each.width]
 
     def inputs(self, iterations: int) -> tuple[list[int], dict[int, int], list[dict[int, int]]]:
         """Initial state, invariants and reads."""

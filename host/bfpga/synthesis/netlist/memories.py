@@ -64,6 +64,8 @@ def memory_shape(pipeline: Pipeline, memory: Memory) -> tuple[int, int, int, int
     operations = pipeline.body.operations
     reading = [index for index in memory.accesses if operations[index].opcode is Opcode.MEMORY_READ]
     latency = max([pipeline.latency(index) for index in reading], default=1)
+    if memory.implementation in ("bram", "uram"):  # read with the clock, in a body without stages too
+        latency = max(1, latency)
     return min(reads, _PORTS), writes, latency, copies
 
 

@@ -43,6 +43,8 @@ def partition(pipeline: Pipeline, largest: int = LARGEST, smallest: int = SMALLE
     groups: list[Group] = []
     for name, members in tree.cut(largest, smallest):
         groups += _split(pipeline, name, members, weights, largest, smallest)
+    for group in groups:
+        group.name = _common_function(operations[index].place for index in group.operations) or group.name
     _place_registers(pipeline, groups)
     return [group for group in groups if group.operations or group.registers]
 
@@ -119,6 +121,18 @@ def _frames(place: Place | None) -> list[Frame]:
         frames.append((_short_name(place.function), place.caller.line if place.caller else 0))
         place = place.caller
     return frames[::-1]
+
+
+def _common_function(places: Iterable[Place | None]) -> str:
+    """The innermost function that holds all places; empty without one."""
+    common: list[Frame] | None = None
+    for frames in map(_frames, dict.fromkeys(places)):
+        if common is None:
+            common = frames
+        else:
+            same = [one == other for one, other in zip(common, frames, strict=False)]
+            common = common[: same.index(False) if False in same else len(same)]
+    return common[-1][0] if common else ""
 
 
 def _short_name(function: str) -> str:

@@ -76,6 +76,20 @@ class Pipeline:
             self._roots[index] = tuple(found)
         return self._roots[index]
 
+    def results(self) -> list[int]:
+        """Values that are used after the loop and are no next value of a register, which would keep them."""
+        kept = {register.next for register in self.body.registers} | {each.current for each in self.body.registers}
+        return [index for index in self.body.outputs if index not in kept]
+
+    def ready(self, index: int) -> int:
+        """First stage in which all that a value is made of is there."""
+        operations = self.body.operations
+        stages = [0]
+        for root in self.roots(index):
+            if operations[root].opcode not in FIXED:
+                stages.append(self.available(root) + int(operations[root].opcode is Opcode.STATE))
+        return max(stages)
+
     def _computed(self, index: int) -> bool:
         opcode = self.body.operations[index].opcode
         return opcode not in FIXED and opcode is not Opcode.STATE and opcode not in WIRING
@@ -126,8 +140,8 @@ class Pipeline:
                         latest[register] = min(latest[register], self._stage[index] + interval - 1)
         for _ in body.registers:
             changed = False
-            for index, register in enumerate(body.registers):
-                for root in self.roots(register.next):
+            for index, each in enumerate(body.registers):
+                for root in self.roots(each.next):
                     source = body.operations[root].register if self._is_state(root) else -1
                     if source >= 0 and latest[source] > latest[index] + interval - 1:
                         latest[source], changed = latest[index] + interval - 1, True

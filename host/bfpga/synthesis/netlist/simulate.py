@@ -91,7 +91,7 @@ class Simulator:
 def differences(simulator: Simulator, run: Run, limit: int = 10) -> list[Difference]:
     """Where the netlist does other than the iterations of a run, at most ``limit`` places, in order of the iterations.
 
-    Compared are enables and operands of all accesses and the next value of every register.
+    Compared are enables and operands of all accesses, the next value of every register and what is used after the loop.
     """
     found: list[Difference] = []
     outputs = simulator.clocks(_stimuli(simulator.design, run))
@@ -111,7 +111,8 @@ def _stimuli(design: Design, run: Run) -> list[dict[str, int]]:
     pipeline = design.pipeline
     fixed = {f"initial_{index}": value for index, value in enumerate(run.initial)}
     fixed |= {f"data_{index}": value for index, value in run.invariants.items()}
-    depth = 2 + max([pipeline.depth, *pipeline.capture, *(pipeline.stage(i) for i in range(len(design.body.operations)))])
+    stages = (pipeline.stage(index) for index in range(len(design.body.operations)))
+    depth = 2 + max([pipeline.depth, *pipeline.capture, *stages])
     count = 1 + pipeline.interval * len(run.iterations) + depth
     noise = random.Random(_NOISE)
     data = {
@@ -137,6 +138,8 @@ def _expected(design: Design, iteration: Iteration) -> Iterable[tuple[str, int, 
             yield f"operand_{index}_{len(operation.operands) - 1}", stage, int(index in outcome.accesses)
         for number, value in enumerate(outcome.accesses.get(index, ())):
             yield f"operand_{index}_{number}", stage, value
+    for index in pipeline.results():
+        yield f"result_{index}", pipeline.ready(index) + 1, outcome.values[index]
     for index, value in enumerate(outcome.state):
         yield f"state_{index}", max(pipeline.capture[index], 0) + 1, value
 

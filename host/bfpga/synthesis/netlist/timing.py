@@ -424,8 +424,8 @@ class _Cells:
                     self.graph.starts[net] = self.delays["clock_to"][group]
                     self.graph.ends[net] = self._end(bit)
             elif "CLK" not in port and port != "C":
-                end = End(kind)
-                self.graph.stops += [(net, self.delays["net"] + self.delays["setup"][group], end) for net in self._bits(bits)]
+                delay = self.delays["net"] + self.delays["setup"][group]
+                self.graph.stops += [(net, delay, End(kind)) for net in self._bits(bits)]
 
     def _dsp(self, ports: Mapping[str, list[Bit]]) -> None:
         """A DSP block whose result is a register (clock enable connected) ends paths; else they go through it."""

