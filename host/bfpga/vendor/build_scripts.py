@@ -50,6 +50,11 @@ class ScriptPaths:
         return self.build / "hls"
 
     @property
+    def verilog(self) -> Path:
+        """The Verilog of the clock counter, which the block design takes as a module reference."""
+        return self.sources / "rtl" / "clock_counter.v"
+
+    @property
     def config_flow_ip(self) -> Path:
         """Where the config-file flow leaves the unpacked IP; it belongs to ``ip_repository`` then."""
         return self.hls_project / "hls" / "impl" / "ip"
@@ -191,6 +196,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
         "board": _board(accelerator.board, options.board_files),
         "clock": _clock(design),
         "cells": [_cell(cell, design) for cell in design.cells],
+        "modules": _modules(design, paths),
         "links": design.links,
         "nets": design.nets,
         "segments": [_segment(segment) for segment in design.segments],
@@ -293,9 +299,23 @@ def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
         "ip": cell.ip,
         "vlnv": vlnv,
         "own": vlnv == kernel_vlnv(),
+        "module": cell.module,
         "automation": automation,
         "parameters": parameters,
     }
+
+
+def _modules(design: BlockDesign, paths: ScriptPaths) -> list[dict[str, str]]:
+    """Cells of plain Verilog: the module, its file, and a message for when Vivado cannot read it."""
+    names = [cell.module for cell in design.cells if cell.module]
+    return [
+        {
+            "name": name,
+            "file": _braced(paths.verilog),
+            "missing": f"{{Vivado finds no module {name} in {paths.verilog.absolute()}}}",
+        }
+        for name in names
+    ]
 
 
 def _segment(segment: Segment) -> dict[str, str]:
