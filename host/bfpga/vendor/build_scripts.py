@@ -22,6 +22,8 @@ from bfpga.vendor.block_design import BlockDesign, Cell, Segment, kernel_vlnv
 STAGES = ("hls", "block_design", "synthesis", "implementation")
 #: Names inside the vendor's projects.
 HLS_SOLUTION = "solution"
+#: Report of C synthesis over all functions; each function has one of its own beside it.
+CSYNTH_REPORT = "csynth.xml"
 VIVADO_PROJECT = "bfpga"
 VIVADO_DESIGN = "system"
 #: How far the clock may be from what was asked for before it is a mistake and not a divider.
@@ -223,7 +225,6 @@ def _kernel(paths: ScriptPaths) -> dict[str, str]:
 
 def _hls(paths: ScriptPaths) -> dict[str, Any]:
     sources, solution = paths.sources.absolute(), paths.hls_project / HLS_SOLUTION
-    top = kernel_vlnv().split(":")[2]
     return {
         "project": paths.hls_project.name,
         "solution": HLS_SOLUTION,
@@ -232,7 +233,7 @@ def _hls(paths: ScriptPaths) -> dict[str, Any]:
         "vectors": _braced(sources / "tb" / "vectors"),
         "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
         "packaged": _braced(solution / "impl" / "ip"),
-        "report": _braced(solution / "syn" / "report" / f"{top}_csynth.xml"),
+        "report": _braced(solution / "syn" / "report" / CSYNTH_REPORT),
     }
 
 

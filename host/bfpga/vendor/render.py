@@ -346,9 +346,7 @@ def write_project(
     return directory
 
 
-def _project_files(
-    name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None
-) -> dict[str, bytes]:
+def _project_files(name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
     """The files of a project by their paths in it."""
     sources = kernel_sources(render_kernel(name, digest, config))
     files = {path: text.encode() for path, text in sources.items()}

@@ -44,7 +44,7 @@ proc csynth_design {args} {
     puts "INFO: \[SYN 201-201\] Setting up clock 'default'"
     set folder [file join $::hls solution syn report]
     file mkdir $folder
-    file copy $::stand_in(csynth) [file join $folder bfpga_systolic_csynth.xml]
+    file copy $::stand_in(csynth) [file join $folder csynth.xml]
 }
 proc export_design {args} {
     file mkdir [file join $::hls solution impl]

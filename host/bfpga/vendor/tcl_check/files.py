@@ -182,7 +182,7 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
         return
     output = f"{folder[0]}/{project[0]}/{solution[0]}"
     copies = {rest[0]: (call, rest[-1]) for call, rest in _words(calls, "file", "copy", least=2)}
-    for source in (f"{output}/impl/ip", f"{output}/syn/report/{top[0]}_csynth.xml"):
+    for source in (f"{output}/impl/ip", f"{output}/syn/report/csynth.xml"):
         if source not in copies:
             line = max(call.line for call in calls)
             problem = f"{source} is not copied to where the next stages look"
