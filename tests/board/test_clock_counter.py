@@ -144,6 +144,16 @@ def test_more_than_the_tolerance_is_reported(counted: int) -> None:
     assert MeasuredClocks(clocks=counted - tolerance, counted=counted, starts=1).warning is None
 
 
+def test_a_report_says_what_was_measured_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    from bfpga.cli.reports import print_measured
+
+    print_measured(MeasuredClocks(clocks=2000, counted=1000, waits=10, input_waits=10, starts=1))
+    printed = capsys.readouterr().out
+    assert "2,000 clocks measured, 1,000 counted by the schedule, 10 with a stream waiting (input 10," in printed
+    assert "warning: the hardware took 2,000 clocks" in printed
+    assert "990 are unexplained" in printed
+
+
 def test_measurements_of_several_starts_add_up() -> None:
     one = MeasuredClocks(clocks=10, counted=6, waits=3, input_waits=2, weight_waits=1, output_waits=1, starts=1)
     assert one + one == MeasuredClocks(20, 12, 6, 4, 2, 2, 2)

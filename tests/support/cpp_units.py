@@ -15,7 +15,7 @@ from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers, cache_directory
 from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
-from bfpga.vendor.render import library_directory, render_kernel
+from bfpga.vendor.render import library_directory, render_kernel, shim_directory
 
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
@@ -81,8 +81,9 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     """The library of ``tests/cpp/<source>.cpp`` with native integers or ap_int."""
     include = library_directory()
     arguments = [*toolchain.WARNINGS, *_OPTIMIZATION, "-fPIC", "-shared", *integer_flags(integers)]
-    target = cache_directory() / "units" / f"{source}-{_digest([source, *arguments], [include, SOURCES])}.so"
-    unit = [*arguments, "-I", str(include), str(SOURCES / f"{source}.cpp")]
+    digest = _digest([source, *arguments], [include, shim_directory(), SOURCES])
+    target = cache_directory() / "units" / f"{source}-{digest}.so"
+    unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
     cached_library(target, lambda built, directory: _build(built, directory, unit))
     return ctypes.CDLL(str(target))
 

@@ -227,11 +227,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
 
 def print_measured(measured: MeasuredClocks) -> None:
     """Clocks that the hardware took beside those that its schedule counts, and a warning where they contradict."""
-    waits = f"input {measured.input_waits:,}, weights {measured.weight_waits:,}, output {measured.output_waits:,}"
-    say(
-        f"this run: {measured.clocks:,} clocks measured, {measured.counted:,} counted by the schedule, "
-        f"{measured.waits:,} with a stream waiting ({waits})"
-    )
+    say(f"this run: {measured}")
     if measured.warning:
         say(f"warning: {measured.warning}")
 

@@ -35,6 +35,14 @@ class MeasuredClocks:
         mine, theirs = asdict(self), asdict(other)
         return MeasuredClocks(**{name: mine[name] + theirs[name] for name in mine})
 
+    def __str__(self) -> str:
+        """Clocks, counted work and waits in one line."""
+        waits = f"input {self.input_waits:,}, weights {self.weight_waits:,}, output {self.output_waits:,}"
+        return (
+            f"{self.clocks:,} clocks measured, {self.counted:,} counted by the schedule, {self.waits:,} with a stream "
+            f"waiting ({waits})"
+        )
+
     @property
     def unexplained(self) -> int:
         """Clocks that neither the schedule nor a wait accounts for; negative if waits overlap the work."""

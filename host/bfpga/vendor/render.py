@@ -55,6 +55,11 @@ def library_directory() -> Path:
     return Path(str(importlib.resources.files("vitis_hls_templates"))) / "include"
 
 
+def shim_directory() -> Path:
+    """Directory with headers under the vendor's names, for compilers that are not the vendor's."""
+    return Path(str(importlib.resources.files("vitis_hls_templates"))) / "shim"
+
+
 @functools.cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
@@ -350,6 +355,7 @@ def _project_files(name: str, digest: str, config: SystolicConfig, vectors: Vect
     """The files of a project by their paths in it."""
     sources = kernel_sources(render_kernel(name, digest, config))
     files = {path: text.encode() for path, text in sources.items()}
+    files |= {f"shim/{header.name}": header.read_bytes() for header in sorted(shim_directory().glob("*.h"))}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     return files

@@ -1,20 +1,16 @@
 // AXI-Stream ends for the core: the only place that knows beats with TLAST.
 #pragma once
-#include "bfpga/ports/stream.hpp"
-
-#ifndef BFPGA_SIMULATION
 #include <ap_axi_sdata.h>
-#endif
+
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/types.hpp"
+#include "bfpga/ports/stream.hpp"
 
 namespace bfpga {
 
-#ifdef BFPGA_SIMULATION
-template <int N>
-using axis_beat = axis_word<N>;
-#else
+// The vendor's type in its C simulation, C synthesis and co-simulation alike.
 template <int N>
 using axis_beat = ap_axiu<N, 0, 0, 0>;
-#endif
 
 template <int N>
 using axis_stream = stream<axis_beat<N>>;
@@ -33,7 +29,7 @@ class AxisSource {
     // What the next reads are for, told by a simulated stream that is empty.
     void expect(long long count, const char* what, int number) {
 #pragma HLS INLINE
-#ifdef BFPGA_SIMULATION
+#ifdef BFPGA_STREAM_SHIM
         beats_.expect(count, std::string("beats of ") + what + " " + std::to_string(number));
 #else
         (void)count;
@@ -57,10 +53,8 @@ class AxisSink {
         axis_beat<N> beat;
         beat.data = data;
         beat.last = last;
-#ifndef BFPGA_SIMULATION
         beat.keep = -1;
         beat.strb = -1;
-#endif
         beats_.write(beat);
     }
 
