@@ -225,14 +225,17 @@ def test_the_list_of_waiting_units_holds_nothing_else() -> None:
 
 @pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero"])
 def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
-    """The compiler itself says which headers top function, bridge and testbench include."""
+    """The compiler itself says which headers top function, bridge and testbench include, simulated or synthesized."""
     described = load_accelerator(accelerator)
     project = write_project(described.name, described.digest, described.systolic, tmp_path / "project")
-    sources = [project / "src" / "top.cpp", project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
-    flags = ["-std=c++14", "-MM", "-DBFPGA_NATIVE_INTEGERS", "-I", str(project / "include"), "-I", str(project / "src")]
-    command = [compiler(), *flags, *map(str, sources)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    included = {Path(word) for word in listed.replace("\\\n", " ").split() if word.endswith(".hpp")}
+    top, flags = project / "src" / "top.cpp", ["-I", str(project / "include"), "-I", str(project / "src")]
+    simulated = [top, project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
+    views = [(["-DBFPGA_NATIVE_INTEGERS"], simulated), (["-DBFPGA_EXACT_INTEGERS", "-D__SYNTHESIS__"], [top])]
+    included = set()
+    for defines, sources in views:
+        command = [compiler(), "-std=c++14", "-MM", *defines, *flags, *map(str, sources)]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        included |= {Path(word) for word in listed.replace("\\\n", " ").split() if word.endswith(".hpp")}
     assert set(project.rglob("*.hpp")) == included
 
 

@@ -29,3 +29,7 @@ class DeviceError(BfpgaError):
 
 class ToolError(BfpgaError):
     """A tool of this machine (compiler, headers) that is missing or failed."""
+
+
+class ClockWarning(UserWarning):
+    """Hardware took more clocks than its schedule and the waits of its streams account for."""

@@ -16,6 +16,7 @@ from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.matmul import decode_product
+from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db, worst_sqnr_db
 from bfpga.errors import DataError, DeviceError, ToolError
 from bfpga.program.layout import apart, decode_tensor, together
@@ -164,12 +165,18 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
             for name in first.tensors
         },
         cycles_shared=any(part.cycles_shared for part in parts),
+        measured=_joined_measurements([part.measured for part in parts]),
     )
     for part in parts:
         for key, seconds in part.seconds.items():
             result.seconds[key] = result.seconds.get(key, 0.0) + seconds
     result.layers = [_joined_layer([part.layers[index] for part in parts]) for index in range(len(first.layers))]
     return result
+
+
+def _joined_measurements(parts: list[MeasuredClocks | None]) -> MeasuredClocks | None:
+    known = [part for part in parts if part is not None]
+    return sum(known, MeasuredClocks()) if known else None
 
 
 def _joined_layer(parts: list[LayerResult]) -> LayerResult:

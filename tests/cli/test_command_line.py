@@ -187,6 +187,7 @@ def test_doctor_says_what_each_tool_is_for_and_how_to_get_it() -> None:
         "Python",
         "g++",
         "ap_int headers",
+        "exact integers",
         "pynq",
         "Vitis HLS",
         "Vivado",

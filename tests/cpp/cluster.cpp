@@ -215,6 +215,7 @@ class Run {
     template <class Take>
     void read_out(const Take& take) {
         int64_t* full = data_.full;
+        const NoLoop between;
         for (int z = 0; z < piece_.kernels; ++z) {
             for (int r = 0; r < piece_.rows + piece_.kernel_rows - 1; ++r) {
                 for (int c = 0; c < piece_.columns + piece_.kernel_columns - 1; ++c) {

@@ -1,4 +1,4 @@
-// stream.hpp: each function writes what a stream has to say into `text`.
+// stream.hpp and the FIFO of shim/ behind it: each function writes what a stream has to say into `text`.
 #include <cstdio>
 
 #include "bfpga/ports/stream.hpp"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from array_programs import mixed_program
+from cpp_units import exact_compiler
 from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 from bfpga.contract.checksum import stream_checksum
@@ -22,6 +23,7 @@ from bfpga.engines.array import streams
 from bfpga.errors import ConfigurationError, DeviceError, ToolError
 from bfpga.formats.block_format import Status
 from bfpga.vendor import render
+from bfpga.vendor.lint.parser import VENDOR_HEADERS
 from bfpga.vendor.render import render_kernel, write_project
 from bfpga.verify.vectors import kernel_vectors
 
@@ -31,9 +33,11 @@ PLAIN = small(columns=2)
 @pytest.mark.parametrize(
     "config", [PLAIN, small(columns=2, multiplier="dsp_packed", dsp="DSP48E2")], ids=["plain", "packed"]
 )
-def test_arbitrary_precision_and_native_integers_give_the_same_bits(config: SystolicConfig) -> None:
+def test_integers_of_every_kind_give_the_same_bits(config: SystolicConfig) -> None:
     """R3, R81: the ap_int build computes packed products where the native one multiplies plainly."""
-    for integers in ("native", "ap_int"):
+    for integers in ("native", "ap_int", "exact"):
+        if integers == "exact":
+            exact_compiler()
         program, tensors = mixed_program(config)
         KernelPair(config, integers).run(program, tensors)
 
@@ -85,8 +89,10 @@ def test_a_kernel_tells_which_accelerator_it_is(kernel: CSimulation) -> None:
 
 
 def test_the_kernel_sums_every_stream_as_the_host_does() -> None:
-    """Checksums of C++ and numpy agree, with integers of both kinds; one changed bit changes them."""
-    for integers in ("native", "ap_int"):
+    """Checksums of C++ and numpy agree, with integers of every kind; one changed bit changes them."""
+    for integers in ("native", "ap_int", "exact"):
+        if integers == "exact":
+            exact_compiler()
         program, tensors = mixed_program(PLAIN)
         packet = streams.input_packet(program.operations, PLAIN, tensors)
         weights = streams.weight_stream(program.operations)
@@ -200,6 +206,31 @@ def test_a_rendered_project_tests_itself_without_this_package(tmp_path: Path) ->
     status, output = make(directory)
     assert status != 0
     assert "FAIL: 1 starts, 1 differences" in output
+
+
+def test_top_and_test_bench_are_the_same_with_the_streams_of_the_vendor(tmp_path: Path) -> None:
+    """C/RTL co-simulation: AMD's `hls_stream.h` for the one of `shim/`, beats of ap_uint; the project is as it was.
+
+    AMD's header comes from hls4ml; its `ap_axi_sdata.h` does not, so the declarations of the linter stand in for it.
+    """
+    try:
+        vendor = toolchain.find_ap_types()
+    except ToolError as error:
+        pytest.skip(str(error))
+    if not (vendor / "hls_stream.h").is_file():
+        pytest.skip("the ap_int headers come without hls_stream.h")
+    project = write_project("tiny", "0123456789ab", SMALL, tmp_path / "project", vectors)
+    shutil.rmtree(project / "shim")
+    beats = tmp_path / "beats"
+    beats.mkdir()
+    shutil.copy(VENDOR_HEADERS / "ap_axi_sdata.h", beats)
+    sources = [str(project / "tb" / "testbench.cpp"), str(project / "src" / "top.cpp")]
+    places = ["-isystem", str(vendor), "-isystem", str(beats)]
+    places += [f"-I{project / folder}" for folder in ("include", "src")]
+    flags = [*toolchain.WARNINGS, "-O0", "-Wno-maybe-uninitialized", "-Wno-uninitialized"]
+    toolchain.run_compiler([*flags, *places, *sources, "-o", str(tmp_path / "bench")])
+    run = [str(tmp_path / "bench"), str(project / "tb" / "vectors")]
+    assert subprocess.run(run, capture_output=True, text=True, check=False).stdout == "PASS: 1 starts, 0 differences\n"
 
 
 def test_a_project_appears_complete_or_not_at_all(tmp_path: Path) -> None:

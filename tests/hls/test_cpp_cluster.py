@@ -175,6 +175,13 @@ def test_random_pieces_with_ap_int(variant: str, data: st.DataObject) -> None:
     check("ap_int", variant, data.draw(pieces(variant, "ap_int")))
 
 
+@settings(max_examples=8)
+@given(st.data())
+def test_random_pieces_with_exact_integers_and_the_waiver_of_their_sums(data: st.DataObject) -> None:
+    """SC R116: a word of sums is used again after dependence_latency steps at the earliest."""
+    check("exact", "E", data.draw(pieces("E", "exact")))
+
+
 # --- variant A: the window and its group
 
 

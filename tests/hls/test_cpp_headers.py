@@ -15,7 +15,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers
 from bfpga.formats.block_format import BlockFormat
-from bfpga.vendor.render import library_directory, write_project
+from bfpga.vendor.render import library_directory, shim_directory, write_project
 
 HEADERS = sorted(library_directory().rglob("*.hpp"))
 #: What is synthesized, too: the rest runs on the host only.
@@ -49,7 +49,8 @@ def system_includes() -> list[str]:
 def clang_diagnostics(text: str, integers: Integers, rendered: Path) -> list[str]:
     """What clang says to a translation unit; skips the test if libclang is not installed."""
     cindex: Any = pytest.importorskip("clang.cindex")
-    flags = [*toolchain.WARNINGS, *integer_flags(integers), "-I", str(library_directory()), "-I", str(rendered)]
+    flags = [*toolchain.WARNINGS, *integer_flags(integers), "-I", str(shim_directory()), "-I", str(library_directory())]
+    flags += ["-I", str(rendered)]
     flags = [flag for flag in flags if flag != "-Wno-maybe-uninitialized"]  # g++ only
     unit = cindex.Index.create().parse("unit.cpp", flags + system_includes(), unsaved_files=[("unit.cpp", text)])
     return [str(item) for item in unit.diagnostics]
@@ -85,7 +86,8 @@ def compile_text(text: str, directory: Path, *flags: str) -> str:
     source = directory / "unit.cpp"
     source.write_text(text)
     command = [compiler(), *toolchain.WARNINGS, "-fsyntax-only", *flags]
-    command += ["-I", str(library_directory()), "-I", str(directory), "-I", str(SOURCES), str(source)]
+    command += ["-I", str(shim_directory()), "-I", str(library_directory())]
+    command += ["-I", str(directory), "-I", str(SOURCES), str(source)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 

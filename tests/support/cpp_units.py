@@ -16,7 +16,7 @@ from bfpga.devices.csim import Integers, cache_directory
 from bfpga.devices.library_cache import cached_library
 from bfpga.errors import ToolError
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
-from bfpga.vendor.render import library_directory, render_kernel
+from bfpga.vendor.render import library_directory, render_kernel, shim_directory
 
 SOURCES = Path(__file__).parents[1] / "cpp"
 BUILDS: tuple[Integers, ...] = ("native", "ap_int")
@@ -36,7 +36,7 @@ def integer_flags(integers: Integers) -> list[str]:
     if integers == "native":
         return ["-DBFPGA_NATIVE_INTEGERS"]
     if integers == "exact":
-        return list(EXACT_FLAGS)
+        return [*EXACT_FLAGS, "-DBFPGA_WAIVER_CHECKS"]
     try:
         directory = toolchain.find_ap_types()
     except ToolError as error:
@@ -95,9 +95,9 @@ def library(source: str, integers: Integers) -> ctypes.CDLL:
     command = exact_compiler() if exact else (compiler(),)
     optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
-    digest = _digest(command, [source, *arguments], [include, SOURCES])
+    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES])
     target = cache_directory() / "units" / f"{source}-{digest}.so"
-    unit = [*arguments, "-I", str(include), str(SOURCES / f"{source}.cpp")]
+    unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
     cached_library(target, lambda built, directory: _build(built, directory, command, unit))
     return ctypes.CDLL(str(target))
 

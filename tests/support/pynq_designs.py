@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.board.virtual.bitfile import write_emulation_bitstream
+from bfpga.board.virtual.kernel_model import OperationTime
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM, Control, offset_of
 
@@ -56,6 +57,9 @@ class FlippingKernel:
 
     def results(self) -> dict[str, int]:
         return {"cycles": self.total, "identification": IDENTIFICATION}
+
+    def operations(self) -> tuple[OperationTime, ...]:
+        return ()
 
     def reset(self) -> None:
         self.left = 0

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.board.virtual.board import VirtualBoard
+from bfpga.board.virtual.kernel_model import OperationTime
 from bfpga.board.virtual.stream import Stream
 
 BASE = {"zynq7": 0x43C00000, "zynqmp": 0xA0000000}
@@ -57,6 +58,9 @@ class AddOne:
 
     def results(self) -> Mapping[str, int]:
         return {"total": self.total & 0xFFFFFFFF}
+
+    def operations(self) -> tuple[OperationTime, ...]:
+        return ()
 
     def reset(self) -> None:
         self.finished = True

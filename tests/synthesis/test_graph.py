@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from bfpga.synthesis.body import LoopBody, Opcode, Operation, Place, Register, Stream
 from bfpga.synthesis.graph import Graph, mask_of, signed
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.netlist.interpret import iterate
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 #: An operation as it was asked for: its index in the graph, and its value from those of the operands.
 Plain = tuple[int, int, Callable[[dict[int, int]], int]]

@@ -14,7 +14,7 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
 from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design, kernel_vlnv
 from bfpga.vendor.handoff import derived_parameters, render_handoff
-from bfpga.vendor.ip_registers import dma_registers, interrupt_controller_registers, kernel_registers
+from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
 
 #: One accelerator of each family of processing systems.
 FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense"}
@@ -64,7 +64,8 @@ def test_links_of_the_file_are_those_of_the_design(name: str) -> None:
     ends: dict[str, dict[str, Any]] = {}
     for instance, module in modules(document(name)).items():
         for interface in module.iter("BUSINTERFACE"):
-            role = "master" if interface.attrib["TYPE"] in ("MASTER", "INITIATOR") else "slave"
+            roles = {"MASTER": "master", "INITIATOR": "master", "MONITOR": "monitor"}
+            role = roles.get(interface.attrib["TYPE"], "slave")
             link = ends.setdefault(interface.attrib["BUSNAME"], {})
             assert role not in link, "two interfaces of one role on a link"
             link[role] = f"{instance}/{interface.attrib['NAME']}"
@@ -118,6 +119,7 @@ def test_registers_of_the_file_are_those_of_the_ip_cores(name: str) -> None:
         "accelerator": kernel_registers(),
         "tensor_dma": dma_registers(source.cell("tensor_dma").parameters),
         "weight_dma": dma_registers(source.cell("weight_dma").parameters),
+        "clock_counter": counter_registers(),
         "interrupt_controller": interrupt_controller_registers(len(INTERRUPTS)),
     }
     for instance, module in modules(document(name)).items():
@@ -205,12 +207,13 @@ def parsed(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[BlockDesign,
 def test_pynq_finds_every_ip_with_its_addresses(parsed: tuple[BlockDesign, Any]) -> None:
     source, parser = parsed
     found = {name: entry for name, entry in parser.ip_dict.items() if name != "ps"}
-    assert found.keys() == {"accelerator", "tensor_dma", "weight_dma", "interrupt_controller"}
+    assert found.keys() == {"accelerator", "clock_counter", "tensor_dma", "weight_dma", "interrupt_controller"}
     for name, entry in found.items():
         assert entry["phys_addr"] == source.base_address(name)
         assert entry["addr_range"] == REGISTER_SPACE
         assert entry["fullpath"] == name
     assert found["accelerator"]["type"] == kernel_vlnv()
+    assert found["clock_counter"]["type"] == "xilinx.com:module_ref:bfpga_clock_counter:1.0"
     assert found["tensor_dma"]["type"] == "xilinx.com:ip:axi_dma:7.1"
 
 

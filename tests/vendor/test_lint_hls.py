@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("clang.cindex", reason="libclang is not installed")
 
+from bfpga.accelerator.boards import load_boards
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.errors import DataError, ToolError
 from bfpga.vendor import lint
@@ -78,6 +79,23 @@ def kernel(body: str, before: str = "") -> str:
 def loop(inside: str, header: str = "for (int i = 0; i < 8; ++i) {", label: str = "Walk:") -> str:
     """A labelled loop whose header is line 4 and whose body begins at line 5."""
     return kernel(f"{label}\n{header}\n{inside}\n}}")
+
+
+def memory(body: str, waiver: str = "") -> str:
+    """A pipelined loop, whose header is line 11 and whose body begins at line 14, over two memories."""
+    pragma = f"#pragma HLS DEPENDENCE variable=cell {waiver}" if waiver else ""
+    return (
+        f"struct Memory {{\nint cell[64];\nMemory() {{\n{pragma}\n}}\nint get(int at) const {{ return cell[at]; }}\n"
+        "void put(int at, int x) { cell[at] = x; }\n};\nvoid top(Memory& first, Memory& second, int n) {\nWalk:\n"
+        f"for (int i = 0; i < 8; ++i) {{\n// II=1: a test\n#pragma HLS PIPELINE II=1\n{body}\n}}\n}}\n"
+    )
+
+
+#: An array of a class that only its instantiation makes so large.
+LARGE = (
+    "#include <ap_int.h>\ntemplate <int N> struct Memory {\nap_int<20> cell[2][N];\n};\n"
+    "int top(int n) {\nstatic Memory<10000000> memory;\nreturn memory.cell[1][n].to_int();\n}\n"
+)
 
 
 def names(cases: Sequence[tuple[Any, ...]]) -> list[str]:
@@ -161,6 +179,24 @@ BAD = [
     ("exception", 3, "exception", kernel("if (n) throw 1;")),
     ("input-output", 3, "`printf`", kernel('printf("%d", n);', "#include <cstdio>")),
     ("input-output", 3, "`cout`", kernel("std::cout << n;", "#include <iostream>")),
+    ("variable-length-array", 3, "`x` is known at run time", kernel("int x[n];\nresult = x[0];")),
+    ("variable-length-array", 3, "`x` is known at run time",
+        "template <int N>\nint f(int n) {\nint x[2][N * n];\nreturn x[0][0];\n}\n"),
+    ("memory-size", 3, "`cell` has 400000000 bits; the memory blocks of", LARGE),
+    ("memory-size", 1, "`table` has 3200000000 bits", "static int table[100000000];\n"),
+    ("memory-order", 11, "writes memory `cell` (kernel.cpp:7) and then reads it (kernel.cpp:6)",
+        memory("first.put(n, 1);\nn += first.get(i);", "inter false")),
+    ("memory-order", 11, "reads memory `cell` (kernel.cpp:6) and writes it (kernel.cpp:7)",
+        memory("first.put(n, first.get(i));", "intra WAR false")),
+    ("memory-order", 11, "reads memory `cell` (kernel.cpp:14) and writes it (kernel.cpp:14)",
+        memory("first.cell[n] += i;")),
+    ("memory-order", 11, "writes memory `cell`",
+        memory("if (n > 4) {\nfirst.put(n, 1);\n}\nif (n < 8) {\nn += first.get(i);\n}", "inter false")),
+    ("goto", 3, "a jump", kernel("again: if (n > 0) goto again;")),
+    ("thread", 3, "`thread`", kernel("std::thread t([] {});\nt.join();", "#include <thread>")),
+    ("thread", 3, "`async`", kernel("auto f = std::async([] { return 1; });", "#include <future>")),
+    ("thread", 3, "`pthread_self`", kernel("result = pthread_self() != 0;", "#include <pthread.h>")),
+    ("thread", 3, "a variable of a thread", kernel("static thread_local int x = 0;\nresult = x;")),
     ("suppression", 3, "no reason", kernel("result = 1.5;  // lint: allow(floating-point)")),
     ("suppression", 3, "no rule `speed`", kernel("result = n;  // lint: allow(speed) it is fast enough")),
 ]  # fmt: skip
@@ -214,6 +250,22 @@ FAIR = [
     ("dynamic-memory",
         "struct S { S(const S&) = delete; };\nstruct vector { int x; };\nint f(vector v) { return v.x; }\n"),
     ("dynamic-memory", "#ifndef __SYNTHESIS__\n#include <vector>\nstd::vector<int> trace;\n#endif\n"),
+    ("variable-length-array", kernel("constexpr int length = 4;\nint x[2 * length] = {};\nresult = x[n];")),
+    ("variable-length-array",
+        "template <class C, int N>\nint f(int n) {\nint x[C::rows][N + 1] = {};\nreturn x[0][n];\n}\n"),
+    ("memory-size", LARGE.replace("10000000", "1000")),
+    ("memory-order", memory("first.put(n, first.get(i));", "inter false")),
+    ("memory-order", memory("first.put(n, first.get(i));", "type=inter direction=raw distance=4 true")),
+    ("memory-order", memory("first.put(n, 1);\nn += first.get(i);", "intra false\n#pragma HLS DEPENDENCE variable=cell"
+        " inter false")),
+    ("memory-order", memory("first.put(n, 1);\nn += second.get(i);")),
+    ("memory-order", memory("if (n > 4) {\nfirst.put(n, 1);\n} else {\nn += first.get(i);\n}")),
+    ("memory-order", memory("n = n > 4 ? (first.put(n, 1), 1) : first.get(i);")),
+    ("memory-order", memory("int cell[8] = {};\ncell[n] = 1;\nn += cell[i];")),
+    ("memory-order", memory("first.put(n, first.get(i));").replace(
+        "Memory() {\n", "Memory() {\n#pragma HLS ARRAY_PARTITION variable=cell complete")),
+    ("goto", kernel("const int go = n;  // goto the end\nresult = go;")),
+    ("thread", "struct S { int thread; int async() { return thread; } };\nint f(S s) { return s.async(); }\n"),
     ("virtual", "struct Dsp {};\nstruct Lut {};\nint f(Dsp) { return 1; }\nint f(Lut) { return 2; }\n"),
     ("function-pointer", "template <class F>\nint apply(F f) { return f(1); }\nint f(int (&a)[2], const char* s);\n"),
     ("long", kernel("const unsigned long long x = 1ULL << n;\nint longer = 0xFUL == 0xF;".replace("0xFUL", "0xFULL"))),
@@ -235,6 +287,12 @@ def test_broken_rule_is_found_at_its_line(rule: str, line: int, text: str, sourc
 @pytest.mark.parametrize(("rule", "source"), FAIR, ids=names(FAIR))
 def test_code_that_keeps_the_rules_passes(rule: str, source: str) -> None:
     assert lint.format_findings(findings(source)) == "no findings", rule
+
+
+def test_the_document_lists_every_rule() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "hls-checks.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (.*) \|$", text, re.MULTILINE))
+    assert {rule: rows.get(rule) for rule in lint.RULES} == lint.RULES
 
 
 def test_every_rule_has_a_bad_and_a_good_case() -> None:
@@ -269,6 +327,31 @@ def test_rules_see_the_loops_and_pragmas_of_the_library(
     for header in (project / "include").rglob("*.hpp"):
         header.write_text(re.sub(pattern, replacement, header.read_text()))
     assert rule in {finding.rule for finding in lint.lint_paths([project])}
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "loop"),
+    [("tiny", "systolic_array.hpp", "Array"), ("pynq_z2_zero_skip", "engine.hpp", "Image")],
+)
+def test_loops_that_write_a_memory_before_they_read_it_are_allowed_by_name_alone(
+    name: str, header: str, loop: str, tmp_path: Path
+) -> None:
+    """What is known to cost clocks stays visible in the code: without its comment it is a finding."""
+    accelerator = load_accelerator(name)
+    project = write_project(accelerator.name, accelerator.digest, accelerator.systolic, tmp_path / "project")
+    (path,) = (path for path in (project / "include").rglob(header) if "allow(memory-order)" in path.read_text())
+    path.write_text(re.sub(r"  // lint: allow\(memory-order\).*", "", path.read_text()))
+    (found,) = lint.lint_paths([project])
+    assert (found.rule, Path(found.file)) == ("memory-order", path)
+    assert f"loop `{loop}` writes memory" in found.problem
+
+
+def test_arrays_must_fit_the_board_that_is_given() -> None:
+    """The same array fits one board and not another."""
+    boards = {board.name: board for board in load_boards()}
+    source = {"kernel.cpp": "static int table[200000];\nint top(int n) { return table[n]; }\n"}
+    assert [finding.rule for finding in lint.lint_sources(source, board=boards["pynq_z2"])] == ["memory-size"]
+    assert lint.lint_sources(source, board=boards["zcu104"]) == []
 
 
 def test_findings_in_included_headers_name_the_header(tmp_path: Path) -> None:

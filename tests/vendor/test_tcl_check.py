@@ -72,6 +72,7 @@ def test_what_the_script_builds_is_the_block_design(accelerator: str, board: str
 def test_facts_cover_every_part_of_a_block_design() -> None:
     target = design()
     count = len(target.cells) + sum(len(cell.parameters) for cell in target.cells) + len(target.links)
+    count += sum(link.monitor is not None for link in target.links)
     count += sum(len(net.loads) for net in target.nets) + len(target.segments) + len(["automation"])
     assert len(wanted_facts(target)) == count
 

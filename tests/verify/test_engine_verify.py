@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from array_layers import PlainKernel
+from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,14 @@ def test_networks_across_engines_give_the_same_bits_and_clocks_in_c_simulation(
 def test_networks_across_engines_agree_with_ap_int_too() -> None:
     """SC R152; ZS R50."""
     report = verify(ARRAYS[:1], ["csim:ap_int"], cases=12, seed=3)
+    assert report.mismatch is None
+    assert set(report.engine_layers) == {"zero_skip", "sparse_cluster"}
+
+
+def test_networks_across_engines_agree_with_exact_integers_and_their_waivers() -> None:
+    """SC R152; ZS R50."""
+    exact_compiler()
+    report = verify(ARRAYS[:1], ["csim:exact"], cases=8, seed=5)
     assert report.mismatch is None
     assert set(report.engine_layers) == {"zero_skip", "sparse_cluster"}
 

@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, LaunchStep, Program
@@ -53,6 +55,13 @@ def test_a_fixed_slice_agrees_with_ap_int_too() -> None:
     report = verify(CONFIGS[:1], ["csim", "csim:ap_int"], cases=12, seed=5)
     assert report.mismatch is None
     assert report.cases == 24
+
+
+def test_arrays_with_shift_units_agree_with_exact_integers_and_their_waivers() -> None:
+    exact_compiler()
+    report = verify(CONFIGS[2:], ["csim:exact"], cases=8, seed=7)
+    assert report.mismatch is None
+    assert (report.cases, report.accelerators, report.targets) == (8, 2, ["csim:exact"])
 
 
 def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
@@ -168,3 +177,12 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     wanted = {operation.name for operation in Operation} - {"NONE"}
     wanted |= {f"flag {bit}" for bit in range(FLAGS)} | {"read_runs", "write_runs", "spilled", "tiles"}
     assert wanted <= seen
+
+
+def test_ready_accelerators_agree_with_exact_integers() -> None:
+    """The smallest, and one with both engines beside a mixed array."""
+    exact_compiler()
+    names = ("tiny", "zcu104_hetero")
+    report = verify([load_accelerator(name).systolic for name in names], ["csim:exact"], cases=6, seed=1)
+    assert report.mismatch is None
+    assert report.accelerators == len(names)

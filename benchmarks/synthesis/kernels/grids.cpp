@@ -9,6 +9,7 @@ int image[8192], filtered[8192], kernel[9], box[16384], boxed[16384], weights[2]
 int score[16641];
 char pointer_of[16641], sequence_a[128], sequence_b[128], aligned[256];
 int distance_of[3600];
+char first_aligned[256], second_aligned[256];
 }  // namespace
 
 extern "C" {
@@ -93,6 +94,67 @@ pad:
     for (uint_t<9> at = used; at < 256; at++) {
 #pragma HLS PIPELINE II=1
         aligned[at] = '_';
+    }
+}
+
+// All pairs of sixty places, over one place after another.
+void shortest_paths() {
+    uint_t<12> at = 0, row = 0, over = 0;
+    uint_t<6> j = 0, k = 0;
+shortest_paths:
+    for (uint_t<18> step = 0; step < 216000; step++) {
+#pragma HLS PIPELINE II=1
+        const int direct = distance_of[at];
+        const int around = distance_of[row + k] + distance_of[over + j];
+        distance_of[at] = direct < around ? direct : around;
+        const bool last = j == 59, end = at == 3599;
+        j = last ? uint_t<6>(0) : uint_t<6>(j + 1);
+        row = end ? uint_t<12>(0) : last ? uint_t<12>(row + 60) : row;
+        over = end ? uint_t<12>(over + 60) : over;
+        k = end ? uint_t<6>(k + 1) : k;
+        at = end ? uint_t<12>(0) : uint_t<12>(at + 1);
+    }
+}
+
+void trace_back() {
+    int a = 128, b = 128;
+    uint_t<8> length = 0;
+trace_back:
+    while (a > 0 || b > 0) {
+#pragma HLS PIPELINE II=1
+        const char from = pointer_of[static_cast<uint_t<15>>(b * 129 + a)];
+        if (from == '\\') {
+            first_aligned[length] = sequence_a[static_cast<uint_t<7>>(a - 1)];
+            second_aligned[length] = sequence_b[static_cast<uint_t<7>>(b - 1)];
+            a--;
+            b--;
+        } else if (from == '<') {
+            first_aligned[length] = sequence_a[static_cast<uint_t<7>>(a - 1)];
+            second_aligned[length] = '-';
+            a--;
+        } else {
+            first_aligned[length] = '-';
+            second_aligned[length] = sequence_b[static_cast<uint_t<7>>(b - 1)];
+            b--;
+        }
+        length++;
+    }
+}
+
+void copy_ends() {
+copy_ends:
+    for (uint_t<10> at = 0; at < 512; at++) {
+#pragma HLS PIPELINE II=1
+        boxed[at] = box[at];
+        boxed[at + uint_t<14>(15872)] = box[at + uint_t<14>(15872)];
+    }
+}
+
+void first_column() {
+first_column:
+    for (uint_t<8> row = 0; row < 129; row++) {
+#pragma HLS PIPELINE II=1
+        score[row * uint_t<15>(129)] = -int(row);
     }
 }
 }

@@ -13,7 +13,7 @@ int_t<8> moving[128];
 int_t<8> few[10];
 int_t<5> digits[20];
 unsigned char bytes_in[100], bytes_out[100], bytes_copy[100], bytes_sum[100];
-unsigned char state[16], round_key[16], box[256], context[32], copied[16];
+unsigned char state[16], round_key[32], kept_key[32], box[256], given_key[32], first_key[32], last_key[32];
 double wide_weights[1000], wide_bins[1000];
 short wide_places[1000];
 double left_row[64], right_row[64], row_sum[64], ramp[40], mirror[40];
@@ -326,6 +326,36 @@ add_rows:
     for (uint_t<7> i = 0; i < 64; i++) {
 #pragma HLS PIPELINE II=1
         row_sum[i] = left_row[i] + right_row[i];
+    }
+}
+
+void add_and_keep_key() {
+add_and_keep_key:
+    for (uint_t<5> i = 16; i-- > 0;) {
+#pragma HLS PIPELINE II=1
+        const unsigned char word = round_key[i];
+        kept_key[i] = word;
+        state[i] ^= word;
+        kept_key[i + uint_t<5>(16)] = round_key[i + uint_t<5>(16)];
+    }
+}
+
+void copy_key_twice() {
+copy_key_twice:
+    for (uint_t<6> i = 0; i < 32; i++) {
+#pragma HLS PIPELINE II=1
+        const unsigned char word = given_key[i];
+        first_key[i] = word;
+        last_key[i] = word;
+    }
+}
+
+// Each prefix needs the one before, which was written an iteration ago.
+void sum_prefixes() {
+sum_prefixes:
+    for (uint_t<8> block = 1; block < 128; block++) {
+#pragma HLS PIPELINE II=1
+        prefix[block] = prefix[block - 1] + buckets[(uint_t<11>(block) << 4) - uint_t<11>(1)];
     }
 }
 }

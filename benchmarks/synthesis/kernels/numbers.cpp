@@ -9,6 +9,8 @@ double line_in[120], line_out[120], plane_in[8100], plane_out[8100];
 double field_x[4800], field_y[4800], field_z[4800];
 float row_a[64], row_b[64], row_c[64];
 float table_a[4096], table_b[4096];
+double samples[8000], means[80];
+float sorted[16384], runs[20], joined[20];
 double start_cost[64], emission[4096], cost[8960];
 }  // namespace
 
@@ -136,5 +138,68 @@ start_costs:
 #pragma HLS PIPELINE II=1
         cost[state] = start_cost[state] + emission[(uint_t<12>(state) << 6) + static_cast<uint_t<12>>(observed)];
     }
+}
+
+int make_room(int j, float item) {
+make_room:
+    while (j > 0 && sorted[static_cast<uint_t<14>>(j - 1)] > item) {
+#pragma HLS PIPELINE II=1
+        sorted[static_cast<uint_t<14>>(j)] = sorted[static_cast<uint_t<14>>(j - 1)];
+        j--;
+    }
+    return j;
+}
+
+void join_runs(int begin, int middle, int end) {
+    int one = begin, other = middle;
+join_runs:
+    for (int at = begin; at < end; at++) {
+#pragma HLS PIPELINE II=1
+        if (one < middle && (other >= end || runs[one] <= runs[other])) {
+            joined[at] = runs[one];
+            one++;
+        } else {
+            joined[at] = runs[other];
+            other++;
+        }
+    }
+}
+
+void update_x() {
+    uint_t<13> at = 1;
+    uint_t<7> column = 1;
+update_x:
+    for (uint_t<13> step = 0; step < 4740; step++) {
+#pragma HLS PIPELINE II=1
+        field_x[at] = field_x[at] - 0.5 * (field_z[at] - field_z[at - 1]);
+        const bool last = column == 79;
+        column = last ? uint_t<7>(1) : uint_t<7>(column + 1);
+        at = last ? uint_t<13>(at + 2) : uint_t<13>(at + 1);
+    }
+}
+
+void subtract_means() {
+    uint_t<7> column = 0;
+subtract_means:
+    for (uint_t<13> at = 0; at < 8000; at++) {
+#pragma HLS PIPELINE II=1
+        samples[at] -= means[column];
+        column = column == 79 ? uint_t<7>(0) : uint_t<7>(column + 1);
+    }
+}
+
+int cheapest_end() {
+    double least = cost[8896];
+    int found = 0;
+cheapest_end:
+    for (uint_t<7> state = 1; state < 64; state++) {
+#pragma HLS PIPELINE II=1
+        const double here = cost[uint_t<14>(8896) + state];
+        if (here < least) {
+            least = here;
+            found = int(state);
+        }
+    }
+    return found;
 }
 }

@@ -14,13 +14,13 @@ from typing import Any
 from bfpga.board.buffers import BufferPool
 from bfpga.board.dma import MM2S, S2MM, BoardChannel, Registers, reset_dma, starts
 from bfpga.board.errors import BoardError
-from bfpga.board.registers import KernelRegisters
+from bfpga.board.registers import CounterRegisters, KernelRegisters
 from bfpga.board.waiters import InterruptThread, InterruptWaiter, PollingWaiter, Waiter
 from bfpga.devices.kernel_start import KernelStart
 from bfpga.vendor.manifest import Manifest
 
 #: Names of cells of the block design.
-KERNEL, TENSOR_DMA, WEIGHT_DMA = "accelerator", "tensor_dma", "weight_dma"
+KERNEL, CLOCK_COUNTER, TENSOR_DMA, WEIGHT_DMA = "accelerator", "clock_counter", "tensor_dma", "weight_dma"
 #: Streams by the channel that serves them: cell, offset of the registers, attribute of PYNQ's DMA, its interrupt.
 CHANNELS = {
     "output": (TENSOR_DMA, S2MM, "recvchannel", "s2mm_introut"),
@@ -34,6 +34,7 @@ class BoardHardware:
     """One loaded overlay. ``clock_mhz``: as measured."""
 
     registers: KernelRegisters
+    counter: CounterRegisters
     output: BoardChannel
     input: BoardChannel
     weights: BoardChannel
@@ -114,6 +115,7 @@ def open_hardware(
         raise
     return BoardHardware(
         registers=KernelRegisters(_registers(pynq, overlay, device, KERNEL)),
+        counter=CounterRegisters(_registers(pynq, overlay, device, CLOCK_COUNTER)),
         **channels,
         dmas=tuple((dma.registers, MM2S) for dma in dmas.values()),
         pool=BufferPool(_allocator(pynq, device), manifest.dma.alignment),

@@ -23,7 +23,9 @@ from bfpga.board.wait import Deadline
 from bfpga.board.waiters import LostInterruptError, WaitLimitError
 from bfpga.board.weights import PlacedWeights, ResidentWeights
 from bfpga.contract.checksum import stream_checksum
+from bfpga.contract.registers import COUNTER_REGISTERS
 from bfpga.devices.kernel_start import KernelResult, KernelStart
+from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.errors import DeviceError
 
 #: A start may take this many times what its bytes and cycles need, beyond the minimum.
@@ -97,7 +99,7 @@ class _Slot:
 
 @dataclass(frozen=True)
 class _Report:
-    """The result registers of a start, by their names."""
+    """The result registers of a start, by their names. ``measured``: those of the clock counter."""
 
     cycles: int
     overflow: int
@@ -107,6 +109,7 @@ class _Report:
     input_checksum: int
     weight_checksum: int
     output_checksum: int
+    measured: MeasuredClocks
 
 
 class _RefusedError(Exception):
@@ -120,8 +123,8 @@ class _RefusedError(Exception):
 class BoardKernel:
     """A ``StreamingKernel`` on a board. ``seconds``: time so far by part, see ``PARTS``.
 
-    pack and unpack are the host's copies and checksums; compute is cycles divided by the measured clock; transfer is
-    what the host spent on launching and on waiting beyond the computation.
+    pack and unpack are the host's copies and checksums; compute is the clock counter's clocks divided by the measured
+    rate; transfer is what the host spent on launching and on waiting beyond the computation.
     """
 
     depth = 2
@@ -231,8 +234,8 @@ class BoardKernel:
         hardware = self._board.hardware
         deadline = Deadline(self._limit(slot.start))
         hardware.waiter.wait(hardware.channels, hardware.registers.finished, deadline)
-        report = _Report(**{name: hardware.registers.read(name) for name in _Report.__dataclass_fields__})
-        compute = report.cycles / (hardware.clock_mhz * 1e6)
+        report = _read_report(hardware)
+        compute = report.measured.clocks / (hardware.clock_mhz * 1e6)
         self.seconds["compute"] += compute
         self.seconds["transfer"] += slot.seconds + max(0.0, perf_counter() - begun - compute)
         self._judge(slot, report)
@@ -280,6 +283,7 @@ class BoardKernel:
             status=report.status,
             packets=int(slot.output is not None),
             checksums=(report.input_checksum, report.weight_checksum, report.output_checksum),
+            measured=report.measured,
         )
 
     def _free(self, slot: _Slot) -> None:
@@ -386,6 +390,14 @@ class BoardKernel:
     def _check_open(self) -> None:
         if self._closed:
             raise DeviceError("this kernel is closed: its overlay was closed, or another program was opened on it")
+
+
+def _read_report(hardware: BoardHardware) -> _Report:
+    """The registers of the start that has ended, the kernel's and the clock counter's."""
+    names = [name for name in _Report.__dataclass_fields__ if name != "measured"]
+    values = {name: hardware.registers.read(name) for name in names}
+    clocks = {register.name: hardware.counter.read(register.name) for register in COUNTER_REGISTERS}
+    return _Report(**values, measured=MeasuredClocks(counted=values["cycles"], starts=1, **clocks))
 
 
 def _checksum(stream: str, expected: int, found: int) -> _RefusedError:

@@ -1,4 +1,4 @@
-"""Registers of the kernel by name, and a start of it (UG1399, ap_ctrl_hs)."""
+"""Registers of the kernel and of the clock counter by name, and a start of the kernel (UG1399, ap_ctrl_hs)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from bfpga.board.dma import Registers
 from bfpga.board.wait import wait_until
-from bfpga.contract.registers import BLOCK_REGISTERS, Control, offset_of
+from bfpga.contract.registers import BLOCK_REGISTERS, Control, counter_offset_of, offset_of
 
 _CONTROL = BLOCK_REGISTERS[0].offset
+#: Bit of the interrupt registers for the end of a start.
+_DONE = 1
 
 
 def control_sentence(control: Control | None) -> str:
@@ -29,6 +31,7 @@ class KernelRegisters:
 
     def __init__(self, registers: Registers) -> None:
         self._registers = registers
+        self._raises_interrupt = False
 
     def read(self, name: str) -> int:
         """A register of ``engines.registers`` by name. The remote client of PYNQ 3.1 gives it as a signed number."""
@@ -43,7 +46,18 @@ class KernelRegisters:
         return Control(int(self._registers.read(_CONTROL)))
 
     def start(self, arguments: Mapping[str, int]) -> None:
-        """Write the arguments, then start; the kernel reads them as it starts."""
+        """Write the arguments, then start; the kernel reads them as it starts.
+
+        Its interrupt is low before and rises at the end: the clock counter waits for that edge. The processor does not:
+        the interrupt controller passes it on only to who asked for it.
+        """
+        if not self._raises_interrupt:
+            self.write("GIER", 1)
+            self.write("IP_IER", _DONE)
+            self._raises_interrupt = True
+        pending = self.read("IP_ISR")
+        if pending:
+            self.write("IP_ISR", pending)  # writing 1 toggles
         for name, value in arguments.items():
             self.write(name, value)
         self._registers.write(_CONTROL, int(Control.START))
@@ -57,3 +71,14 @@ class KernelRegisters:
         """Identification of the kernel, by a start without descriptors; None if that start does not end."""
         self.start({"descriptor_count": 0, "control": 0})
         return self.read("identification") if wait_until(self.finished, seconds) else None
+
+
+class CounterRegisters:
+    """The clock counter's AXI-Lite registers, which tell of the start that ended last."""
+
+    def __init__(self, registers: Registers) -> None:
+        self._registers = registers
+
+    def read(self, name: str) -> int:
+        """A register of ``COUNTER_REGISTERS`` by name."""
+        return int(self._registers.read(counter_offset_of(name))) & 0xFFFFFFFF

@@ -248,7 +248,7 @@ class ProgramStages:
         return Passed(text, data)
 
     def throughput(self, repeat: int, batch: int) -> Passed:
-        """Latency of one sample, images a second in batches, and where the time goes."""
+        """Latency of one sample, images a second in batches, where the time goes, and clocks beside cycles."""
         device = self.device
         one = random_inputs(self.program, 1, seed=4)
         many = random_inputs(self.program, batch, seed=5)
@@ -264,10 +264,14 @@ class ProgramStages:
             f"{len(single.seconds)} runs; {rate:,.1f} images/s in batches of {batch}\n"
             + "a sample in a batch: " + ", ".join(f"{name} {value:.3f} ms" for name, value in parts.items())
         )  # fmt: skip
+        measured = device.run(many, statistics=False).measured
+        if measured is not None:
+            text += f"\na batch: {measured}" + (f"\nwarning: {measured.warning}" if measured.warning else "")
         if self._overlay.target == "virtual":
             text += "\nthese are times of this machine's simulation and say nothing about hardware"
         return Passed(text, {"latency": latency, "runs": len(single.seconds), "batch": batch,
-                              "images_per_second": rate, "milliseconds_a_sample": parts})  # fmt: skip
+                              "images_per_second": rate, "milliseconds_a_sample": parts,
+                              "measured": measured.to_dict() if measured else None})  # fmt: skip
 
     def _fresh(self, inputs: Arrays) -> Mapping[str, npt.NDArray[Any]]:
         """Outputs of a run with policies that have learned nothing."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
-from bfpga.errors import BfpgaError
+from bfpga.errors import BfpgaError, ClockWarning
 from bfpga.formats.files import printable
 
 #: Exit codes: a difference or a failed check, and an error that is the user's to mend.
@@ -20,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     from bfpga.cli.application import app
 
+    # The reports print it in their own words.
+    warnings.filterwarnings("ignore", category=ClockWarning)
     try:
         app(args=[word for word in words if word != "--debug"], prog_name="bfpga")
     except SystemExit as end:

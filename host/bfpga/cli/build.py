@@ -41,6 +41,18 @@ def build(
     board_files: Annotated[
         Path | None, typer.Option(help="Folder with board files that Vivado lacks.", metavar="DIR")
     ] = None,
+    cosim: Annotated[
+        bool, typer.Option("--cosim", help="Co-simulate C and RTL after C synthesis, on the vectors of the testbench.")
+    ] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Go on although this gate fails: a loop's name, a resource (lut, ff, dsp, bram18, bram36, uram) or "
+            "clock. May be given several times.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Build the overlay of an accelerator: render, simulate, synthesise, check, implement, check, package.
@@ -49,8 +61,8 @@ def build(
     first stage that has to be done. Without Vivado the stages up to its first use are run.
 
     \b
-    Stages: render, csim, tcl_check, hls, ip_check, block_design, synthesis, utilization,
-            implementation, timing, package
+    Stages: render, csim, tcl_check, hls, hls_check, ip_check, block_design, synthesis,
+            utilization, implementation, timing, package
 
     \b
     Examples:
@@ -58,12 +70,15 @@ def build(
       bfpga build pynq_z2_dense --dry-run
       bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
+      bfpga build tiny --cosim --until hls_check
+      bfpga build pynq_z2_dense --accept Array
 
     \b
     Exit code: 0 done, 1 a stage failed, 2 wrong use, 3 a tool is missing, 130 interrupted.
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import build_report as shown
+    from bfpga.vendor.bitstream.hls_stages import checked_gates
     from bfpga.vendor.bitstream.pipeline import STAGES, run_build
     from bfpga.vendor.bitstream.stage import Build, BuildSettings
     from bfpga.vendor.bitstream.toolset import discover
@@ -83,6 +98,8 @@ def build(
         limit_seconds=timeout * 3600,
         board_files=None if board_files is None else board_files.absolute(),
         vectors=kernel_vectors,
+        cosim=cosim,
+        accepted=checked_gates(design, accept or ()),
     )
     tools = discover(hls_flow, parse_version(vivado_version) if vivado_version else None)
     work = Build(design, settings, tools)

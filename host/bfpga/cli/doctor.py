@@ -84,7 +84,7 @@ def clang() -> Check:
 def exact_integers() -> Check:
     """The clang that the C simulation with exact integers will use."""
     try:
-        found, detail = True, " ".join(find_clang())
+        found, detail = True, find_clang()[0]
     except ToolError:
         found, detail = False, f"no clang {OLDEST} or later"
     purpose = "C simulation with integers of exact widths (`--device csim:exact`)"

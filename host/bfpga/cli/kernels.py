@@ -84,7 +84,7 @@ def lint_hls(
     ],
     json: Json = None,
 ) -> None:
-    """Check the C++ of kernels against the rules of HLS compilers: pragmas, loops, recursion, allocation, division.
+    """Check the C++ of kernels against the rules of HLS compilers: pragmas, loops, memories, recursion, division.
 
     \b
     Examples:

@@ -23,6 +23,7 @@ from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.csim import cache_directory
+from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
@@ -235,13 +236,23 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["layers"] = layer_rows(job.program)
     add_saturation(content["layers"], job.program, (counted or result).layers, result.samples)
     content["cycles_run"] = result.cycles
+    content["measured"] = result.measured.to_dict() if result.measured else None
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
+    if result.measured is not None:
+        print_measured(result.measured)
     if content["accuracy"] is not None:
         say(f"accuracy: {100 * content['accuracy']:.2f} %")
     print_calibration(job)
     warn_saturation(content, result.samples)
     return content
+
+
+def print_measured(measured: MeasuredClocks) -> None:
+    """Clocks that the hardware took beside those that its schedule counts, and a warning where they contradict."""
+    say(f"this run: {measured}")
+    if measured.warning:
+        say(f"warning: {measured.warning}")
 
 
 def comparison_report(job: Job, comparison: Comparison, device: str) -> dict[str, Any]:

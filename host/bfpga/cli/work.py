@@ -195,5 +195,5 @@ def lint(sources: list[str]) -> list[Finding]:
             continue
         described = load_accelerator(source)
         kernel = render_kernel(described.name, described.digest, described.systolic)
-        findings += lint_sources(kernel, [library_directory()])
+        findings += lint_sources(kernel, [library_directory()], described.board)
     return findings

@@ -90,6 +90,15 @@ PIECE = (
 )
 
 
+#: An operation of a start that was run in pieces: clocks of its schedule, and the beats that it moved.
+OPERATION = (
+    BridgeField("uint32_t", "cycles"),
+    BridgeField("uint32_t", "input_beats"),
+    BridgeField("uint32_t", "weight_beats"),
+    BridgeField("uint32_t", "output_beats"),
+)
+
+
 def _ctypes_fields(fields: tuple[BridgeField, ...]) -> tuple[tuple[str, Any], ...]:
     return tuple((field.name, _TYPES[field.type]) for field in fields)
 
@@ -98,6 +107,12 @@ class RunRecord(ctypes.Structure):
     """``RUN`` as Python holds it."""
 
     _fields_ = _ctypes_fields(RUN)
+
+
+class OperationRecord(ctypes.Structure):
+    """``OPERATION`` as Python holds it."""
+
+    _fields_ = _ctypes_fields(OPERATION)
 
 
 class PieceRecord(ctypes.Structure):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum, IntFlag
 from itertools import islice
 from typing import Any
@@ -25,7 +25,7 @@ from bfpga.contract.descriptor import (
     Operation,
     Policy,
 )
-from bfpga.contract.registers import REGISTERS
+from bfpga.contract.registers import COUNTER_REGISTERS, REGISTERS, Register
 from bfpga.contract.streams import ACTIVATION_ORDER, BEATS, WEIGHT_ORDER, BeatField
 from bfpga.formats.block_format import Status
 
@@ -58,11 +58,16 @@ def layout(functions: Collection[str] = ()) -> dict[str, Any]:
             }
             for kind in (*ENUMERATIONS, *BITS)
         },
-        "registers": {item.name: {"offset": f"{item.offset:#04x}", "access": item.access} for item in REGISTERS},
+        "registers": _registers(REGISTERS),
+        "clock_counter": _registers(COUNTER_REGISTERS),
         "beats": {beat: {name: _shown_bits(item) for name, item in parts.items()} for beat, parts in BEATS.items()},
         "orders": {"activations": " ".join(ACTIVATION_ORDER), "weights": " ".join(WEIGHT_ORDER)},
         "checksum": {"fold_bits": FOLD_BITS, "rotation": ROTATION},
     }
+
+
+def _registers(registers: Sequence[Register]) -> dict[str, dict[str, str]]:
+    return {item.name: {"offset": f"{item.offset:#04x}", "access": item.access} for item in registers}
 
 
 def _counts(member: Enum, functions: Collection[str]) -> bool:
@@ -141,6 +146,8 @@ def _named(path: Path) -> str:
             return f"`{kind}.{member}`"
         case ("registers", name, what):
             return f"the {what} of register `{name}`"
+        case ("clock_counter", name, what):
+            return f"the {what} of register `{name}` of the clock counter"
         case ("beats", beat, name):
             return f"`{name}` of the beat `{beat}`"
         case ("orders", what):

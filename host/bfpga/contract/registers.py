@@ -1,4 +1,5 @@
-"""The AXI-Lite registers of the kernel: one table for C++, hardware handoff, manifest, driver and documentation.
+"""The AXI-Lite registers of the kernel and of the clock counter: one table for C++, Verilog, handoff, manifest, driver
+and documentation.
 
 Offsets are given to the HLS tool explicitly (`offset=` of the interface pragma), so they do not depend on its version.
 Every argument has one data word and leaves the next word to the tool's handshake of outputs (UG1399, S_AXILITE offset).
@@ -12,6 +13,9 @@ from enum import IntFlag
 #: Name of the AXI-Lite port and of the top function, as the HLS tool names them.
 CONTROL_PORT = "s_axi_control"
 TOP_FUNCTION = "bfpga_systolic"
+#: Verilog module that counts the clocks of a start beside the kernel, and its AXI-Lite port.
+CLOCK_COUNTER = "bfpga_clock_counter"
+COUNTER_PORT = "s_axi_counter"
 #: Stream ports of the top function. `input` and `output` alone would be renamed: they are words of Verilog.
 INPUT_STREAM = "input_stream"
 WEIGHT_STREAM = "weight_stream"
@@ -53,7 +57,7 @@ BLOCK_REGISTERS = (
 ARGUMENT_REGISTERS = (
     Register("descriptor_count", 0x10, "rw", "descriptors to execute"),
     Register("control", 0x20, "rw", "bit 0 clears what the exponent policies have learned"),
-    Register("cycles", 0x30, "r", "clocks of the schedule in this start"),
+    Register("cycles", 0x30, "r", "clocks of the schedule in this start, counted by the kernel itself: no stall shows"),
     Register("overflow", 0x40, "r", "values that overflowed in this start"),
     Register("underflow", 0x50, "r", "values that underflowed in this start"),
     Register("status", 0x60, "r", "sticky status bits of this start"),
@@ -65,7 +69,21 @@ ARGUMENT_REGISTERS = (
 
 REGISTERS = BLOCK_REGISTERS + ARGUMENT_REGISTERS
 
+#: Registers of the clock counter. All hold from the end of a start to the next one, and at their largest value.
+COUNTER_REGISTERS = (
+    Register("clocks", 0x00, "r", "clocks from the start to the kernel's interrupt, stalls included"),
+    Register("waits", 0x04, "r", "those of them in which any stream kept the kernel waiting"),
+    Register("input_waits", 0x08, "r", "clocks in which the input stream had room and no beat, and a beat followed"),
+    Register("weight_waits", 0x0C, "r", "clocks in which the weight stream had room and no beat, and a beat followed"),
+    Register("output_waits", 0x10, "r", "clocks in which the output stream had a beat that nobody took"),
+)
+
 
 def offset_of(name: str) -> int:
-    """Byte offset of a register by its name."""
+    """Byte offset of a register of the kernel by its name."""
     return {register.name: register.offset for register in REGISTERS}[name]
+
+
+def counter_offset_of(name: str) -> int:
+    """Byte offset of a register of the clock counter by its name."""
+    return {register.name: register.offset for register in COUNTER_REGISTERS}[name]

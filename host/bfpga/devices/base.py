@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, Node
+from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.array.arithmetic import LayerCounters
 
 HostArray = npt.NDArray[Any]
@@ -41,7 +42,8 @@ class DeviceResult:
     outputs: float32 by ONNX name, batch axis first. tensors: every activation tensor the array produced, by name, on
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
     clock of this machine by part of the work. cycles_shared: only the total was counted, and layers whose clocks depend
-    on data share what the others leave of it in proportion to what was expected.
+    on data share what the others leave of it in proportion to what was expected. measured: the clocks that the starts
+    of the run really took, where hardware has a counter for them.
     """
 
     outputs: dict[str, HostArray]
@@ -51,6 +53,7 @@ class DeviceResult:
     tensors: dict[str, BlockTensor] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     cycles_shared: bool = False
+    measured: MeasuredClocks | None = None
 
     @property
     def counters(self) -> LayerCounters:

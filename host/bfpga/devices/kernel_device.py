@@ -34,6 +34,7 @@ from bfpga.devices.base import DeviceResult, LayerResult, engine_of
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
+from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.arithmetic import COUNTER_MASK, LayerCounters
 from bfpga.engines.array.pitch import split
@@ -71,10 +72,13 @@ class Tally:
     cycles: dict[str, int] = field(default_factory=dict)
     counters: dict[str, LayerCounters] = field(default_factory=dict)
     cycles_shared: bool = False
+    measured: MeasuredClocks | None = None
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
         assert result.operation_cycles is not None
         self.cycles_shared |= result.cycles_shared
+        if result.measured is not None:
+            self.measured = result.measured + (self.measured or MeasuredClocks())
         for operation, cycles in zip(operations, result.operation_cycles, strict=True):
             self.cycles[operation.layer] = self.cycles.get(operation.layer, 0) + cycles
         for layer in {operation.layer for operation in operations}:
@@ -181,6 +185,7 @@ class KernelDevice:
     def _report(self, result: DeviceResult, tally: Tally, trace: bool) -> None:
         result.layers = [self._layer(node, tally, result.samples, trace) for node in self.program.nodes]
         result.cycles, result.cycles_shared = sum(tally.cycles.values()), tally.cycles_shared
+        result.measured = tally.measured
 
     def reset(self) -> None:
         """Forget what policy slots learned."""

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bfpga.devices.measured_clocks import MeasuredClocks
+
 #: Bytes of a stream; an array is contiguous.
 Octets = bytes | npt.NDArray[np.uint8]
 
@@ -49,6 +51,8 @@ class KernelResult:
     #: Checksums of the input, weight and output stream, as the kernel saw them.
     checksums: tuple[int, int, int] = (0, 0, 0)
     cycles_shared: bool = False
+    #: What a clock counter measured; None where there is none.
+    measured: MeasuredClocks | None = None
 
 
 class StreamingKernel(Protocol):

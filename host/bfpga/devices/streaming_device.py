@@ -5,6 +5,7 @@ A start costs a host some hundred microseconds whatever it computes; a small net
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKerne
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array import streams
+from bfpga.errors import ClockWarning
 from bfpga.program.cycles import longest_clocks, started_clocks
 from bfpga.program.packets import SamplePackets
 
@@ -117,6 +119,8 @@ class StreamingDevice(KernelDevice):
             result = self._run_grouped(values) if grouped else self._run_one_by_one(values, trace)
         for part, seconds in self.streaming.seconds.items():
             result.seconds[part] = seconds - before.get(part, 0.0)
+        if result.measured is not None and result.measured.warning:
+            warnings.warn(result.measured.warning, ClockWarning, stacklevel=2)
         return result
 
     def _cancel(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -11,14 +11,17 @@ from bfpga.synthesis.body import LoopBody, Opcode
 #: Terms of a sum, and different steps of a register, before they count as unknown.
 _MOST_TERMS = 12
 _MOST_STEPS = 16
+#: Bits of a sum from which nothing was cut off.
+_UNBOUNDED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """``constant`` + sum of factor * operation; ``terms``: (operation, factor) in order."""
+    """``constant`` + sum of factor * operation, modulo 2^``bits``; ``terms``: (operation, factor) in order."""
 
     constant: int
     terms: tuple[tuple[int, int], ...] = ()
+    bits: int = _UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Induction:
 class Addresses:
     """Distances between the accesses of a body's memories.
 
-    Sums are taken modulo the width of the address. A narrower counter that is extended is taken as never wrapping
-    around: what repeats after all of its values is far enough.
+    Sums are taken modulo the width of the address and of what was cut off on the way to it. A narrower counter that is
+    extended is taken as never wrapping around: what repeats after all of its values is far enough.
     """
 
     def __init__(self, body: LoopBody) -> None:
@@ -61,7 +64,8 @@ class Addresses:
         """
         operations = self._body.operations
         first, second = (self.linear(operations[access].operands[0]) for access in (source, target))
-        words = 1 << min(operations[operations[access].operands[0]].width for access in (source, target))
+        widths = [operations[operations[access].operands[0]].width for access in (source, target)]
+        words = 1 << min(*widths, first.bits, second.bits)
         difference = first.constant - second.constant
         if least == 0:
             # One iteration: equal terms leave the constants, anything else may be equal.
@@ -90,6 +94,8 @@ class Addresses:
         if opcode in (Opcode.ADD, Opcode.SUB):
             sign = 1 if opcode is Opcode.ADD else -1
             return self._bounded(index, _added(self.linear(operands[0]), self.linear(operands[1]), sign))
+        if opcode is Opcode.XOR:
+            return self._with_highest_bit(index)
         if opcode is Opcode.OR and self._is_disjoint(*operands):
             return self._bounded(index, _added(self.linear(operands[0]), self.linear(operands[1]), 1))
         if opcode in (Opcode.SHL, Opcode.MUL):
@@ -99,6 +105,16 @@ class Addresses:
                 return self._bounded(index, _scaled(self.linear(operands[0]), by))
         if opcode is Opcode.CONCAT:
             return self._bounded(index, self._concatenated(operands))
+        return Linear(0, ((index, 1),))
+
+    def _with_highest_bit(self, index: int) -> Linear:
+        """An exclusive or with the highest bit alone is its sum with that, modulo the width."""
+        operation = self._body.operations[index]
+        for value, mask in (operation.operands, operation.operands[::-1]):
+            constant = self._body.operations[mask]
+            if constant.opcode is Opcode.CONSTANT and constant.value == 1 << (operation.width - 1):
+                whole = _added(self.linear(value), Linear(constant.value), 1)
+                return replace(whole, bits=min(whole.bits, operation.width))
         return Linear(0, ((index, 1),))
 
     def _find_extended(self, index: int) -> Linear:
@@ -111,16 +127,43 @@ class Addresses:
         if inner.opcode is Opcode.SELECT:
             # Its constants have the sign that the extension gives them.
             return Linear(0, ((index, 1),))
-        return self.linear(operation.operands[0])
+        whole = self.linear(operation.operands[0])
+        return replace(whole, bits=min(whole.bits, operation.width)) if operation.width < inner.width else whole
 
     def _concatenated(self, operands: tuple[int, ...]) -> Linear:
+        """Parts side by side; the low bits of a value below a sum of its high bits are a sum of the whole value."""
+        lowest = self._body.operations[operands[0]]
+        cut = lowest.opcode is Opcode.SLICE and lowest.value == 0
         total, position = Linear(0), 0
         for operand in operands:
             part = self._body.operations[operand]
-            value = Linear(part.value) if part.opcode is Opcode.CONSTANT else self.linear(operand)
+            if part.opcode is Opcode.CONSTANT:
+                value = Linear(part.value)
+            elif cut and position == 0:
+                value = Linear(0, ((operand, 1),))
+            else:
+                value = self.linear(operand)
             total = _added(total, _scaled(value, 1 << position), 1)
             position += part.width
-        return total
+        return self._joined(total, operands[0]) if cut else total
+
+    def _joined(self, total: Linear, low: int) -> Linear:
+        """``total`` with the low bits ``low`` of a value and its high bits, where both are there, as the value."""
+        lowest = self._body.operations[low]
+        for term, factor in total.terms:
+            high = self._body.operations[term]
+            if (
+                high.opcode is Opcode.SLICE
+                and (high.operands, high.value) == (lowest.operands, lowest.width)
+                and factor == 1 << lowest.width
+            ):
+                rest = replace(total, terms=tuple(each for each in total.terms if each[0] not in (term, low)))
+                if len(rest.terms) == len(total.terms) - 2:
+                    whole = self.linear(lowest.operands[0])
+                    return _added(rest, replace(whole, bits=min(whole.bits, high.value + high.width)), 1)
+        # Alone, cut off bits are those of the value modulo their number.
+        without = replace(total, terms=tuple(each for each in total.terms if each[0] != low))
+        return _added(without, self.linear(low), 1)
 
     def _is_disjoint(self, first: int, second: int) -> bool:
         """True if an OR of the two is a sum: one is a constant below the trailing zeros of the other."""
@@ -266,11 +309,13 @@ def _added(first: Linear, second: Linear, sign: int) -> Linear:
     for term, factor in second.terms:
         terms[term] = terms.get(term, 0) + sign * factor
     kept = tuple(sorted((term, factor) for term, factor in terms.items() if factor))
-    return Linear(first.constant + sign * second.constant, kept)
+    return Linear(first.constant + sign * second.constant, kept, min(first.bits, second.bits))
 
 
 def _scaled(value: Linear, factor: int) -> Linear:
-    return Linear(value.constant * factor, tuple((term, by * factor) for term, by in value.terms if factor))
+    terms = tuple((term, by * factor) for term, by in value.terms if factor)
+    zeros = (factor & -factor).bit_length() - 1 if factor else 0
+    return Linear(value.constant * factor, terms, value.bits + zeros)
 
 
 def _signed(value: int, width: int) -> int:

@@ -24,6 +24,9 @@ Points = Annotated[list[tuple[float, float]], Field(min_length=1)]
 #: Which part of the period the tools keep free unless told otherwise (UG1399 and UG902, "create_clock").
 DEFAULT_UNCERTAINTY = {"vitis_hls": 0.27, "vivado_hls": 0.125}
 
+#: Bits of a word of one block memory (UG473, UG573).
+BLOCK_BITS = 36
+
 _WIRES = {
     Opcode.CONSTANT,
     Opcode.INVARIANT,
@@ -77,10 +80,14 @@ class PipelinedUnit(_Table):
 
 
 class MemoryDelays(_Table):
-    """A memory: ns from address to the clock edge, ns from the clock edge to the word by its size in kibibits."""
+    """A memory: ns from address to the clock edge, ns from the clock edge to the word by its size in kibibits.
+
+    ``data_wide``: of words beyond the width of a block, the same where it is left out.
+    """
 
     address: float
     data: Points
+    data_wide: Points | None = None
     latency: int = Field(ge=0, le=3)
 
 
@@ -203,6 +210,8 @@ def _derive(table: DelayFile, name: str) -> Technology:
 
 def _scaled(value: Any, factor: float) -> Any:
     """Each delay in a dumped table times ``factor``: second numbers of points, and numbers that are no counts."""
+    if value is None:
+        return None
     if isinstance(value, dict):
         counts = {"latency", "clocks", "a", "b"}
         return {key: each if key in counts else _scaled(each, factor) for key, each in value.items()}
@@ -290,7 +299,8 @@ class Delays:
         delays = self.technology.memories[implementation_of(memory, self.technology)]
         if operation.opcode is Opcode.MEMORY_WRITE:
             return _combinational(delays.address)
-        data = step(delays.data, memory.words * memory.width / 1024)
+        points = delays.data_wide if delays.data_wide and memory.width > BLOCK_BITS else delays.data
+        data = step(points, memory.words * memory.width / 1024)
         return Timing(delays.latency, delays.address, data) if delays.latency else _combinational(data)
 
     def _multiplication(self, index: int) -> Timing:

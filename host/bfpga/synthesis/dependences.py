@@ -63,8 +63,9 @@ class Dependences:
 def find_dependences(body: LoopBody, forwards: bool = False) -> Dependences:
     """All edges of ``body`` that its operands do not show.
 
-    ``forwards``: the tool keeps the word that was written last in a register and gives it to a read of the same address
-    an iteration later, as Vitis HLS does from 2022.1 on.
+    ``forwards``: as Vitis HLS does from 2022.1 on, the word that was written last is kept in a register and given to a
+    read of the same address an iteration later, and what a register carries is used in the clock in which it is
+    computed without counting that path. Only for comparison with reports of such versions: the path is there.
     """
     found = Dependences(body, forwards)
     addresses = Addresses(body)

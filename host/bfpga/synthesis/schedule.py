@@ -1,8 +1,8 @@
 """Modulo schedule of a loop body at a clock: the interval, the depth, the worst path, and what limits them.
 
 The interval starts at the bound of ports and recurrences and grows until a schedule exists. At each, operations begin
-at their earliest times; where more accesses fall on a port's clock than it has, the one that can best wait is pushed to
-a later clock and everything behind it moves along. A push that closes a circle is undone: another access waits.
+at their earliest times; where more accesses fall on a clock than there are ports, some are pushed to later clocks and
+everything behind them moves along. Where a push closes a circle, another order is tried.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
+from bfpga.synthesis.placement import NoRoomError, Placement
 from bfpga.synthesis.ports import PortGroup, port_groups, port_limits
 from bfpga.synthesis.schedule_types import Limit, Schedule
 from bfpga.synthesis.timing_graph import EarliestTimes, ImpossibleError, Recurrence, TimingGraph
 
-#: Orders in which accesses are tried on their ports at one interval before the next interval is.
-_ATTEMPTS = 3
+#: How accesses choose their ports at one interval before the next is tried: sharing first, from the last backwards.
+_ATTEMPTS = ((False, False), (True, False), (False, True), (True, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,52 +146,14 @@ def _scheduled(
     graph: TimingGraph, dependences: Dependences, groups: list[PortGroup], interval: int
 ) -> EarliestTimes | None:
     """Times at ``interval`` that respect the ports, None if none were found."""
-    for attempt in range(_ATTEMPTS):
+    for shares_first, backwards in _ATTEMPTS:
         try:
             times = EarliestTimes(graph, interval)
-            while pushes := _conflicts(dependences, groups, times, attempt):
-                times.push(pushes)
-        except ImpossibleError:
+            Placement(dependences, groups, shares_first, backwards).settle(times)
+        except (ImpossibleError, NoRoomError):
             continue
         return times
     return None
-
-
-def _conflicts(dependences: Dependences, groups: list[PortGroup], times: EarliestTimes, attempt: int) -> dict[int, int]:
-    """Accesses that find no free port in their clock, and the clock from which on they shall look again."""
-    pushes: dict[int, int] = {}
-    for group in groups:
-        _assign(dependences, group, times, attempt, pushes)
-    return pushes
-
-
-def _assign(
-    dependences: Dependences, group: PortGroup, times: EarliestTimes, attempt: int, pushes: dict[int, int]
-) -> None:
-    """Give the accesses of a group their ports, earliest first; of those that start together the order varies."""
-    ties = {0: 1, 1: -1, 2: 1}[attempt % 3]
-    order = sorted(
-        group.accesses,
-        key=lambda access: (times.starts[access] if attempt < 2 else 0, ties * access),
-    )
-    slots: dict[int, list[list[int]]] = {}
-    for access in order:
-        start = times.starts[access]
-        taken = slots.setdefault(start % times.interval, [])
-        shared = next(
-            (
-                turn
-                for turn in taken
-                if all(times.starts[other] == start and dependences.exclusive(access, other) for other in turn)
-            ),
-            None,
-        )
-        if shared is not None:
-            shared.append(access)
-        elif len(taken) < group.count:
-            taken.append([access])
-        else:
-            pushes[access] = max(start + 1, pushes.get(access, 0))
 
 
 def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]) -> Schedule:

@@ -68,6 +68,7 @@ class TimingGraph:
         for edge in dependences.edges:
             self.edges_to.setdefault(edge.target, []).append(edge)
             self.edges_from.setdefault(edge.source, []).append(edge)
+        self.counts_no_carried_path = dependences.forwards
         self.state_delay = delays.technology.state
         #: Operations that are the next value of a register: they pass its multiplexer at the end of their clock.
         self.registered = {register.next for register in body.registers if register.next != register.current}
@@ -98,7 +99,7 @@ class TimingGraph:
         stage, arrival = self.result(edge.source, start, end)
         if edge.kind != "register":
             return stage + edge.clocks, 0.0
-        if self.body.operations[edge.source].opcode is Opcode.FLOAT:
+        if self.counts_no_carried_path or self.body.operations[edge.source].opcode is Opcode.FLOAT:
             # Floating-point units have registers at both ends.
             return stage, 0.0
         arrival += self.state_delay

@@ -12,26 +12,32 @@ from dataclasses import dataclass, field
 from bfpga.accelerator.clocks import ClockSetting, clock_setting
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import (
+    CLOCK_COUNTER,
     CONTROL_PORT,
+    COUNTER_PORT,
     INPUT_STREAM,
     OUTPUT_STREAM,
     REGISTER_SPACE,
     TOP_FUNCTION,
     WEIGHT_STREAM,
 )
+from bfpga.vendor.clock_counter import CONTROL_MONITOR, INTERRUPT_PIN
 from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ProcessingSystem
 
 #: Bits of the DMA's length register: the most that the IP offers (PG021), 64 MiB - 1 byte.
 DMA_LENGTH_BITS = 26
 #: Version of the kernel as IP.
 KERNEL_VERSION = "1.0"
+#: Vendor and library under which Vivado lists a module of plain Verilog (UG994, module references).
+MODULE_REFERENCE = "xilinx.com:module_ref"
 
 
 @dataclass(frozen=True)
 class Cell:
     """One IP of the design. ``ip``: vendor:library:name; ``version``: what the virtual handoff says.
 
-    Vivado is asked for the newest version it has, except for the kernel. ``parameters``: CONFIG names and values.
+    Vivado is asked for the newest version it has, except for the kernel and for modules of plain Verilog.
+    ``parameters``: CONFIG names and values.
     """
 
     name: str
@@ -39,18 +45,30 @@ class Cell:
     version: str
     parameters: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def module(self) -> str | None:
+        """Name of the Verilog module where the cell is no packaged IP."""
+        return self.ip.rpartition(":")[2] if self.ip.startswith(f"{MODULE_REFERENCE}:") else None
+
 
 @dataclass(frozen=True)
 class Link:
     """An interface connection, master to slave, ends as `cell/interface`. ``protocol``: aximm or axis.
 
-    ``bits``: data width of the link at both ends, None where an interconnect converts.
+    ``bits``: data width of the link at both ends, None where an interconnect converts. ``monitor``: an interface that
+    watches the link and drives none of its wires.
     """
 
     master: str
     slave: str
     protocol: str
     bits: int | None = None
+    monitor: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the connection: that of its master."""
+        return self.master.replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -126,11 +144,12 @@ def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetti
         Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
         Cell("reset", "xilinx.com:ip:proc_sys_reset", "5.0"),
         Cell("accelerator", f"xilinx.com:hls:{TOP_FUNCTION}", KERNEL_VERSION),
+        Cell("clock_counter", f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0"),
         Cell("tensor_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.stream_bits, True)),
         Cell("weight_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.weight_stream_bits, False)),
         Cell("tensor_interconnect", smartconnect, "1.0", {"NUM_SI": "2", "NUM_MI": "1"}),
         Cell("weight_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "1"}),
-        Cell("control_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "4"}),
+        Cell("control_interconnect", smartconnect, "1.0", {"NUM_SI": "1", "NUM_MI": "5"}),
         Cell("interrupt_concat", "xilinx.com:ip:xlconcat", "2.1", {"NUM_PORTS": "4"}),
         Cell("interrupt_controller", "xilinx.com:ip:axi_intc", "4.1", {"C_IRQ_CONNECTION": "1"}),
     )
@@ -165,20 +184,26 @@ def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ..
     config = accelerator.systolic
     tensors, weights = config.stream_bits, config.weight_stream_bits
     return (
-        Link("tensor_dma/M_AXIS_MM2S", f"accelerator/{INPUT_STREAM}", "axis", tensors),
-        Link("weight_dma/M_AXIS_MM2S", f"accelerator/{WEIGHT_STREAM}", "axis", weights),
-        Link(f"accelerator/{OUTPUT_STREAM}", "tensor_dma/S_AXIS_S2MM", "axis", tensors),
+        _watched("tensor_dma/M_AXIS_MM2S", f"accelerator/{INPUT_STREAM}", "axis", tensors, INPUT_STREAM),
+        _watched("weight_dma/M_AXIS_MM2S", f"accelerator/{WEIGHT_STREAM}", "axis", weights, WEIGHT_STREAM),
+        _watched(f"accelerator/{OUTPUT_STREAM}", "tensor_dma/S_AXIS_S2MM", "axis", tensors, OUTPUT_STREAM),
         Link("tensor_dma/M_AXI_MM2S", "tensor_interconnect/S00_AXI", "aximm"),
         Link("tensor_dma/M_AXI_S2MM", "tensor_interconnect/S01_AXI", "aximm"),
         Link("tensor_interconnect/M00_AXI", f"ps/{system.memory_ports[0]}", "aximm"),
         Link("weight_dma/M_AXI_MM2S", "weight_interconnect/S00_AXI", "aximm"),
         Link("weight_interconnect/M00_AXI", f"ps/{system.memory_ports[1]}", "aximm"),
         Link(f"ps/{system.control_port}", "control_interconnect/S00_AXI", "aximm"),
-        Link("control_interconnect/M00_AXI", f"accelerator/{CONTROL_PORT}", "aximm", 32),
+        _watched("control_interconnect/M00_AXI", f"accelerator/{CONTROL_PORT}", "aximm", 32, CONTROL_MONITOR),
         Link("control_interconnect/M01_AXI", "tensor_dma/S_AXI_LITE", "aximm", 32),
         Link("control_interconnect/M02_AXI", "weight_dma/S_AXI_LITE", "aximm", 32),
         Link("control_interconnect/M03_AXI", "interrupt_controller/s_axi", "aximm", 32),
+        Link("control_interconnect/M04_AXI", f"clock_counter/{COUNTER_PORT}", "aximm", 32),
     )
+
+
+def _watched(master: str, slave: str, protocol: str, bits: int, monitor: str) -> Link:
+    """A link of the kernel that the clock counter watches."""
+    return Link(master, slave, protocol, bits, f"clock_counter/{monitor}")
 
 
 def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
@@ -186,6 +211,7 @@ def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
     clocks = (
         "reset/slowest_sync_clk",
         "accelerator/ap_clk",
+        "clock_counter/aclk",
         "tensor_dma/s_axi_lite_aclk",
         "tensor_dma/m_axi_mm2s_aclk",
         "tensor_dma/m_axi_s2mm_aclk",
@@ -197,6 +223,7 @@ def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
     )
     resets = (
         "accelerator/ap_rst_n",
+        "clock_counter/aresetn",
         "tensor_dma/axi_resetn",
         "weight_dma/axi_resetn",
         "interrupt_controller/s_axi_aresetn",
@@ -220,7 +247,11 @@ INTERRUPTS = (
 
 def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
     """PYNQ finds an interrupt only through `xlconcat` and `axi_intc`, on the first line of the processor."""
-    sources = (Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}",)) for n, source in enumerate(INTERRUPTS))
+    loads = {"accelerator/interrupt": (f"clock_counter/{INTERRUPT_PIN}",)}
+    sources = (
+        Net(f"interrupt_{n}", source, (f"interrupt_concat/In{n}", *loads.get(source, ())))
+        for n, source in enumerate(INTERRUPTS)
+    )
     return (
         *sources,
         Net("interrupts", "interrupt_concat/dout", ("interrupt_controller/intr",), bits=len(INTERRUPTS)),
@@ -235,6 +266,8 @@ def _segments(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Segme
         ("tensor_dma/S_AXI_LITE", "Reg"),
         ("weight_dma/S_AXI_LITE", "Reg"),
         ("interrupt_controller/s_axi", "Reg"),
+        # The name that Vivado gives to the address block of a module of plain Verilog.
+        (f"clock_counter/{COUNTER_PORT}", "reg0"),
     )
     registers = [
         Segment(control, slave, block, base + n * REGISTER_SPACE, REGISTER_SPACE)

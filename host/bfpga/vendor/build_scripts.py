@@ -22,6 +22,8 @@ from bfpga.vendor.block_design import BlockDesign, Cell, Segment, kernel_vlnv
 STAGES = ("hls", "block_design", "synthesis", "implementation")
 #: Names inside the vendor's projects.
 HLS_SOLUTION = "solution"
+#: Report of C synthesis over all functions; each function has one of its own beside it.
+CSYNTH_REPORT = "csynth.xml"
 VIVADO_PROJECT = "bfpga"
 VIVADO_DESIGN = "system"
 #: How far the clock may be from what was asked for before it is a mistake and not a divider.
@@ -48,6 +50,11 @@ class ScriptPaths:
     def hls_project(self) -> Path:
         """Project of the classic flow; in the config-file flow the argument of `--work_dir`."""
         return self.build / "hls"
+
+    @property
+    def verilog(self) -> Path:
+        """The Verilog of the clock counter, which the block design takes as a module reference."""
+        return self.sources / "rtl" / "clock_counter.v"
 
     @property
     def config_flow_ip(self) -> Path:
@@ -191,6 +198,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
         "board": _board(accelerator.board, options.board_files),
         "clock": _clock(design),
         "cells": [_cell(cell, design) for cell in design.cells],
+        "modules": _modules(design, paths),
         "links": design.links,
         "nets": design.nets,
         "segments": [_segment(segment) for segment in design.segments],
@@ -217,7 +225,6 @@ def _kernel(paths: ScriptPaths) -> dict[str, str]:
 
 def _hls(paths: ScriptPaths) -> dict[str, Any]:
     sources, solution = paths.sources.absolute(), paths.hls_project / HLS_SOLUTION
-    top = kernel_vlnv().split(":")[2]
     return {
         "project": paths.hls_project.name,
         "solution": HLS_SOLUTION,
@@ -226,7 +233,7 @@ def _hls(paths: ScriptPaths) -> dict[str, Any]:
         "vectors": _braced(sources / "tb" / "vectors"),
         "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
         "packaged": _braced(solution / "impl" / "ip"),
-        "report": _braced(solution / "syn" / "report" / f"{top}_csynth.xml"),
+        "report": _braced(solution / "syn" / "report" / CSYNTH_REPORT),
     }
 
 
@@ -293,9 +300,23 @@ def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
         "ip": cell.ip,
         "vlnv": vlnv,
         "own": vlnv == kernel_vlnv(),
+        "module": cell.module,
         "automation": automation,
         "parameters": parameters,
     }
+
+
+def _modules(design: BlockDesign, paths: ScriptPaths) -> list[dict[str, str]]:
+    """Cells of plain Verilog: the module, its file, and a message for when Vivado cannot read it."""
+    names = [cell.module for cell in design.cells if cell.module]
+    return [
+        {
+            "name": name,
+            "file": _braced(paths.verilog),
+            "missing": f"{{Vivado finds no module {name} in {paths.verilog.absolute()}}}",
+        }
+        for name in names
+    ]
 
 
 def _segment(segment: Segment) -> dict[str, str]:

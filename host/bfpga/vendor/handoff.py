@@ -18,6 +18,7 @@ from bfpga.vendor.block_design import BlockDesign, Cell, Link, Net, Segment
 from bfpga.vendor.ip_registers import (
     WIDTH,
     IpRegister,
+    counter_registers,
     dma_registers,
     interrupt_controller_registers,
     kernel_registers,
@@ -130,7 +131,7 @@ def _registers(design: BlockDesign, cell: Cell) -> tuple[IpRegister, ...]:
         return dma_registers(cell.parameters)
     if kind == "axi_intc":
         return interrupt_controller_registers(_inputs(design, cell))
-    return kernel_registers()
+    return counter_registers() if cell.module else kernel_registers()
 
 
 def _inputs(design: BlockDesign, cell: Cell) -> int:
@@ -228,20 +229,24 @@ def _signal(net: Net) -> str:
 
 def _interfaces(design: BlockDesign, cell: Cell) -> Iterator[dict[str, Any]]:
     for link in design.links:
-        for end in (link.master, link.slave):
-            owner, interface = _split(end)
-            if owner == cell.name:
-                yield _interface(link, interface, end == link.master)
+        stream = link.protocol == "axis"
+        ends = (
+            (link.master, "INITIATOR" if stream else "MASTER"),
+            (link.slave, "TARGET" if stream else "SLAVE"),
+            (link.monitor, "MONITOR"),
+        )
+        for end, role in ends:
+            if end is not None and _split(end)[0] == cell.name:
+                yield _interface(link, _split(end)[1], role)
 
 
-def _interface(link: Link, name: str, master: bool) -> dict[str, Any]:
-    """Both ends of a link carry the same BUSNAME, the master's, and no other interface does."""
+def _interface(link: Link, name: str, role: str) -> dict[str, Any]:
+    """All ends of a link carry the same BUSNAME, the master's, and no other interface does."""
     stream = link.protocol == "axis"
-    roles = ("INITIATOR", "TARGET") if stream else ("MASTER", "SLAVE")
     attributes = [
-        ("BUSNAME", link.master.replace("/", "_")),
+        ("BUSNAME", link.name),
         ("NAME", name),
-        ("TYPE", roles[0] if master else roles[1]),
+        ("TYPE", role),
         ("VLNV", f"xilinx.com:interface:{link.protocol}:1.0"),
     ]
     if link.bits and not stream:

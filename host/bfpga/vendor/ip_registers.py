@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bfpga.contract.registers import ARGUMENT_REGISTERS, BLOCK_REGISTERS, Control, Register
+from bfpga.contract.registers import ARGUMENT_REGISTERS, BLOCK_REGISTERS, COUNTER_REGISTERS, Control, Register
 
 READ_WRITE, READ_ONLY, WRITE_ONLY = "read-write", "read-only", "write-only"
 #: Bits of every register.
@@ -62,15 +62,20 @@ def kernel_registers() -> tuple[IpRegister, ...]:
         "IP_IER": [BitField("CHAN0_INT_EN", 0, 1), BitField("CHAN1_INT_EN", 1, 1)],
         "IP_ISR": [BitField("CHAN0_INT_ST", 0, 1), BitField("CHAN1_INT_ST", 1, 1)],
     }
-    control = [_kernel_register(register, _with_reserved(blocks[register.name])) for register in BLOCK_REGISTERS]
-    arguments = [
-        _kernel_register(register, (BitField(register.name, 0, WIDTH, _ACCESS[register.access]),))
-        for register in ARGUMENT_REGISTERS
-    ]
-    return (*control, *arguments)
+    control = [_own_register(register, _with_reserved(blocks[register.name])) for register in BLOCK_REGISTERS]
+    return (*control, *map(_whole_register, ARGUMENT_REGISTERS))
 
 
-def _kernel_register(register: Register, fields: tuple[BitField, ...]) -> IpRegister:
+def counter_registers() -> tuple[IpRegister, ...]:
+    """Registers of the clock counter. Vivado knows nothing of those of a Verilog module; this handoff lists them."""
+    return tuple(map(_whole_register, COUNTER_REGISTERS))
+
+
+def _whole_register(register: Register) -> IpRegister:
+    return _own_register(register, (BitField(register.name, 0, WIDTH, _ACCESS[register.access]),))
+
+
+def _own_register(register: Register, fields: tuple[BitField, ...]) -> IpRegister:
     return IpRegister(register.name, register.offset, _ACCESS[register.access], register.description, fields)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import jinja2
 
-from bfpga.contract.bridge import PIECE, RUN, StartState
+from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
@@ -32,6 +32,7 @@ from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
 from bfpga.formats.files import write_error
 from bfpga.formats.shift_format import ShiftFormat
+from bfpga.vendor.clock_counter import counter_context
 from bfpga.vendor.json_fields import json_text
 
 #: Called with a configuration, returns testbench files: name -> content.
@@ -52,6 +53,11 @@ _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 def library_directory() -> Path:
     """Directory of the header-only engine library (to be put on the include path)."""
     return Path(str(importlib.resources.files("vitis_hls_templates"))) / "include"
+
+
+def shim_directory() -> Path:
+    """Directory with headers under the vendor's names, for compilers that are not the vendor's."""
+    return Path(str(importlib.resources.files("vitis_hls_templates"))) / "shim"
 
 
 @functools.cache
@@ -261,7 +267,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "lane_multipliers": _lane_multipliers(config),
         "engines": _engines(config),
         "part_headers": _part_headers(config),
-        "structures": {"Run": RUN, "Piece": PIECE},
+        "structures": {"Run": RUN, "Piece": PIECE, "OperationRecord": OPERATION},
         "start_states": _enumeration(StartState),
         "enumerations": [_enumeration(item) for item in ENUMERATIONS],
         "bits": [_enumeration(item) for item in BITS],
@@ -283,6 +289,7 @@ _FILES = {
     "src/top.hpp": "systolic/top.hpp.j2",
     "src/top.cpp": "systolic/top.cpp.j2",
     "src/bridge.cpp": "systolic/bridge.cpp.j2",
+    "rtl/clock_counter.v": "systolic/clock_counter.v.j2",
     "tb/testbench.cpp": "systolic/testbench.cpp.j2",
     "Makefile": "systolic/Makefile.j2",
     "README.md": "systolic/README.md.j2",
@@ -292,7 +299,11 @@ _FILES = {
 def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
     context = _context(name, digest, config)
-    return {path: _environment().get_template(template).render(context) for path, template in _FILES.items()}
+    counter = context | counter_context(config)
+    return {
+        path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
+        for path, template in _FILES.items()
+    }
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
@@ -340,12 +351,11 @@ def write_project(
     return directory
 
 
-def _project_files(
-    name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None
-) -> dict[str, bytes]:
+def _project_files(name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
     """The files of a project by their paths in it."""
     sources = kernel_sources(render_kernel(name, digest, config))
     files = {path: text.encode() for path, text in sources.items()}
+    files |= {f"shim/{header.name}": header.read_bytes() for header in sorted(shim_directory().glob("*.h"))}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     return files

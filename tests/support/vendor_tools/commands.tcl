@@ -3,6 +3,7 @@ foreach name {mode stage version ip csynth hwh bit utilization timing wns whs pa
     set stand_in($name) $env(STAND_IN_[string toupper $name])
 }
 set ip_repository ""
+set verilog {}
 set progress(synth_1) "0%"
 set progress(impl_1) "0%"
 
@@ -43,7 +44,7 @@ proc csynth_design {args} {
     puts "INFO: \[SYN 201-201\] Setting up clock 'default'"
     set folder [file join $::hls solution syn report]
     file mkdir $folder
-    file copy $::stand_in(csynth) [file join $folder bfpga_systolic_csynth.xml]
+    file copy $::stand_in(csynth) [file join $folder csynth.xml]
 }
 proc export_design {args} {
     file mkdir [file join $::hls solution impl]
@@ -73,6 +74,16 @@ proc get_ipdefs {args} {
     }
     return [string map {* 1.0} $pattern]
 }
+proc can_resolve_reference {module} {
+    foreach file $::verilog {
+        set channel [open $file r]
+        set found [regexp "module $module" [read $channel]]
+        close $channel
+        if {$found} { return 1 }
+    }
+    return 0
+}
+proc add_files {args} { if {[string match *.v [lindex $args end]]} { lappend ::verilog [lindex $args end] } }
 proc generate_target {args} {
     set folder [expr {$::stand_in(version) < 2020.2 ? "srcs" : "gen"}]
     set target [file join $::folder $::name.$folder sources_1 bd system hw_handoff system.hwh]

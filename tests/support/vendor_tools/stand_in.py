@@ -86,9 +86,13 @@ def run_config(words, config):
     if options["syn.top"] != "bfpga_systolic" or not os.path.isfile(options["syn.file"]):
         say("ERROR: [HLS 200-70] the top function was not found")
         sys.exit(1)
-    if "--package" not in words:
+    if "--cosim" in words:
+        if not os.path.isdir(os.path.join(folder, "syn")):
+            say("ERROR: [HLS 200-101] there is no synthesized design to simulate")
+            sys.exit(1)
+    elif "--package" not in words:
         os.makedirs(os.path.join(folder, "syn", "report"))
-        shutil.copy(config["csynth"], os.path.join(folder, "syn", "report", "bfpga_systolic_csynth.xml"))
+        shutil.copy(config["csynth"], os.path.join(folder, "syn", "report", "csynth.xml"))
     elif not os.path.isdir(os.path.join(folder, "syn")):
         say("ERROR: [HLS 200-101] there is no synthesized design to package")
         sys.exit(1)
@@ -105,7 +109,8 @@ def main():
         return
     script = script_of(name, words)
     stage = os.path.basename(script).split(".")[0]
-    stage = "hls_package" if "--package" in words else "hls" if stage == "hls_config" else stage
+    if stage == "hls_config":
+        stage = "hls_cosim" if "--cosim" in words else "hls_package" if "--package" in words else "hls"
     with open(config["calls"], "a") as file:
         file.write(f"{stage} {name}\n")
     say(f"****** {name} v{config['version']} (64-bit)")

@@ -90,8 +90,9 @@ class Workshop:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def new_build(
-        self, flow: str = "auto", limit_seconds: float = 60.0, version: Version | None = None, jobs: int = 2
-    ) -> Build:
+        self, flow: str = "auto", limit_seconds: float = 60.0, version: Version | None = None, jobs: int = 2,
+        cosim: bool = False, accepted: tuple[str, ...] = (),
+    ) -> Build:  # fmt: skip
         """A build as the script would set it up."""
         self.configure()
         accelerator = self.design.accelerator
@@ -101,6 +102,8 @@ class Workshop:
             jobs=jobs,
             limit_seconds=limit_seconds,
             vectors=lambda config: {"starts.txt": b""},
+            cosim=cosim,
+            accepted=accepted,
         )
         return Build(self.design, settings, discover(flow, version, Search(self.environment, ())))
 

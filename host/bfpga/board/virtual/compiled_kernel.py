@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from bfpga.board.virtual.kernel_model import OperationTime
 from bfpga.board.virtual.stream import Stream
-from bfpga.contract.bridge import PieceRecord, RunRecord, StartState
+from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, StartState
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
@@ -36,6 +37,8 @@ class CompiledKernel:
         library.bfpga_start.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32]
         library.bfpga_resume.argtypes = [ctypes.c_void_p, ctypes.POINTER(PieceRecord)]
         library.bfpga_results.argtypes = [ctypes.c_void_p, ctypes.POINTER(RunRecord)]
+        library.bfpga_operations.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32)]
+        library.bfpga_operations.restype = ctypes.POINTER(OperationRecord)
         self._library = library
         self._instance: int | None = create_kernel(library)
         self._output = np.zeros(PIECE_BYTES, np.uint8)
@@ -97,6 +100,15 @@ class CompiledKernel:
             "weight_checksum": record.weight_checksum,
             "output_checksum": record.output_checksum,
         }
+
+    def operations(self) -> list[OperationTime]:
+        """Operations of the start that finished last: clocks, and beats of input, weights and output."""
+        count = ctypes.c_int32()
+        records = self._library.bfpga_operations(self._instance, ctypes.byref(count))
+        return [
+            OperationTime(record.cycles, (record.input_beats, record.weight_beats, record.output_beats))
+            for record in records[: count.value]
+        ]
 
     def reset(self) -> None:
         """As after programming: no start, empty memories, nothing learned."""

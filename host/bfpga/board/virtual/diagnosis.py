@@ -15,6 +15,8 @@ from bfpga.board.virtual.faults import (
     KernelNeverDone,
     MissingLast,
     ShortPacket,
+    SlowKernel,
+    SlowStream,
     StuckStream,
     WrongClock,
 )
@@ -99,9 +101,9 @@ def check_fault(fault: Fault, fabric: Fabric) -> None:
         known = {dma.name: dma for dma in fabric.dmas}
         _need(fault.dma, list(known), "DMA")
         _need(fault.channel, list(known[fault.dma].channels), f"channel of {fault.dma}")
-    elif isinstance(fault, ShortPacket | MissingLast | StuckStream):
+    elif isinstance(fault, ShortPacket | MissingLast | StuckStream | SlowStream):
         _need(fault.stream, [end for stream in fabric.streams for end in stream.ends], "end of a stream")
-    elif isinstance(fault, KernelNeverDone):
+    elif isinstance(fault, KernelNeverDone | SlowKernel):
         _need(fault.kernel, [kernel.name for kernel in fabric.kernels], "kernel")
     elif isinstance(fault, DroppedInterrupt):
         sources = [source for controller in fabric.controllers for source, _ in controller.inputs]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bfpga.board.virtual.bus import AddressMap, PlainRegisters, Slave
+from bfpga.board.virtual.clock_counter import ClockCounter
 from bfpga.board.virtual.dma import AxiDma
 from bfpga.board.virtual.dma_channel import DmaConfiguration
 from bfpga.board.virtual.faults import Channel as ChannelName
@@ -83,6 +84,7 @@ class FabricBuilder:
             name = address_range.instance
             if name not in fabric.slaves:
                 fabric.slaves[name] = self._slave(self._hardware.instances[name], kernels.get(name))
+        self._connect_clock_counters(fabric)
         self._connect_streams(fabric)
         self._connect_interrupts(fabric)
         return fabric
@@ -127,6 +129,13 @@ class FabricBuilder:
         }
         descriptors = self._hardware.memory_of(instance.name, "M_AXI_SG")
         return AxiDma(instance.name, configuration, self._memory, ranges, self._faults, descriptors)
+
+    def _connect_clock_counters(self, fabric: Fabric) -> None:
+        """Counters that watch a kernel with a model; others stay plain registers."""
+        for name, watched in self._hardware.clock_counters.items():
+            kernel = fabric.slaves.get(watched)
+            if name in fabric.slaves and isinstance(kernel, HlsSlave):
+                fabric.slaves[name] = ClockCounter(name, kernel, self._faults)
 
     def _connect_streams(self, fabric: Fabric) -> None:
         for link in self._hardware.streams:

@@ -27,6 +27,9 @@ class Fault:
         for name in ("after", "at_byte", "byte", "beats", "after_bytes"):
             if getattr(self, name, 0) < 0:
                 raise DeviceError(f"{type(self).__name__}: {name} is {getattr(self, name)}; it cannot be negative")
+        for name in ("interval", "clocks_a_beat"):
+            if not 1 <= getattr(self, name, 1) < float("inf"):
+                raise DeviceError(f"{type(self).__name__}: {name} is {getattr(self, name)}; it must be 1 or more")
         if not 0 <= getattr(self, "bit", 0) <= 7:
             raise DeviceError(f"{type(self).__name__}: bit is {getattr(self, 'bit', 0)}; a byte has bits 0 to 7")
 
@@ -122,6 +125,25 @@ class WrongClock(Fault):
 
     clock: int = 0
     divisor_change: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowKernel(Fault):
+    """The next start takes ``interval`` clocks for each clock of its schedule: loops that miss their interval.
+
+    Values and the register `cycles` are as ever; the clock counter tells.
+    """
+
+    kernel: str
+    interval: float = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowStream(Fault):
+    """A stream moves a beat in ``clocks_a_beat`` clocks in the next start; the clock counter shows the waits."""
+
+    stream: str
+    clocks_a_beat: float = 4.0
 
 
 F = TypeVar("F", bound=Fault)

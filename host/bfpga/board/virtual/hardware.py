@@ -60,6 +60,7 @@ class _Reader:
             wiring = Wiring(self._modules, self._names, system.name, family)
             streams, inputs = tuple(wiring.streams()), tuple(wiring.interrupt_inputs())
             lines = tuple(wiring.interrupt_lines())
+            counters = dict(wiring.clock_counters())
         except DeviceError as error:
             raise self._wrong(str(error)) from None
         info = self._root.find("SYSTEMINFO")
@@ -75,6 +76,7 @@ class _Reader:
             streams=streams,
             interrupt_inputs=inputs,
             interrupt_lines=lines,
+            clock_counters=counters,
         )
 
     def _instance(self, module: ElementTree.Element) -> Instance:

@@ -6,7 +6,7 @@ Read are the files that Vivado writes (2019.2 to 2025.x, EDWVERSION 1.2) and tho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Name of the processing system's IP, by family.
 PROCESSING_SYSTEM_IP = {"processing_system7": "zynq7", "zynq_ultra_ps_e": "zynqmp"}
@@ -104,7 +104,10 @@ class PlClock:
 
 @dataclass(frozen=True)
 class HardwareDescription:
-    """A design. ``ranges``: what the processor sees; ``master_ranges``: what bus masters of the logic see."""
+    """A design. ``ranges``: what the processor sees; ``master_ranges``: what bus masters of the logic see.
+
+    ``clock_counters``: the clock counters by name, each with the kernel that it watches.
+    """
 
     name: str
     vivado: str
@@ -117,6 +120,7 @@ class HardwareDescription:
     streams: tuple[StreamLink, ...]
     interrupt_inputs: tuple[InterruptInput, ...]
     interrupt_lines: tuple[InterruptLine, ...]
+    clock_counters: Mapping[str, str] = field(default_factory=dict)
 
     def range_of(self, instance: str) -> AddressRange | None:
         """Where the processor finds an instance; the first of several ranges."""

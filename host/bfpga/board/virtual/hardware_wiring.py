@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from bfpga.board.virtual.hardware_description import InterruptInput, InterruptLine, StreamLink
+from bfpga.contract.registers import CLOCK_COUNTER
 from bfpga.errors import DeviceError
 
 #: Cells that hand a stream on with one input and one output.
@@ -98,6 +99,12 @@ class Wiring:
                 if pin is not None:
                     yield InterruptLine(number, pin.instance, pin.pin)
 
+    def clock_counters(self) -> Iterator[tuple[str, str]]:
+        """Clock counters, each with the cell whose interrupt it watches."""
+        for name in self._modules:
+            if self._ip(name) == CLOCK_COUNTER:
+                yield from ((name, pin.instance) for pin in self._bits(name, "interrupt") if pin is not None)
+
     def _ip(self, name: str) -> str:
         return self._modules[name].get("VLNV", "::").split(":")[2]
 
@@ -106,6 +113,8 @@ class Wiring:
             net = bus.get("BUSNAME", "__NOC__")
             if bus.get("VLNV", "").split(":")[2:3] != ["axis"] or net == "__NOC__":
                 continue
+            if bus.get("TYPE", "").upper() == "MONITOR":
+                continue  # it only watches
             masters = bus.get("TYPE", "").upper() in ("MASTER", "INITIATOR")
             port = _StreamPort(name, bus.get("NAME", ""), _stream_bytes(bus))
             (self._masters if masters else self._slaves)[net] = port

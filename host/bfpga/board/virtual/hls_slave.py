@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from bfpga.board.virtual.bus import WORD, WORD_BYTES, Poll, Slave
 from bfpga.board.virtual.faults import Faults, KernelNeverDone
@@ -42,14 +43,27 @@ def is_block_register(name: str) -> bool:
     return name in {register.name for register in BLOCK_REGISTERS}
 
 
+class Watcher(Protocol):
+    """Logic beside a kernel that sees its starts and its interrupt."""
+
+    def begins(self) -> None:
+        """A start has begun."""
+        ...
+
+    def ends(self) -> None:
+        """The interrupt has risen at the end of a start."""
+        ...
+
+
 class HlsSlave(Slave):
-    """Start, done, interrupts and arguments of one kernel; ``streams`` by port name."""
+    """Start, done, interrupts and arguments of one kernel; ``streams`` by port name; ``watchers``: who looks on."""
 
     def __init__(self, name: str, arguments: Sequence[Argument], kernel: KernelModel, faults: Faults) -> None:
         super().__init__(name)
         self.kernel = kernel
         self.arguments = tuple(arguments)
         self.streams: dict[str, Stream] = {}
+        self.watchers: list[Watcher] = []
         self._by_name = {argument.name: argument for argument in arguments}
         self._outputs = {word for a in arguments if a.output for word in self._words_of(a)}
         self._declared = {word for a in arguments for word in self._words_of(a)}
@@ -153,6 +167,8 @@ class HlsSlave(Slave):
         self._running = True
         self._done_read = False
         self._starts += 1
+        for watcher in self.watchers:
+            watcher.begins()
         self._hang = self._faults.take(KernelNeverDone, lambda f: f.kernel == self.name)
         if self._hang is None or self._hang.stage == "end":
             self.kernel.start({a.name: self.argument(a.name) for a in self.arguments if not a.output})
@@ -179,8 +195,12 @@ class HlsSlave(Slave):
         self._start = self._auto_restart
         self._moved_at_restart = self._stream_bytes() if self._auto_restart else None
         self._done = self._ready = True
+        before = self.interrupt("interrupt")
         events = _DONE_INTERRUPT | _READY_INTERRUPT
         self._words[_INTERRUPT_STATUS] = self._words.get(_INTERRUPT_STATUS, 0) | events & self._words.get(_ENABLE, 0)
+        if self.interrupt("interrupt") and not before:
+            for watcher in self.watchers:
+                watcher.ends()
 
     def _set_output(self, argument: Argument, value: int) -> None:
         words = self._words_of(argument)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from bfpga.board.virtual.stream import Stream
+
+
+class OperationTime(NamedTuple):
+    """One operation of a run: clocks of its schedule, and the beats it moved on each input, then on each output."""
+
+    cycles: int
+    beats: tuple[int, ...]
 
 
 class KernelModel(Protocol):
@@ -41,6 +48,10 @@ class KernelModel(Protocol):
 
     def results(self) -> Mapping[str, int]:
         """Output registers by name, after a run finished."""
+        ...
+
+    def operations(self) -> Sequence[OperationTime]:
+        """Operations of the run that finished last, in order; none if the model knows nothing of time."""
         ...
 
     def reset(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -227,7 +228,7 @@ class Cells:
     def atoms(self, root: str, offset: int, size: int) -> list[tuple[str, int]]:
         """The pieces of ``size`` bytes of a variable that are always accessed whole, as (root, offset)."""
         cuts = self._cuts.get(root, [])
-        inside = [cut for cut in cuts if offset <= cut < offset + size]
+        inside = cuts[bisect_left(cuts, offset) : bisect_left(cuts, offset + size)]
         if not inside or inside[0] != offset:
             inside.insert(0, offset)
         return [(root, cut) for cut in inside]
@@ -235,7 +236,9 @@ class Cells:
     def atom_size(self, key: tuple[str, int]) -> int:
         """Bytes of a piece."""
         root, offset = key
-        return next((cut for cut in self._cuts[root] if cut > offset), offset + 1) - offset
+        cuts = self._cuts[root]
+        following = bisect_right(cuts, offset)
+        return cuts[following] - offset if following < len(cuts) else 1
 
     def all_atoms(self, root: str) -> list[tuple[str, int]]:
         """All pieces of a variable."""

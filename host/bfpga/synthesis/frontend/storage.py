@@ -168,10 +168,10 @@ class Storage:
     def access(self, pointer: Pointer) -> list[Array]:
         """The arrays that a pointer goes through, outermost first; unknown ones are entered from the types."""
         found = self._levels(pointer)
-        for array in found:
-            for term in pointer.terms:
-                if _fits(array, term):
-                    array.indexed = True
+        for term in pointer.terms:
+            # An index in bytes fits no array before it is taken apart; it is one of the innermost.
+            for array in [array for array in found if _fits(array, term)] or found[-1:]:
+                array.indexed = True
         return found
 
     def _levels(self, pointer: Pointer) -> list[Array]:

@@ -9,8 +9,8 @@ from bfpga.errors import ToolError
 
 #: What kind of reason stopped a stage.
 Kind = Literal[
-    "artefact", "bitstream", "board_files", "file", "interface", "handoff", "license", "memory", "missing_tool", "part",
-    "timeout", "timing", "tool", "utilization", "y2k22",
+    "artefact", "bitstream", "board_files", "file", "interface", "interval", "handoff", "license", "memory",
+    "missing_tool", "part", "timeout", "timing", "tool", "utilization", "y2k22",
 ]  # fmt: skip
 
 

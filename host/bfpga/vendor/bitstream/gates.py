@@ -1,8 +1,8 @@
-"""Two gates: a design that does not fit ends after synthesis, one that is too slow after implementation."""
+"""Gates of Vivado's runs: what does not fit ends after synthesis, what is too slow or too full after routing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from bfpga.vendor.bitstream.failure import BuildError
@@ -18,6 +18,9 @@ REMEDIES = {
     "uram": "smaller activation_words or weight_words",
     "dsp": "fewer columns, rows or lanes, or multiplier: dsp_packed",
 }
+
+#: Share of a resource that a routed design may use. Beyond it, a small change no longer routes, or misses its timing.
+ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
 
 
 def utilization_table(usage: Mapping[str, Usage]) -> str:
@@ -43,6 +46,28 @@ def utilization_gate(design: BlockDesign, usage: Mapping[str, Usage], report: Pa
         f"reduce in {accelerator.path}: {advice}\nreport: {report}",
         report,
     )
+
+
+def routed_gate(design: BlockDesign, usage: Mapping[str, Usage], report: Path, accepted: Collection[str]) -> list[str]:
+    """Remarks on what is accepted; BuildError if a routed design uses more of a resource than ``ROUTED_LIMITS``."""
+    over = {name: item for name, item in usage.items() if item.share > ROUTED_LIMITS[name]}
+    sentences = {
+        name: f"{TITLES[name]}: {100 * item.share:.1f} % of {item.available:,g}, at most "
+        f"{100 * ROUTED_LIMITS[name]:g} % of a routed design"
+        for name, item in over.items()
+    }
+    refused = [name for name in over if name not in accepted]
+    if refused:
+        accelerator = design.accelerator
+        listed = "; ".join(sentences[name] for name in refused)
+        advice = "; ".join(f"{TITLES[name]}: {REMEDIES[name]}" for name in refused)
+        raise BuildError(
+            "utilization",
+            f"{accelerator.name} is routed, but {listed}\nreduce in {accelerator.path}: {advice}; or "
+            f"`--accept {refused[0]}` packages it as it is\nreport: {report}",
+            report,
+        )
+    return [f"accepted: {sentence}" for sentence in sentences.values()]
 
 
 def reachable_mhz(period_ns: float, wns: float) -> float:

@@ -13,7 +13,7 @@ from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.formats.files import replace_file
 from bfpga.vendor.bitstream.diagnosis import diagnose, missing_artefacts
 from bfpga.vendor.bitstream.failure import BuildError
-from bfpga.vendor.bitstream.hls_stages import HLS, IP_CHECK
+from bfpga.vendor.bitstream.hls_stages import HLS, HLS_CHECK, IP_CHECK
 from bfpga.vendor.bitstream.lock import build_lock
 from bfpga.vendor.bitstream.package import PACKAGE, check_overlay_directory
 from bfpga.vendor.bitstream.records import Records, StageRecord, hashes, text_hash
@@ -27,6 +27,7 @@ STAGES: tuple[Stage, ...] = (
     CSIM,
     TCL_CHECK,
     HLS,
+    HLS_CHECK,
     IP_CHECK,
     BLOCK_DESIGN,
     SYNTHESIS,

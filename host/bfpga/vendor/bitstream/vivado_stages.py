@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bfpga.vendor.bitstream.failure import BuildError
-from bfpga.vendor.bitstream.gates import reachable_mhz, timing_gate, utilization_gate
+from bfpga.vendor.bitstream.gates import reachable_mhz, routed_gate, timing_gate, utilization_gate
 from bfpga.vendor.bitstream.reports import read_timing, read_utilization
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.stage import Build, Product, Stage, read_result
@@ -106,8 +106,11 @@ def _timing(build: Build) -> Product:
     timing_gate(build.design, timing, report)
     if build.results["implementation"]["timing"] != "met":
         raise BuildError("timing", f"Vivado says that the timing is missed, its report does not: {report}", report)
+    routed = build.paths.reports / "implementation.txt"
+    notes = routed_gate(build.design, read_utilization(routed), routed, build.settings.accepted)
     reachable = reachable_mhz(1e9 / clock_hz, timing.wns)
-    return Product(result=asdict(timing) | {"clock_mhz": clock_hz / 1e6, "reachable_mhz": round(reachable, 3)})
+    result = asdict(timing) | {"clock_mhz": clock_hz / 1e6, "reachable_mhz": round(reachable, 3)}
+    return Product(result=result, notes=notes)
 
 
 BLOCK_DESIGN = _vivado_stage(
@@ -130,4 +133,9 @@ IMPLEMENTATION = _vivado_stage(
         build.paths.reports / "timing.txt",
     ],
 )
-TIMING = Stage("timing", "gate: no negative slack", finish=_timing)
+TIMING = Stage(
+    "timing",
+    "gate: no negative slack, no resource beyond its limit",
+    finish=_timing,
+    inputs=lambda build: sorted(build.settings.accepted),
+)

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bfpga.accelerator.boards import Board
 from bfpga.errors import DataError
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.lint.accesses import check_accesses
+from bfpga.vendor.lint.arrays import check_arrays
 from bfpga.vendor.lint.language import check_language
 from bfpga.vendor.lint.loops import check_divisions, check_loops
 from bfpga.vendor.lint.pragmas import check_pragmas
@@ -25,22 +28,27 @@ __all__ = ["RULES", "Finding", "format_findings", "lint_file", "lint_paths", "li
 SUFFIXES = (".cpp", ".cc", ".cxx", ".hpp", ".h")
 
 
-def lint_file(path: Path, include_directories: Sequence[Path] = (), defines: Sequence[str] = ()) -> list[Finding]:
+def lint_file(
+    path: Path, include_directories: Sequence[Path] = (), defines: Sequence[str] = (), board: Board | None = None
+) -> list[Finding]:
     """Findings in a source file and in what it includes from ``include_directories`` or its own directory.
 
-    ``defines``: `NAME` or `NAME=value`. DataError if the file is missing, ToolError if libclang or g++ is.
+    ``defines``: `NAME` or `NAME=value`. ``board``: whose memory arrays must fit, else the largest known.
+    DataError if the file is missing, ToolError if libclang or g++ is.
     """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"{path} is no file; give a C++ source or a directory with some")
     unit = Unit(path, include_directories, defines)
-    rules = (_check_parse, check_pragmas, check_loops, check_divisions, check_language)
-    findings = {finding for rule in rules for finding in rule(unit)}
+    rules = (_check_parse, check_pragmas, check_loops, check_divisions, check_language, check_accesses)
+    findings = {finding for rule in rules for finding in rule(unit)} | set(check_arrays(unit, board))
     kept = [finding for finding in findings if not unit.sources[finding.file].allows(finding)]
     return sorted({*kept, *(bad for source in unit.sources.values() for bad in source.check_allowances())})
 
 
-def lint_paths(paths: Sequence[Path], include_directories: Sequence[Path] = ()) -> list[Finding]:
+def lint_paths(
+    paths: Sequence[Path], include_directories: Sequence[Path] = (), board: Board | None = None
+) -> list[Finding]:
     """Findings in files and directories.
 
     In a directory the sources with a top function (a `#pragma HLS INTERFACE`) are read with all they include, so that
@@ -51,18 +59,20 @@ def lint_paths(paths: Sequence[Path], include_directories: Sequence[Path] = ()) 
     for path in map(Path, paths):
         directories = [*include_directories, path / "include"] if path.is_dir() else include_directories
         for file in _kernels(path):
-            findings.update(lint_file(file, directories))
+            findings.update(lint_file(file, directories, board=board))
     return sorted(findings)
 
 
-def lint_sources(sources: Mapping[str, str], include_directories: Sequence[Path] = ()) -> list[Finding]:
+def lint_sources(
+    sources: Mapping[str, str], include_directories: Sequence[Path] = (), board: Board | None = None
+) -> list[Finding]:
     """Findings in sources that are not on disk yet: name in the project -> text (as `render_kernel` gives them)."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name).resolve()
         for file, text in sources.items():
             (directory / file).parent.mkdir(parents=True, exist_ok=True)
             (directory / file).write_text(text)
-        findings = lint_paths([directory], include_directories)
+        findings = lint_paths([directory], include_directories, board)
     return sorted(replace(finding, file=finding.file.removeprefix(f"{directory}/")) for finding in findings)
 
 

@@ -21,7 +21,15 @@ _INPUT_OUTPUT = {
     "fwrite", "scanf", "fscanf", "sscanf", "getchar", "fgets", "cout", "cerr", "clog", "cin", "ifstream", "ofstream",
     "fstream", "exit", "abort", "system", "getenv", "time", "clock",
 }  # fmt: skip
+#: Of the standard library and of POSIX; `pthread_` and `thrd_` begin more of them.
+_THREADS = {
+    "thread", "jthread", "this_thread", "async", "future", "shared_future", "promise", "packaged_task", "mutex",
+    "recursive_mutex", "timed_mutex", "shared_mutex", "lock_guard", "unique_lock", "shared_lock", "scoped_lock",
+    "condition_variable", "condition_variable_any", "atomic", "call_once", "once_flag", "fork", "sem_t",
+}  # fmt: skip
 _RULES_OF_WORDS = (
+    ("thread", r"\bthread_local\b", "a variable of a thread has no hardware", "give every process its own registers"),
+    ("goto", r"\bgoto\b", "a jump has no schedule", "use a loop or a branch"),
     ("exception", r"\b(?:try|catch|throw)\b", "an exception has no hardware", "return a status"),
     ("virtual", r"\b(?:virtual|dynamic_cast|typeid)\b", "the type is known at run time only", "use a tag type"),
     (
@@ -90,9 +98,13 @@ def _check_node(source: SourceText, cursor: Any) -> Iterator[Finding]:
 
 def _check_reference(source: SourceText, cursor: Any) -> Iterator[Finding]:
     name = str(cursor.spelling).removeprefix("class ").removeprefix("struct ").split("::")[-1].split("<")[0]
-    if name not in _ALLOCATORS | _DYNAMIC_TYPES | _INPUT_OUTPUT or not _is_standard(cursor):
+    threads = name in _THREADS or name.startswith(("pthread_", "thrd_"))
+    if not (threads or name in _ALLOCATORS | _DYNAMIC_TYPES | _INPUT_OUTPUT) or not _is_standard(cursor):
         return
-    if name in _INPUT_OUTPUT:
+    if threads:
+        remedy = "processes that run at once are functions of a dataflow region"
+        yield _at(source, cursor, "thread", f"`{name}` has no hardware", remedy)
+    elif name in _INPUT_OUTPUT:
         remedy = "put it under `#ifndef __SYNTHESIS__`"
         yield _at(source, cursor, "input-output", f"`{name}` has no hardware", remedy)
     else:

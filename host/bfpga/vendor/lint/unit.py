@@ -19,7 +19,8 @@ LOOPS = {"FOR_STMT", "WHILE_STMT", "DO_STMT", "CXX_FOR_RANGE_STMT"}
 FUNCTIONS = {"FUNCTION_DECL", "FUNCTION_TEMPLATE", "CXX_METHOD", "CONSTRUCTOR", "DESTRUCTOR", "CONVERSION_FUNCTION"}
 RECORDS = {"STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE", "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION", "UNION_DECL"}
 _Placed = TypeVar("_Placed", bound="Region")
-_LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:<.*>)?\s*$", re.DOTALL)
+#: The name that a callee ends with, before its template arguments.
+LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:<.*>)?\s*$", re.DOTALL)
 
 
 @dataclass(eq=False)
@@ -260,7 +261,7 @@ def _innermost(regions: Sequence[_Placed], source: SourceText, offset: int) -> _
 def _call(cursor: Any, context: _Context) -> Call:
     children = list(cursor.get_children())
     callee = text_of(context.source, children[0]) if children else ""
-    found = _LAST_NAME.search(callee)
+    found = LAST_NAME.search(callee)
     referenced = cursor.referenced
     name = str(cursor.spelling) or (found[1] if found else "")
     targets = (key_of(referenced),) if referenced is not None else tuple(_overloads(children))

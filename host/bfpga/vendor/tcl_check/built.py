@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
 from bfpga.vendor.finding import Finding
-from bfpga.vendor.tcl_check.catalog import CATALOG, kernel
+from bfpga.vendor.tcl_check.catalog import CATALOG, COUNTER_REFERENCE, clock_counter, kernel
 from bfpga.vendor.tcl_check.commands import Parsed, nearest
 from bfpga.vendor.tcl_check.components import Component, Interface, Ip, Pin
 from bfpga.vendor.tcl_check.scenarios import NEWEST
@@ -41,6 +42,15 @@ class BuiltLink:
     line: int
 
 
+@dataclass(frozen=True)
+class BuiltMonitor:
+    """An interface that watches the connection of another."""
+
+    watched: str
+    monitor: str
+    line: int
+
+
 @dataclass
 class BuiltNet:
     """Pins that hang together; the driver is the one that is an output."""
@@ -67,20 +77,27 @@ class BuiltDesign:
         self._lines = text.splitlines()
         self.cells: dict[str, BuiltCell] = {}
         self.links: list[BuiltLink] = []
+        self.monitors: list[BuiltMonitor] = []
         self.nets: list[BuiltNet] = []
         self.segments: list[BuiltSegment] = []
         self.findings: list[Finding] = []
         self.end = 1
-        own = kernel_vlnv().rpartition(":")[0]
-        self._catalog: Mapping[str, Ip] = {**CATALOG, own: kernel(design.accelerator.systolic)}
+        #: Verilog files of the project, and names given to connections with what they connect.
+        self._sources: list[str] = []
+        self._named: dict[str, tuple[str, str]] = {}
+        config, own = design.accelerator.systolic, kernel_vlnv().rpartition(":")[0]
+        self._modules: Mapping[str, Ip] = {COUNTER_REFERENCE: clock_counter(config)}
+        self._catalog: Mapping[str, Ip] = {**CATALOG, own: kernel(config)}
         self._versions = dict.fromkeys(CATALOG, NEWEST) | {own: kernel_vlnv().rpartition(":")[2]}
 
     def replay(self, commands: Sequence[Parsed]) -> BuiltDesign:
         """Apply the commands in their order."""
         handlers: dict[str, Callable[[Parsed], None]] = {
+            "add_files": lambda command: self._sources.append(command.words[0]),
             "create_bd_cell": self._create_cell,
             "apply_bd_automation": self._automate,
             "set_property": self._set_property,
+            "get_bd_intf_nets": lambda command: self._need(command, self._named, "named connection"),
             "get_bd_cells": lambda command: self._need(command, self.cells, "cell"),
             "get_bd_pins": lambda command: self._need_part(command, self.pin, lambda c: c.pins, "pin"),
             "get_bd_intf_pins": lambda command: self._need_part(
@@ -156,6 +173,9 @@ class BuiltDesign:
         if name in self.cells:
             self._find(command, "cell-twice", f"the cell `{name}` is created again", "give each cell its own name")
             return
+        if "-reference" in command.options:
+            self._create_module(command, name, command.options["-reference"])
+            return
         if ip not in self._catalog:
             known = nearest(ip, self._catalog)
             self._find(command, "unknown-ip", f"`{ip}` is not an IP that the check knows", known)
@@ -165,6 +185,18 @@ class BuiltDesign:
             rule = "ip-version" if ip in CATALOG else "kernel-name"
             self._find(command, rule, f"`{name}` is pinned to version {version} of {ip}", remedy)
         self.cells[name] = BuiltCell(name, ip, version, command.line, self._catalog[ip])
+
+    def _create_module(self, command: Parsed, name: str, module: str) -> None:
+        """A cell of plain Verilog; its file belongs to the project before."""
+        known = {reference.rpartition(":")[2]: reference for reference in self._modules}
+        if command.options.get("-type") != "module" or module not in known:
+            problem = f"`{module}` is not a module that the check knows"
+            self._find(command, "unknown-ip", problem, nearest(module, known))
+            return
+        if not any(PurePosixPath(source).suffix == ".v" for source in self._sources):
+            self._find(command, "missing-source", f"no Verilog file holds `{module}`", "add_files before the cell")
+        ip = known[module]
+        self.cells[name] = BuiltCell(name, ip, "1.0", command.line, self._modules[ip])
 
     def _automate(self, command: Parsed) -> None:
         for name in command.words:
@@ -214,6 +246,11 @@ class BuiltDesign:
         (first, one), (second, other) = ends
         if one is None or other is None:
             return
+        if one.monitor or other.monitor:
+            self._watch(command, *((second, first) if one.monitor else (first, second)))
+            return
+        if "-intf_net" in command.options:
+            self._named[command.options["-intf_net"]] = first, second
         for path in (first, second):
             earlier = next((link for link in self.links if path in (link.master, link.slave)), None)
             if earlier:
@@ -225,6 +262,29 @@ class BuiltDesign:
             return
         master, slave = (first, second) if one.master else (second, first)
         self.links.append(BuiltLink(master, slave, command.line))
+
+    def _watch(self, command: Parsed, watched: str, monitor: str) -> None:
+        """A monitor joins a named connection, of its own protocol and width."""
+        net = command.options.get("-intf_net", "")
+        if watched not in self._named.get(net, ()):
+            problem = f"`{monitor}` is to watch `{watched}`, which is no end of the connection `{net or 'unnamed'}`"
+            self._find(command, "monitor", problem, "name the connection with -intf_net, and one of its ends")
+            return
+        one, other = self.interface(watched), self.interface(monitor)
+        assert one is not None
+        assert other is not None
+        if one.protocol != other.protocol or (None not in (one.bits, other.bits) and one.bits != other.bits):
+            problem = f"`{monitor}` watches {other.protocol} of {other.bits} bits, `{watched}` is {one.protocol}"
+            self._find(command, "monitor", f"{problem} of {one.bits or 'any'} bits", "watch an interface of its kind")
+            return
+        earlier = next((item for item in self.monitors if item.monitor == monitor), None)
+        if earlier:
+            problem = f"`{monitor}` is connected already, in line {earlier.line}"
+            self._find(command, "interface-twice", problem, "connect each interface once")
+            return
+        link = next((link for link in self.links if watched in (link.master, link.slave)), None)
+        if link is not None:
+            self.monitors.append(BuiltMonitor(link.master, monitor, command.line))
 
     def _connect_pins(self, command: Parsed) -> None:
         pins = [path for path in command.words if self.pin(path) is not None]

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.registers import CONTROL_PORT, INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
+from bfpga.contract.registers import (
+    CLOCK_COUNTER,
+    CONTROL_PORT,
+    COUNTER_PORT,
+    INPUT_STREAM,
+    OUTPUT_STREAM,
+    WEIGHT_STREAM,
+)
 from bfpga.vendor.tcl_check.components import (
     CLOCK,
     INTERRUPT,
@@ -260,6 +267,25 @@ def kernel(config: SystolicConfig) -> Ip:
         control = Interface(False, "aximm", "ap_clk", 32, segments=(f"{CONTROL_PORT}/Reg",))
         pins = {"ap_clk": CLOCK, "ap_rst_n": RESET, "interrupt": INTERRUPT}
         return Component(pins, {CONTROL_PORT: control, **streams})
+
+    return Ip({}, component)
+
+
+#: Vendor, library and name under which Vivado lists the clock counter, a module of plain Verilog (UG994).
+COUNTER_REFERENCE = f"xilinx.com:module_ref:{CLOCK_COUNTER}"
+
+
+def clock_counter(config: SystolicConfig) -> Ip:
+    """The clock counter as its Verilog declares it: registers, and interfaces and a pin that only watch."""
+
+    def component(_: Mapping[str, str]) -> Component:
+        streams = {INPUT_STREAM: config.stream_bits, WEIGHT_STREAM: config.weight_stream_bits,
+                   OUTPUT_STREAM: config.stream_bits}  # fmt: skip
+        watched = {name: Interface(False, "axis", "aclk", bits, monitor=True) for name, bits in streams.items()}
+        registers = Interface(False, "aximm", "aclk", 32, segments=(f"{COUNTER_PORT}/reg0",))
+        control = Interface(False, "aximm", "aclk", 32, monitor=True)
+        pins = {"aclk": CLOCK, "aresetn": RESET, "interrupt": Pin(False, "monitor")}
+        return Component(pins, {COUNTER_PORT: registers, "control": control, **watched})
 
     return Ip({}, component)
 

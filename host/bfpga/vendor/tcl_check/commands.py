@@ -55,12 +55,14 @@ HLS = _TCL | {
     ),
 }
 VIVADO = _TCL | {
+    "add_files": Command(1, 1, ("-norecurse",), ("-fileset",)),
     "apply_bd_automation": Command(1, 1, (), ("-rule", "-config")),
     "assign_bd_address": Command(1, 1, (), ("-offset", "-range", "-target_address_space")),
+    "can_resolve_reference": Command(1, 1),
     "close_project": Command(),
     "connect_bd_intf_net": Command(2, 2, (), ("-intf_net",)),
     "connect_bd_net": Command(2, 99, (), ("-net",)),
-    "create_bd_cell": Command(1, 1, (), ("-type", "-vlnv")),
+    "create_bd_cell": Command(1, 1, (), ("-type", "-vlnv", "-reference")),
     "create_bd_design": Command(1, 1),
     "create_project": Command(2, 2, ("-force",), ("-part",)),
     "current_fileset": Command(),
@@ -69,6 +71,7 @@ VIVADO = _TCL | {
     "get_bd_addr_segs": Command(1, 1, ("-quiet",)),
     "get_bd_addr_spaces": Command(1, 1, ("-quiet",)),
     "get_bd_cells": Command(1, 1, ("-quiet",)),
+    "get_bd_intf_nets": Command(1, 1, ("-quiet",)),
     "get_bd_intf_pins": Command(1, 1, ("-quiet",)),
     "get_bd_pins": Command(1, 1, ("-quiet",)),
     "get_board_parts": Command(1, 1, ("-quiet", "-latest_file_version")),

@@ -20,6 +20,7 @@ def wanted_facts(design: BlockDesign) -> set[Fact]:
         ("parameter", cell.name, name, value) for cell in design.cells for name, value in cell.parameters.items()
     }
     links = {("link", link.master, link.slave) for link in design.links}
+    links |= {("monitor", link.master, link.monitor) for link in design.links if link.monitor}
     wires = {("wire", net.driver, load) for net in design.nets for load in net.loads}
     segments = {("segment", s.master, s.slave, s.block, s.base, s.size) for s in design.segments}
     system = next(cell.name for cell in design.cells if cell.ip == design.system.ip)
@@ -37,6 +38,7 @@ def built_facts(built: BuiltDesign) -> dict[Fact, int]:
             facts["automation", cell.name, options.get("-rule"), options.get("-config")] = cell.automation.line
         facts |= {("parameter", cell.name, *pair): cell.line for pair in cell.parameters.items()}
     facts |= {("link", link.master, link.slave): link.line for link in built.links}
+    facts |= {("monitor", item.watched, item.monitor): item.line for item in built.monitors}
     for net in built.nets:
         for driver in built.drivers(net):
             facts |= {("wire", driver, pin): line for pin, line in net.pins.items() if pin != driver}

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Pin:
-    """``role``: clock, reset, interrupt or other. ``required``: an input that must have a driver."""
+    """``role``: clock, reset, interrupt, monitor (it only watches an interrupt) or other.
+
+    ``required``: an input that must have a driver.
+    """
 
     output: bool
     role: str
@@ -20,7 +23,8 @@ class Pin:
 class Interface:
     """``clock``: the pin that clocks it. ``space``: a master's address space; ``segments``: a slave's address blocks.
 
-    ``bits``: data width, None where the IP adapts to what is connected.
+    ``bits``: data width, None where the IP adapts to what is connected. ``monitor``: it only watches a connection of
+    two others.
     """
 
     master: bool
@@ -29,6 +33,7 @@ class Interface:
     bits: int | None = None
     space: str = ""
     segments: tuple[str, ...] = ()
+    monitor: bool = False
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
         return
     output = f"{folder[0]}/{project[0]}/{solution[0]}"
     copies = {rest[0]: (call, rest[-1]) for call, rest in _words(calls, "file", "copy", least=2)}
-    for source in (f"{output}/impl/ip", f"{output}/syn/report/{top[0]}_csynth.xml"):
+    for source in (f"{output}/impl/ip", f"{output}/syn/report/csynth.xml"):
         if source not in copies:
             line = max(call.line for call in calls)
             problem = f"{source} is not copied to where the next stages look"
@@ -192,6 +192,15 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
         yield from _expect(call_and_target[0], call_and_target[1], repository[0])
 
 
+def _verilog(commands: Commands, design_calls: Sequence[Parsed]) -> Iterator[Finding]:
+    """The Verilog of the block design lies in the project of the kernel that C synthesis takes."""
+    sources = [call for call in commands.get("hls.tcl", ()) if call.name == "add_files"]
+    for call in design_calls:
+        if call.name == "add_files" and sources:
+            root = PurePosixPath(sources[0].words[0]).parent.parent
+            yield from _expect(call, call.words[0], f"{root}/rtl/clock_counter.v")
+
+
 def _vivado_paths(commands: Commands) -> Iterator[Finding]:
     design_calls = commands.get("block_design.tcl", ())
     created = [rest for _, rest in _words(design_calls, "create_project", least=2)]
@@ -199,6 +208,7 @@ def _vivado_paths(commands: Commands) -> Iterator[Finding]:
     if not created or not named:
         return
     (project, folder), design = created[0][:2], named[0]
+    yield from _verilog(commands, design_calls)
     for call, rest in _words(design_calls, "get_files"):
         yield from _expect(call, rest[0], f"{design}.bd")
     for call in design_calls:

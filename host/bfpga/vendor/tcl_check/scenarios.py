@@ -46,6 +46,7 @@ def success_answers(design: BlockDesign) -> Answers:
         ("get_property *", "@last"),
         ("report_utilization *-return_string*", _report(design.system.name)),
         ("version *", VERSION),
+        ("can_resolve_reference *", "1"),
         ("open *", "channel"),
         ("file exists *", "1"),
         ("current_*", "@last"),
@@ -80,6 +81,9 @@ def failures(design: BlockDesign) -> Iterator[Scenario]:
         "no kernel", block_design, ((f"get_ipdefs *{kernel_vlnv()}", ""),), "the kernel is not in the catalog"
     )
     yield Scenario("no axi_dma", block_design, (("get_ipdefs *axi_dma*", ""),), "an IP is not in the catalog")
+    yield Scenario(
+        "no module", block_design, (("can_resolve_reference *", "0"),), "Vivado cannot read a Verilog module"
+    )
     yield Scenario(
         "other part", block_design, (("get_property PART *", "xc7a35tcpg236-1"),), "the board has another part"
     )

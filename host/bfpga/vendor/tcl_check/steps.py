@@ -59,6 +59,9 @@ STEPS: Mapping[str, Sequence[Step]] = {
         Step(2, "set_property board_part *"),
         Step(3, "set_property ip_repo_paths *"),
         Step(4, "update_ip_catalog *"),
+        Step(4, "add_files -norecurse *.v"),
+        Step(4, "update_compile_order -fileset sources_1"),
+        Step(4, "can_resolve_reference *"),
         Step(5, "create_bd_design *"),
         Step(6, "create_bd_cell *"),
         Step(6, "connect_bd_intf_net *"),
@@ -95,6 +98,10 @@ def step_findings(script: str, commands: Sequence[Parsed]) -> Iterator[Finding]:
     seen: set[Step] = set()
     for command in commands:
         matching = [step for step in STEPS[script] if step.matches(command)]
+        # A command that has two places in a script takes the first that is not behind it.
+        ranks = {step.rank for step in matching}
+        chosen = min((rank for rank in ranks if not latest or rank >= latest[0]), default=min(ranks, default=0))
+        matching = [step for step in matching if step.rank == chosen]
         seen.update(matching)
         for step in matching:
             if latest and step.rank < latest[0]:

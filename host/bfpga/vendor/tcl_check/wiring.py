@@ -33,6 +33,7 @@ def wiring_findings(design: BlockDesign, built: BuiltDesign) -> Iterator[Finding
 
 def _open_interfaces(built: BuiltDesign, parts: dict[str, Component]) -> Iterator[Finding]:
     linked = {end for link in built.links for end in (link.master, link.slave)}
+    linked |= {item.monitor for item in built.monitors}
     for cell, component in parts.items():
         line = built.cells[cell].line
         for name in component.interfaces:
@@ -96,8 +97,8 @@ def _interrupts(design: BlockDesign, built: BuiltDesign, parts: dict[str, Compon
         for name, pin in component.pins.items():
             if pin.role == "interrupt" and pin.output:
                 yield from _interrupt(design, built, f"{cell}/{name}")
-            elif pin.role == "interrupt" and built.driver_of(f"{cell}/{name}") is None:
-                problem = f"the interrupt input `{cell}/{name}` has no driver"
+            elif pin.role in ("interrupt", "monitor") and built.driver_of(f"{cell}/{name}") is None:
+                problem = f"the input `{cell}/{name}` for an interrupt has no driver"
                 yield _finding(built, built.cells[cell].line, "pin-open", problem, "connect it")
 
 
@@ -105,7 +106,8 @@ def _interrupt(design: BlockDesign, built: BuiltDesign, path: str) -> Iterator[F
     """An interrupt goes to a concat, a concat to a controller, a controller to the first line of the processor."""
     cell = built.cells[path.split("/")[0]]
     net = built.net_of(path)
-    loads = [pin for pin in net.pins if pin != path] if net else []
+    ends = {pin: built.pin(pin) for pin in net.pins if pin != path} if net else {}
+    loads = [pin for pin, end in ends.items() if end is None or end.role != "monitor"]
     if not loads:
         yield _finding(built, cell.line, "pin-open", f"the interrupt `{path}` leads nowhere", "connect it")
         return

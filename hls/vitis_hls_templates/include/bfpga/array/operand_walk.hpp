@@ -52,6 +52,17 @@ class OperandWalk {
     bool covers(int column) const { return column < remaining_ && column < group_; }
     weight_address_t weight_address() const { return weight_; }
 
+    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise operation
+    // may have more words than its pixels, and what it reads behind them reaches no result.
+    bool counts() const {
+#pragma HLS INLINE
+#ifdef BFPGA_WAIVERS_CHECKED
+        return static_cast<int>(block_word_) + static_cast<int>(word_) < counted_words_;
+#else
+        return true;
+#endif
+    }
+
     // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
     void requests(bool test_image, Request<Config> (&request)[Config::columns], bool (&mine)[Config::columns]) const {
 #pragma HLS INLINE
@@ -118,6 +129,10 @@ class OperandWalk {
         weight_base_ = d.weight_base;
         weight_tap_step_ = d.weight_tap_step;
         weight_block_step_ = d.weight_block_step;
+#ifdef BFPGA_WAIVERS_CHECKED
+        const bool gemm = static_cast<Operation>(d.operation) == Operation::Gemm;
+        counted_words_ = gemm ? d.input_pixel_words : (d.output_rows + Config::lanes - 1) / Config::lanes;
+#endif
     }
 
     void first_tap() {
@@ -190,6 +205,9 @@ class OperandWalk {
     word_t block_word_;
     weight_address_t block_weight_, weight_tap_, weight_;
     bool stepping_, first_step_;
+#ifdef BFPGA_WAIVERS_CHECKED
+    int counted_words_ = 0;
+#endif
 };
 
 }  // namespace bfpga

@@ -39,7 +39,7 @@ class SystolicArray {
         bool running = true;
         PipelinedLoop loop("Array");
     Array:
-        while (running) {
+        while (running) {  // lint: allow(memory-order) known: it costs clocks, no value
 // II=1: a bank serves one read and one write a clock (crossbar, dual-ported banks); every counter, address and
 // accumulator is a register that one addition updates; weight and parameter memories are read once a clock. A word is
 // read again by a later operation only, and its address is never the one that is written: no dependence through memory.
@@ -130,7 +130,7 @@ class SystolicArray {
                 present_[i] = request[i].active;
             }
         }
-        activations.read(request, operand_);
+        activations.read(request, operand_, walk_.counts());
     }
 
     // One row of the pass before, in all columns: bias, function, requantizer or measurement.

@@ -175,12 +175,14 @@ class ActivationMemory {
    public:
     using word_t = Word<Config>;
 
-    // The words of all ports that are active; the others keep what they have.
+    // The words of all ports that are active; the others keep what they have. `counts`: what is read reaches a result.
     template <int N>
-    void read(const Request<Config> (&request)[N], word_t (&word)[N]) const {
+    void read(const Request<Config> (&request)[N], word_t (&word)[N], bool counts = true) const {
 #pragma HLS INLINE
         check(request, "read");
-        check_waiver(request, false);
+        if (counts) {
+            check_waiver(request, false);
+        }
         Ports::template read<Config, N>(banks_, request, word);
     }
 

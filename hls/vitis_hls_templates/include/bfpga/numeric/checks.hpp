@@ -14,6 +14,11 @@ namespace bfpga {
 struct ScheduleError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+
+// A stream that will never have what its user waits for.
+struct StreamError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 #endif
 
 // In a simulation, throws "<who> <what> <number>" unless `holds`; nothing in hardware.

@@ -162,9 +162,9 @@ class Waiver {
     }
 
     std::string memory(int word) const {
-        const char* file = std::strstr(file_, "bfpga/");
+        const char* file = std::strstr(file_, "include/bfpga/");
         return "word " + std::to_string(word) + " of memory `" + variable_ + "` against its waiver (" +
-               (file == nullptr ? file_ : file) + ":" + std::to_string(line_) + ")";
+               (file == nullptr ? file_ : file + std::strlen("include/")) + ":" + std::to_string(line_) + ")";
     }
 
     mutable WordAccess word_[Words];

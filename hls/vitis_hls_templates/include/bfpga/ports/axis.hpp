@@ -1,21 +1,23 @@
 // AXI-Stream ends for the core: the only place that knows beats with TLAST.
 #pragma once
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/types.hpp"
 #include "bfpga/ports/stream.hpp"
 
-// Beats of the vendor's type, with TKEEP and TSTRB, are for the vendor's tool alone.
-#if !defined(BFPGA_SIMULATION) && !defined(BFPGA_EXACT_INTEGERS)
-#define BFPGA_VENDOR_BEATS
+// A kernel that is read as LLVM IR has beats of data and TLAST alone.
+#ifndef BFPGA_VISIBLE_STREAMS
 #include <ap_axi_sdata.h>
 #endif
 
 namespace bfpga {
 
-#ifdef BFPGA_VENDOR_BEATS
-template <int N>
-using axis_beat = ap_axiu<N, 0, 0, 0>;
-#else
+#ifdef BFPGA_VISIBLE_STREAMS
 template <int N>
 using axis_beat = axis_word<N>;
+#else
+// The vendor's type in its C simulation, C synthesis and co-simulation alike.
+template <int N>
+using axis_beat = ap_axiu<N, 0, 0, 0>;
 #endif
 
 template <int N>
@@ -35,7 +37,7 @@ class AxisSource {
     // What the next reads are for, told by a simulated stream that is empty.
     void expect(long long count, const char* what, int number) {
 #pragma HLS INLINE
-#ifdef BFPGA_SIMULATION
+#ifdef BFPGA_STREAM_SHIM
         beats_.expect(count, std::string("beats of ") + what + " " + std::to_string(number));
 #else
         (void)count;
@@ -59,7 +61,7 @@ class AxisSink {
         axis_beat<N> beat;
         beat.data = data;
         beat.last = last;
-#ifdef BFPGA_VENDOR_BEATS
+#ifndef BFPGA_VISIBLE_STREAMS
         beat.keep = -1;
         beat.strb = -1;
 #endif

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/types.hpp"
-#include "bfpga/ports/stream.hpp"
 
 namespace bfpga {
 

@@ -11,7 +11,10 @@ namespace bfpga {
 
 // A beat of an AXI stream; `last` is TLAST.
 template <int N>
-struct axis_word;
+struct axis_word {
+    bits_t<N> data;
+    bool last;
+};
 
 // One direction of a stream: a place where a word appears or is put.
 template <class T>

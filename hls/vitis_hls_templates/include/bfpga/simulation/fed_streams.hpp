@@ -57,10 +57,13 @@ class FedSource {
         }
         const bits_t<Bits> beat = BeatBytes<Bits>::get(next_);
         next_ += Bits / 8;
+        ++beats_;
         expected_ -= expected_ > 1 ? 1 : 0;
         return beat;
     }
 
+    // Beats read so far, in all pieces.
+    uint32_t beats() const { return beats_; }
     uint64_t used() const { return static_cast<uint64_t>(next_ - begin_); }
 
     std::string wanted() const {
@@ -76,6 +79,7 @@ class FedSource {
     long long expected_ = 1;
     const char* what_ = "descriptor";
     int number_ = 0;
+    uint32_t beats_ = 0;
 };
 
 template <int Bits>
@@ -97,9 +101,12 @@ class FedSink {
         }
         BeatBytes<Bits>::set(next_, beat);
         next_ += Bits / 8;
+        ++beats_;
         ended_ = last;
     }
 
+    // Beats written so far, in all pieces.
+    uint32_t beats() const { return beats_; }
     uint64_t written() const { return static_cast<uint64_t>(next_ - begin_); }
     bool ended() const { return ended_; }
 
@@ -109,6 +116,7 @@ class FedSink {
     uint8_t* next_ = nullptr;
     uint8_t* end_ = nullptr;
     bool ended_ = false;
+    uint32_t beats_ = 0;
 };
 
 }  // namespace bfpga

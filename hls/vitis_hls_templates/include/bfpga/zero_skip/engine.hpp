@@ -63,7 +63,7 @@ class ZeroSkipEngine {
         bool running = !queue_.empty() || loader_.busy() || decoder_.busy();
         PipelinedLoop loop("Image");
     Image:
-        while (running) {
+        while (running) {  // lint: allow(memory-order) known: it costs clocks, no value
 // II=1: a word of sums is read and written once a clock, and used again dependence_latency clocks later at the earliest
 // (the wait below; rows of an entry have different words). The loader and the decoder write the set that is not read.
 // An entry is taken from registers, and the key tree of the walk has a clock of its own because entries queue.

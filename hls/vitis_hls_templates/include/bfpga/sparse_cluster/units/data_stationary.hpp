@@ -101,13 +101,16 @@ class DataStationaryUnit {
 
     // All sums are zero (SC R77); where every sum is taken, they are again afterwards.
     void clear() {
+        PipelinedLoop loop("Words_Clear");
     Words_Clear:
         for (int w = 0; w < Config::kernels_in_flight * plane; ++w) {
 // II=1: a word of every bank a clock.
 #pragma HLS PIPELINE II=1
+            loop.iteration();
         Banks_Clear:
             for (int b = 0; b < rows * columns; ++b) {
 #pragma HLS UNROLL
+                cell_waiver_.writes(b * memory_words + w);
                 cell_[b][w] = 0;
             }
         }
@@ -159,6 +162,8 @@ class DataStationaryUnit {
 #pragma HLS INLINE
         const int bank = row % rows * columns + column % columns;
         const int word = kernel * plane + row / rows * words_across + column / columns;
+        cell_waiver_.reads(bank * memory_words + word);
+        cell_waiver_.writes(bank * memory_words + word);
         const accumulator_t value = cell_[bank][word];
         cell_[bank][word] = 0;
         return value;

@@ -1,0 +1,88 @@
+// `hls::stream` outside the vendor's tool, under the vendor's name: a FIFO that never waits for ever.
+//
+// Reading an empty stream or writing a full one throws a sentence that says which stream it was and what its user waits
+// for. A stream without a depth takes every word, as the vendor's does in C simulation; it remembers its peak
+// occupancy, which is the depth hardware needs. The vendor's tool has a header of this name and never sees this one.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bfpga/numeric/checks.hpp"
+
+// What only this stream has: `expect`, `peak_occupancy`.
+#define BFPGA_STREAM_SHIM
+
+namespace hls {
+
+template <class T>
+class stream {
+   public:
+    explicit stream(const char* name, std::size_t depth = unlimited)
+        : name_(name), depth_(depth), ring_(first_capacity(depth)) {}
+    // A stream is a piece of hardware: it is neither copied nor moved.
+    stream(const stream&) = delete;
+    stream& operator=(const stream&) = delete;
+
+    // What the next reads are for: "<count> more <what>".
+    void expect(long long count, const std::string& what) {
+        expected_ = count;
+        what_ = what;
+    }
+
+    T read() {
+        if (empty()) {
+            throw bfpga::StreamError("stream `" + name_ + "` is empty: the kernel waits for " +
+                                     std::to_string(expected_) + " more " + what_);
+        }
+        const T value = ring_[first_];
+        first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+        --held_;
+        expected_ -= expected_ > 1 ? 1 : 0;
+        return value;
+    }
+
+    void write(const T& value) {
+        if (full()) {
+            throw bfpga::StreamError("stream `" + name_ + "` is full: nobody reads its " + std::to_string(depth_) +
+                                     " words");
+        }
+        if (held_ == ring_.size()) {
+            grow();
+        }
+        const std::size_t end = first_ + held_;
+        ring_[end < ring_.size() ? end : end - ring_.size()] = value;
+        ++held_;
+        peak_ = held_ > peak_ ? held_ : peak_;
+    }
+
+    bool empty() const { return held_ == 0; }
+    bool full() const { return held_ >= depth_; }
+    std::size_t peak_occupancy() const { return peak_; }
+
+   private:
+    static constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
+
+    // Deep streams take memory when they need it.
+    static std::size_t first_capacity(std::size_t depth) { return depth < 64 ? depth : 64; }
+
+    void grow() {
+        std::vector<T> larger(2 * ring_.size() < depth_ ? 2 * ring_.size() : depth_);
+        for (std::size_t k = 0; k < held_; ++k) {
+            larger[k] = ring_[(first_ + k) % ring_.size()];
+        }
+        ring_.swap(larger);
+        first_ = 0;
+    }
+
+    std::string name_;
+    std::size_t depth_;
+    std::vector<T> ring_;
+    std::size_t first_ = 0;
+    std::size_t held_ = 0;
+    std::size_t peak_ = 0;
+    long long expected_ = 1;
+    std::string what_ = "words";
+};
+
+}  // namespace hls

@@ -1,0 +1,114 @@
+"""The clock counter of a design: what a start took, by a model of time, behind the registers of the Verilog module.
+
+The kernel of a virtual board is C++ without clocks. Its operations tell the clocks of their schedule and the beats they
+moved; to these the model adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Its
+rates are assumptions, none was measured on a board: a stream moves one beat a clock, the first one comes
+``FIRST_BEAT_CLOCKS`` after the start, and ``BUFFERED_BEATS`` wait on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bfpga.board.virtual.bus import WORD, Slave
+from bfpga.board.virtual.faults import Faults, SlowKernel, SlowStream
+from bfpga.board.virtual.hls_slave import HlsSlave
+from bfpga.board.virtual.kernel_model import OperationTime
+from bfpga.board.virtual.stream_faults import BoardStream
+from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
+
+#: Clocks from the start to the first beat of an input: the host launches the DMAs after the kernel.
+FIRST_BEAT_CLOCKS = 60
+#: Beats that lie between memory and kernel when the kernel does not take them.
+BUFFERED_BEATS = 64
+
+
+@dataclass
+class StreamPace:
+    """How fast a stream goes. ``credit``: beats that could move at once; negative while the first is on its way."""
+
+    clocks_a_beat: float
+    credit: float
+    waits: int = 0
+
+    def clocks_for(self, beats: int) -> float:
+        """Clocks until so many beats have moved."""
+        return max(0.0, (beats - self.credit) * self.clocks_a_beat) if beats else 0.0
+
+    def pass_by(self, clocks: int, beats: int) -> None:
+        """An operation of so many clocks has moved these beats."""
+        self.credit = min(self.credit + clocks / self.clocks_a_beat - beats, BUFFERED_BEATS)
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """Clocks of a start, those of them in which any stream kept it waiting, and those of each stream."""
+
+    clocks: int
+    waits: int
+    stream_waits: tuple[int, ...]
+
+
+def elapsed(operations: Iterable[OperationTime], paces: Sequence[StreamPace], interval: float = 1.0) -> Elapsed:
+    """Clocks of operations one after another, with streams of these paces in the order of their beats.
+
+    ``interval``: clocks that the hardware takes for each clock of the schedule.
+    """
+    total = waited = 0
+    for operation in operations:
+        work = math.ceil(operation.cycles * interval)
+        needs = [math.ceil(pace.clocks_for(beats)) for pace, beats in zip(paces, operation.beats, strict=True)]
+        clocks = max([work, *needs])
+        for pace, beats, need in zip(paces, operation.beats, needs, strict=True):
+            pace.waits += max(0, need - work)
+            pace.pass_by(clocks, beats)
+        total, waited = total + clocks, waited + clocks - work
+    return Elapsed(total, waited, tuple(pace.waits for pace in paces))
+
+
+class ClockCounter(Slave):
+    """Registers of the clock counter that watches ``kernel``. It counts until the kernel's interrupt rises."""
+
+    def __init__(self, name: str, kernel: HlsSlave, faults: Faults) -> None:
+        super().__init__(name)
+        self.kernel = kernel
+        self.faults = faults
+        self._values: dict[int, int] = {}
+        kernel.watchers.append(self)
+        self.reset()
+
+    def reset(self) -> None:
+        self._running = False
+        self._values = dict.fromkeys((register.offset for register in COUNTER_REGISTERS), 0)
+
+    def read(self, offset: int) -> int:
+        # Nothing stops a counter whose kernel raises no interrupt: read long after, it has reached its end.
+        return WORD if self._running and offset == counter_offset_of("clocks") else self._values.get(offset, 0)
+
+    def write(self, offset: int, value: int, mask: int = WORD) -> None:
+        """A write is answered and changes nothing."""
+
+    def begins(self) -> None:
+        """The kernel was started."""
+        self.reset()
+        self._running = True
+
+    def ends(self) -> None:
+        """The kernel's interrupt has risen."""
+        self._running = False
+        slow = self.faults.take(SlowKernel, lambda fault: fault.kernel == self.kernel.name)
+        model = self.kernel.kernel
+        paces = [self._pace(port, credit=-FIRST_BEAT_CLOCKS) for port in model.inputs]
+        paces += [self._pace(port, credit=BUFFERED_BEATS) for port in model.outputs]
+        counted = elapsed(model.operations(), paces, slow.interval if slow else 1.0)
+        values = (counted.clocks, counted.waits, *counted.stream_waits)
+        for register, value in zip(COUNTER_REGISTERS, values, strict=False):
+            self._values[register.offset] = min(value, WORD)
+
+    def _pace(self, port: str, credit: float) -> StreamPace:
+        stream = self.kernel.streams[port]
+        ends = stream.ends if isinstance(stream, BoardStream) else ()
+        slow = self.faults.take(SlowStream, lambda fault: fault.stream in ends)
+        return StreamPace(slow.clocks_a_beat if slow else 1.0, credit)
