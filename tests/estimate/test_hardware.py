@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from bfpga.estimate.hardware import (
     Area,
     HardwareFigures,

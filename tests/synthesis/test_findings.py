@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.estimate.hardware import HardwareFigures, LoopFigures, findings
 from bfpga.synthesis.driver import synthesize

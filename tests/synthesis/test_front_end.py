@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Opcode, Waiver
 from bfpga.synthesis.frontend.annotate import annotate

@@ -29,7 +29,8 @@ def _binary(opcode: Opcode, a: int, b: int, width: int) -> int:
 def _compare(opcode: Opcode, a: int, b: int, width: int) -> int:
     x, y = signed(a, width), signed(b, width)
     results = {
-        Opcode.EQ: a == b, Opcode.NE: a != b, Opcode.ULT: a < b, Opcode.ULE: a <= b, Opcode.SLT: x < y, Opcode.SLE: x <= y,
+        Opcode.EQ: a == b, Opcode.NE: a != b, Opcode.ULT: a < b, Opcode.ULE: a <= b,
+        Opcode.SLT: x < y, Opcode.SLE: x <= y,
     }  # fmt: skip
     return int(results[opcode])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from bfpga.estimate.hardware import Area
 from bfpga.synthesis.body import Memory
 from bfpga.synthesis.delays import technology_of

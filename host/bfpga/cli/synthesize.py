@@ -92,8 +92,8 @@ def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigu
     cache = cache_directory() / "synthesis"
     if count and not loop and (known := kept_figures(accelerator, cache)) is not None:
         return known
-    with output.waiting(f"synthesis of {accelerator.name}"):
-        figures = synthesize(accelerator, loop, count, cache / "netlists")
+    with output.progress(f"synthesis of {accelerator.name}") as progress:
+        figures = synthesize(accelerator, loop, count, cache / "netlists", progress)
     if loop and not figures.loops:
         raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {loop}")
     if figures.counted:
@@ -153,7 +153,9 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     limits = resources_of(board)
     total = figures.total
     used = {"dsp": total.dsp, "bram36": total.bram36, "lut": total.lut + total.lut_memory, "ff": total.ff}
-    rows: list[tuple[object, ...]] = [row(f"loop {loop.name}", loop.area) for loop in figures.loops if loop.is_pipelined]
+    rows: list[tuple[object, ...]] = [
+        row(f"loop {loop.name}", loop.area) for loop in figures.loops if loop.is_pipelined
+    ]
     rows += [
         row("memories", figures.memories),
         row("interconnect, DMAs (assumed)", figures.infrastructure),

@@ -1,18 +1,22 @@
-"""Cells of scheduled loops, counted in their mapped netlists."""
+"""Cells and carried paths of scheduled loops, from their mapped netlists."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from bfpga.estimate.hardware import Area, LoopFigures
 from bfpga.synthesis.body import LoopBody
-from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count
-from bfpga.synthesis.netlist.verilog import Design, translate
+from bfpga.synthesis.netlist.implement import Implementation, implement
+from bfpga.synthesis.netlist.mapped import Counts, count, total
+from bfpga.synthesis.netlist.verilog import translate
 from bfpga.synthesis.netlist.yosys import Family, map_modules
 from bfpga.synthesis.schedule_types import Schedule
+
+#: Bits from which the parts of a split register begin, at the end of its name.
+_PARTS = re.compile(r"(\.\d+)+$")
 
 
 def family_of(part: str) -> Family:
@@ -25,45 +29,48 @@ def count_loops(
     loops: Sequence[tuple[LoopBody, Schedule | None]],
     part: str,
     cache: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> list[LoopFigures]:
-    """The figures with the cells of each loop and of its functions.
+    """The figures with the cells of each loop, those of its functions, and its carried path.
 
     Raises:
         ToolError: Yosys is missing or fails.
     """
-    pipelined = [body for body, schedule in loops if schedule is not None]
-    carried = {_variable(register.name) for body in pipelined for register in body.registers}
-    designs = [translate(body, schedule) for body, schedule in loops]
-    modules = {name: text for design in designs for name, text in design.modules.items()}
-    mapped = map_modules(modules, family_of(part), cache)
-    counted = []
-    for done, (figure, design, (body, schedule)) in enumerate(zip(figures, designs, loops, strict=True), 1):
-        parts = _parts(design, mapped)
-        area = sum((area for _, _, area in parts), Area())
-        if schedule is None:
-            own = (r.width for r in body.registers if _variable(r.name) not in carried)
-            area = replace(area, ff=sum(own))
-        counted.append(replace(figure, area=area, parts=parts))
-        if progress is not None:
-            progress(done, len(designs))
-    return counted
+    scheduled = [(body, schedule) for body, schedule in loops if schedule is not None]
+    made = iter(implement(scheduled, family_of(part), cache))
+    carried = {_variable(register.name) for body, _ in scheduled for register in body.registers}
+    return [
+        _implemented(figure, next(made)) if schedule is not None else _outside(figure, body, carried, part, cache)
+        for figure, (body, schedule) in zip(figures, loops, strict=True)
+    ]
+
+
+def _implemented(figure: LoopFigures, made: Implementation) -> LoopFigures:
+    parts: dict[str, tuple[int, Area]] = {}
+    for size in made.functions:
+        number, area = parts.get(size.function, (0, Area()))
+        parts[size.function] = number + size.instances, area + _area(total([size.each] * size.instances))
+    ordered = sorted(parts.items(), key=lambda item: (-item[1][1].lut, item[0]))
+    return replace(
+        figure,
+        area=_area(made.logic),
+        carried=round(made.recurrence.period, 2),
+        carried_by=tuple(dict.fromkeys(str(end) for end in made.recurrence.cycle)),
+        parts=tuple((name, number, area) for name, (number, area) in ordered),
+    )
+
+
+def _outside(figure: LoopFigures, body: LoopBody, carried: set[str], part: str, cache: Path | None) -> LoopFigures:
+    """What is done between the loops: its look-up tables, and the registers that no loop has."""
+    design = translate(body, None, loads=False)
+    mapped = map_modules(design.modules, family_of(part), cache)
+    area = _area(total(count(mapped[instance.module]) for instance in design.instances))
+    own = sum(register.width for register in body.registers if _variable(register.name) not in carried)
+    return replace(figure, area=replace(area, ff=own))
 
 
 def _variable(name: str) -> str:
-    """A register's variable, without the bit from which a part of it begins: what loops carry is counted with them."""
-    return re.sub(r"(\.\d+)+$", "", name)
-
-
-def _parts(design: Design, mapped: Mapping[str, MappedModule]) -> tuple[tuple[str, int, Area], ...]:
-    """Functions of a loop, largest first: how many instances and the cells of all."""
-    areas = {name: _area(count(mapped[name])) for name in {instance.module for instance in design.instances}}
-    found: dict[str, tuple[int, Area]] = {}
-    for instance in design.instances:
-        number, area = found.get(instance.function, (0, Area()))
-        found[instance.function] = number + 1, area + areas[instance.module]
-    ordered = sorted(found.items(), key=lambda item: (-item[1][1].lut, item[0]))
-    return tuple((function, number, area) for function, (number, area) in ordered)
+    """A register's variable; what loops carry is counted with them."""
+    return _PARTS.sub("", name)
 
 
 def _area(counts: Counts) -> Area:

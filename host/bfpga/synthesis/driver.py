@@ -21,6 +21,8 @@ from bfpga.synthesis.schedule_types import Limit, Schedule
 #: Two AXI DMAs, the interconnects to the memory and to the registers, reset: figures of designs like it on a 7-series
 #: device; no design of this one has been built.
 INFRASTRUCTURE = Area(lut=4600, lut_memory=400, ff=6500, bram18=8)
+#: The clock counter (rtl/clock_counter.v), mapped by Yosys.
+CLOCK_COUNTER = Area(lut=402, ff=392)
 
 #: Called with (steps done, steps in all).
 Progress = Callable[[int, int], None]
@@ -67,19 +69,17 @@ def synthesize(
     """Figures of an accelerator's kernel.
 
     ``only``: the loops with this label; ``count``: with the netlist's cells; ``cache``: directory of what is kept of
-    netlists.
+    netlists; ``progress`` hears of every scheduled loop.
 
     Raises:
         ToolError: clang or Yosys is missing or fails.
     """
-    loops = scheduled_loops(accelerator, only)
+    loops = scheduled_loops(accelerator, only, progress)
     figures = [_loop_figures(loop) for loop in loops]
     if count:
         from bfpga.synthesis.count import count_loops
 
-        figures = count_loops(
-            figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache, progress
-        )
+        figures = count_loops(figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache)
     clock = clock_of(accelerator)
     part = accelerator.board.part
     return HardwareFigures(
@@ -90,7 +90,7 @@ def synthesize(
         usable=clock.usable,
         loops=tuple(figures),
         memories=memories_area((loop.body for loop in loops), technology_of(part)),
-        infrastructure=INFRASTRUCTURE,
+        infrastructure=INFRASTRUCTURE + CLOCK_COUNTER,
         counted=count and not only,
     )
 

@@ -96,7 +96,7 @@ class Cells:
         self._carried = {root for root in self._cuts if root.startswith("@")} | self._roots_outside(function, blocks)
 
     def _roots_outside(self, function: Function, blocks: set[str]) -> set[str]:
-        roots = set()
+        roots: set[str] = set()
         outside = {name for name in function.blocks if name not in blocks}
         for use in _uses(function, outside):
             roots.update(place.root for place in self._places(use.operand))

@@ -50,7 +50,7 @@ def implement(
 
     ``cache``, ``processes`` and ``timeout`` as `map_modules` takes them. ToolError if Yosys is missing or fails.
     """
-    designs = [translate(body, schedule) for body, schedule in loops]
+    designs = [translate(body, schedule, loads=False) for body, schedule in loops]
     modules = {name: text for design in designs for name, text in design.modules.items()}
     mapped = map_modules(modules, family, cache, processes, timeout)
     counts = {name: count(module) for name, module in mapped.items()}
