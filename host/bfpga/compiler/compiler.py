@@ -24,6 +24,7 @@ from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
+from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
 from bfpga.compiler.options import CompileOptions
@@ -82,6 +83,8 @@ def compile_network(
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
+    widened = with_remainders(lowered, graph.inputs, config, options)
+    lowered = lowered if misfits(widened, config) else widened
     builder = _Builder(graph, lowered, config, options)
     if calibration is not None:
         say("measure the ranges")
@@ -190,6 +193,7 @@ class _Builder:
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
+            spec.remainder = tensor.remainder
             spec.channel_shift = tuple(int(shift) for shift in self.shifts.get(name, ()))
             if name not in made:
                 spec.input_exponent = choice.input_exponent(name)
