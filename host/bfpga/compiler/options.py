@@ -105,6 +105,7 @@ class CompileOptions(LayerOptions):
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
     calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
+    fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
     that adds one clock in 20 at most.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
@@ -117,6 +118,7 @@ class CompileOptions(LayerOptions):
     bias_correction: bool = True
     compensation: bool = True
     equalize: bool = True
+    fill_mantissas: bool = True
     remainders: Literal["auto", "always", "never"] = "auto"
     side_by_side: int = 1
     count_zeros: bool = True

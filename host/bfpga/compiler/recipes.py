@@ -58,6 +58,7 @@ class RecipeFile(LayerSection):
     bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
     compensation: bool = Field(True, description="weights of shift units make good each other's errors")
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
+    fill_mantissas: bool = Field(True, description="whole tensors may be stored times factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
         "auto", description="keep what rounding takes from input images; auto: where it is cheap"
     )

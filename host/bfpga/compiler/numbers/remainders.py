@@ -29,7 +29,7 @@ MOST_CLOCKS = 1 / 20
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``, where they cost little or the options ask for them."""
+    """The network with channels for remainders of its ``inputs``: where they cost little, or as options ask."""
     if options.remainders == "never" or config.format.mantissa_bits >= WIDE_BITS or config.format.saturation == "wrap":
         return lowered
     result = lowered
