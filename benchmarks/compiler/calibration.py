@@ -88,7 +88,8 @@ class Losses:
         most = ordered[int(np.ceil(WANTED_SHARE * len(ordered))) - 1]
         return [
             self.network, self.accelerator, str(self.size), str(len(ordered)), str(self.judged),
-            f"{int(ALLOWED_POINTS / 100 * self.judged + 1e-9)} samples", f"{ordered.mean():+.2f}", f"{most:+.2f}", f"{ordered[-1]:+.2f}", f"{100 * self.share:.0f} %",
+            f"{int(ALLOWED_POINTS / 100 * self.judged + 1e-9)} samples", f"{ordered.mean():+.2f}", f"{most:+.2f}",
+            f"{ordered[-1]:+.2f}", f"{100 * self.share:.0f} %",
         ]  # fmt: skip
 
 

@@ -29,8 +29,13 @@ MOST_CLOCKS = 1 / 20
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``: where they cost little, or as options ask."""
-    if options.remainders == "never" or config.format.mantissa_bits >= WIDE_BITS or config.format.saturation == "wrap":
+    """The network with channels for remainders of its ``inputs``: where they cost little, or as options ask.
+
+    Arrays with shift units do without: their few values of a weight leave too little for those of remainders.
+    """
+    form = config.format
+    fit = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
+    if options.remainders == "never" or not fit:
         return lowered
     result = lowered
     for name in inputs:
@@ -65,5 +70,5 @@ def _reading(layer: Layer) -> Layer:
 
 
 def _clocks(layers: Sequence[Layer], config: SystolicConfig) -> int:
-    """Of all products with weights; in the format that is fastest, of which the others take a multiple."""
-    return sum(product_cycles(layer, config, config.weight_formats[0]) for layer in layers if layer.weights is not None)
+    """Of all products with weights."""
+    return sum(product_cycles(layer, config, "linear") for layer in layers if layer.weights is not None)
