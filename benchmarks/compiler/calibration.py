@@ -1,7 +1,7 @@
 """How much the choice of calibration samples costs: many random draws of few samples, one table, one command.
 
     BFPGA_MODELS=FOLDER python -m benchmarks.compiler.calibration [--accelerator NAME ...] [--network NAME ...]
-        [--size N ...] [--draws N] [--markdown FILE] [--json FILE]
+        [--size N ...] [--draws N] [--remainders auto|always|never] [--markdown FILE] [--json FILE]
 
 Every draw calibrates a network on N random samples and judges it on others: the draws come from the training samples
 where the folder has them (MNIST, CIFAR-10), and all test samples are judged. The keyword network comes without training
@@ -26,6 +26,7 @@ from benchmarks.common.command import command, required_models_folder
 from benchmarks.common.networks import NETWORKS, Array, Float32Array, Network, float_run, input_shape, scaled
 from benchmarks.common.report import finish, table, write_json
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.runtime import run
 
@@ -113,14 +114,16 @@ def _moved(x: Float32Array, frames: int) -> Float32Array:
     return x if not frames else x[:, :, np.clip(np.arange(x.shape[2]) - frames, 0, x.shape[2] - 1)]
 
 
-def losses(judged: Judged, accelerator: Accelerator, size: int, draws: int) -> Iterator[tuple[int, float]]:
+def losses(
+    judged: Judged, accelerator: Accelerator, size: int, draws: int, options: CompileOptions
+) -> Iterator[tuple[int, float]]:
     """Judged samples and loss in points, draw by draw; the same draws at every call."""
     network = read_network(judged.model)
     right = judged.scores.argmax(1) == judged.y
     generator = np.random.default_rng(size)
     for _ in range(draws):
         calibration, indices = judged.draw(size, generator)
-        program = bfpga.compile(network, accelerator, calibration)
+        program = bfpga.compile(network, accelerator, calibration, options)
         result = run(program, judged.x[indices], "emulator", statistics=False)
         found = next(iter(result.outputs.values())).argmax(1) == judged.y[indices]
         yield len(indices), 100 * float(right[indices].mean() - found.mean())
@@ -133,7 +136,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--network", nargs="+", default=list(DEFAULT_NETWORKS), metavar="NAME")
     parser.add_argument("--size", nargs="+", type=int, default=list(SIZES), metavar="N")
     parser.add_argument("--draws", type=int, default=100, metavar="N")
+    parser.add_argument("--remainders", choices=("auto", "always", "never"), default="auto", help="of input images")
     arguments = parser.parse_args(given)
+    options = CompileOptions(remainders=arguments.remainders)
     folder = required_models_folder()
     found, missed = [], []
     for network in (item for item in NETWORKS if item.name in arguments.network):
@@ -141,7 +146,7 @@ def main(given: Sequence[str] | None = None) -> int:
         for name in arguments.accelerator:
             for size in arguments.size:
                 item = Losses(network.name, name, size)
-                for item.judged, points in losses(judged, load_accelerator(name), size, arguments.draws):
+                for item.judged, points in losses(judged, load_accelerator(name), size, arguments.draws, options):
                     item.points.append(points)
                 print(" | ".join(item.cells()), file=sys.stderr, flush=True)
                 found.append(item)

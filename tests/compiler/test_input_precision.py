@@ -83,8 +83,8 @@ def test_a_tensor_with_remainders_is_read_back_more_exactly(exponent: int | None
     assert (difference[:-1] > 0).all()
 
 
-def test_remainders_that_cost_much_are_left_out_unless_asked_for(tmp_path: Path) -> None:
-    """Three channels become three words instead of two; small later layers do not outweigh that."""
+def test_remainders_that_cost_clocks_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    """Three channels become three words instead of two."""
     network = Network(3, 9, 9)
     network.conv(8, 3, 3)
     assert made(network, tmp_path).tensors["x"].channels == 3

@@ -107,7 +107,7 @@ class CompileOptions(LayerOptions):
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
-    that adds one clock in 20 at most.
+    that takes no clock more.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
     layers that ask for it.

@@ -22,14 +22,12 @@ from bfpga.contract.configuration import SystolicConfig
 #: Remainders are stored times 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
 #: errors are equal between 3 and 4.
 BITS = 4
-#: Part of the clocks of all layers' products that remainders may add, where they are not asked for.
-MOST_CLOCKS = 1 / 20
 
 
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``: where they cost little, or as options ask.
+    """The network with channels for remainders of its ``inputs``: where they cost no clock, or as options ask.
 
     Arrays with shift units do without: their few values of a weight leave too little for those of remainders.
     """
@@ -45,8 +43,7 @@ def with_remainders(
         if tensor is None or not image or not all(_multiplies(layer) for layer in readers):
             continue
         found = _widened(result, tensor)
-        added = _clocks(found.layers, config) - _clocks(result.layers, config)
-        if options.remainders == "always" or added <= MOST_CLOCKS * _clocks(lowered.layers, config):
+        if options.remainders == "always" or _clocks(found.layers, config) == _clocks(result.layers, config):
             result = found
     return result
 
