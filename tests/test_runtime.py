@@ -137,7 +137,7 @@ def test_evaluation_measures_both_networks(program: Program, model: Path, sample
     labels = floats.argmax(axis=1)
     result = bfpga.evaluate(program, model, samples, labels, batch=16)
     assert result.float_accuracy == 1.0
-    assert result.accuracy == result.agreement > 0.85
+    assert result.accuracy == result.agreement > 0.9
     assert result.cosine > 0.999
     assert list(result.sqnr_db) == ["active", "scores"]
     assert min(result.sqnr_db.values()) > 25
@@ -207,7 +207,8 @@ def test_the_worst_sample_shows_what_the_mean_hides() -> None:
 
 def test_evaluation_counts_saturated_samples_beyond_the_first(model: Path, samples: np.ndarray) -> None:
     """Only the last sample, which calibration did not see, saturates."""
-    program = bfpga.compile(model, "tiny", samples, CompileOptions(exponents="max"))
+    options = CompileOptions(exponents="max", fill_mantissas=False)  # a factor would leave the layer more head room
+    program = bfpga.compile(model, "tiny", samples, options)
     large = samples.copy()
     large[-1] *= 50
     result = bfpga.evaluate(program, model, large, traced=35)

@@ -316,7 +316,7 @@ def trace_layers(
         if name in products:
             values = decode_product(products[name], tensor, program)
         else:
-            values = decode_tensor(tensor, program.tensors[name])
+            values = decode_tensor(tensor, program.tensors[name]) / np.float32(program.tensors[name].factor)
         values = apart(values, samples) if program.side_by_side > 1 else values
         if name in floats and floats[name].size == values.size and len(floats[name]) == len(values):
             result.sqnr_db[name] = sqnr_db(floats[name], values)

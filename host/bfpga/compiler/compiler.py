@@ -19,12 +19,14 @@ from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
-from bfpga.compiler.numbers.calibrate import Grouping, Histogram, samples_of
+from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
+from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.shift_weights import Moments
+from bfpga.compiler.numbers.tensor_factors import fill_mantissas
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
@@ -82,6 +84,8 @@ def compile_network(
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
+    widened = with_remainders(lowered, graph.inputs, config, options)
+    lowered = lowered if misfits(widened, config) else widened
     builder = _Builder(graph, lowered, config, options)
     if calibration is not None:
         say("measure the ranges")
@@ -158,6 +162,8 @@ class _Builder:
     #: Powers of two that channels of tensors are stored times, and the binary logarithm of that with averages' factors.
     shifts: dict[str, IndexArray] = field(default_factory=dict)
     scales: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    #: What tensors are stored times as a whole, beside that.
+    factors: dict[str, float] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     tensors: dict[str, TensorSpec] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -176,9 +182,18 @@ class _Builder:
         averages = fold_averages(self.lowered, self.graph.outputs, self.config, self.options)
         self.scales = stored_scales(self.shifts, averages)
         if measured is not None:
+            self.fill_mantissas(measured.histograms)
             self.histograms = measured.histograms_by_name(self.scales)
             if measured.moments is not None:
                 self.moments = measured.moments.moments(self.scales)
+
+    def fill_mantissas(self, histograms: ChannelHistograms) -> None:
+        """Factors of whole tensors, which enter the scales of their channels too."""
+        if self.options.fill_mantissas:
+            outputs = self.graph.outputs
+            self.factors = fill_mantissas(self.lowered, outputs, histograms, self.scales, self.config, self.options)
+        for name, factor in self.factors.items():
+            self.scales[name] = self.scales.get(name, np.zeros(self.lowered.tensors[name].channels)) + np.log2(factor)
 
     def add_nodes(self) -> None:
         """Nodes in the order of their stages, with formats."""
@@ -190,6 +205,7 @@ class _Builder:
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
+            spec.remainder, spec.factor = tensor.remainder, self.factors.get(name, 1.0)
             spec.channel_shift = tuple(int(shift) for shift in self.shifts.get(name, ()))
             if name not in made:
                 spec.input_exponent = choice.input_exponent(name)

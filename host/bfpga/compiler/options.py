@@ -105,6 +105,9 @@ class CompileOptions(LayerOptions):
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
     calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
+    fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
+    remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
+    that takes no clock more.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
     layers that ask for it.
@@ -115,6 +118,8 @@ class CompileOptions(LayerOptions):
     bias_correction: bool = True
     compensation: bool = True
     equalize: bool = True
+    fill_mantissas: bool = True
+    remainders: Literal["auto", "always", "never"] = "auto"
     side_by_side: int = 1
     count_zeros: bool = True
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -124,6 +129,8 @@ class CompileOptions(LayerOptions):
         for key in ("exponents", "weights"):
             if getattr(self, key) not in ("mse", "max"):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
+        if self.remainders not in ("auto", "always", "never"):
+            raise ConfigurationError(f"remainders = {self.remainders!r} is unknown; known are auto, always and never")
         if self.side_by_side < 1:
             raise ConfigurationError(f"side_by_side = {self.side_by_side}; it is a number of samples, 1 at least")
         if self.side_by_side > 1 and self.policy not in STATIC_POLICIES:

@@ -58,6 +58,10 @@ class RecipeFile(LayerSection):
     bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
     compensation: bool = Field(True, description="weights of shift units make good each other's errors")
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
+    fill_mantissas: bool = Field(True, description="whole tensors may be stored times factors between powers of two")
+    remainders: Literal["auto", "always", "never"] = Field(
+        "auto", description="keep what rounding takes from input images; auto: where it takes no time"
+    )
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
     count_zeros: bool = Field(True, description="zeros of activations are counted on the calibration samples")
     layers: dict[LayerName, LayerSection] = Field({}, description="options of single layers, by layer or output name")

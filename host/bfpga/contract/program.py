@@ -71,6 +71,11 @@ class TensorSpec:
     axes: tuple[int, ...] = ()
     #: Channel c is stored times 2**channel_shift[c]; empty: no channel is shifted.
     channel_shift: tuple[int, ...] = ()
+    #: The second half of the channels holds what rounding took from the first, times 2**remainder; 0: all channels hold
+    #: values of their own. Only of tensors that enter from the host, and whose channels are not shifted.
+    remainder: int = 0
+    #: The float network's values times this are stored; not 1 only of tensors that stay on the array.
+    factor: float = 1.0
 
 
 @dataclass

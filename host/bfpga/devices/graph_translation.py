@@ -24,7 +24,7 @@ from bfpga.engines.array.products import EXACT_FLOAT32
 from bfpga.engines.output.stage import evaluate, requantize
 from bfpga.formats.arrays import BoolArray, Float32Array, Float64Array, Int64Array
 from bfpga.formats.block_format import Status
-from bfpga.program.layout import channel_factors, memory_axes, onnx_shape
+from bfpga.program.layout import channel_factors, memory_axes, onnx_shape, values_alone
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -192,8 +192,13 @@ class _Translation:
         self.inputs[name] = spec
         scaled = self._stored(name, spec, -exponent, restored=False)
         mantissa = scaled if name in self.made else self._saturate(scaled, rounds=True)
-        self.values[name] = self._to_image(mantissa, spec)
-        return self.values[name]
+        image = self._to_image(mantissa, values_alone(spec))
+        if spec.remainder:
+            left = self._scale(self._emit("Sub", [scaled, mantissa]), spec.remainder)
+            remainders = self._to_image(self._saturate(left, rounds=True), values_alone(spec))
+            image = self._emit("Concat", [image, remainders], axis=1)
+        self.values[name] = image
+        return image
 
     def _exponent(self, name: str) -> int:
         if name not in self.exponents:

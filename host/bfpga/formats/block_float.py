@@ -241,6 +241,21 @@ def encode_samples(x: npt.ArrayLike, fmt: BlockFormat, exponent: int | None = No
     return mantissa.astype(mantissa_dtype(fmt.mantissa_bits)), exponents.astype(np.int32)
 
 
+def encode_remainders(
+    x: npt.ArrayLike, mantissa: IntArray, exponent: IntArray, fmt: BlockFormat, bits: int
+) -> IntArray:
+    """What ``encode_samples`` took from samples, times 2**bits: mantissas of x's shape, at the same exponents.
+
+    mantissa, exponent: what it returned for x. Values beyond the format leave remainders that saturate too.
+    """
+    values: FloatArray = np.asarray(x, np.float64)
+    exponents = np.asarray(exponent, np.int32).reshape(-1, *(1,) * (values.ndim - 1))
+    with np.errstate(over="ignore"):  # infinity saturates
+        left = np.ldexp(values, -exponents) - mantissa
+    largest = float(1 << fmt.mantissa_bits)
+    return encode_samples(np.clip(left, -largest, largest) * 2.0**bits, fmt, 0)[0]
+
+
 def _scales_exactly(exponents: IntArray) -> bool:
     """True if 2**exponent and its inverse are normal float32 numbers for all exponents."""
     low, high = _NORMAL_FLOAT32

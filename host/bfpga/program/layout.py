@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from bfpga.contract.program import BlockTensor, TensorSpec
 from bfpga.errors import DataError
 from bfpga.formats.arrays import FloatArray
-from bfpga.formats.block_float import decode, encode_samples
+from bfpga.formats.block_float import decode, encode_remainders, encode_samples
 from bfpga.formats.block_format import BlockFormat
 
 
@@ -58,11 +59,24 @@ def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTen
     if spec.channel_shift:
         x = x * channel_factors(spec)
     mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
-    return BlockTensor(to_array(mantissa, spec), exponent)
+    if not spec.remainder:
+        return BlockTensor(to_array(mantissa, spec), exponent)
+    values, left = values_alone(spec), encode_remainders(x, mantissa, exponent, fmt, spec.remainder)
+    return BlockTensor(np.concatenate([to_array(mantissa, values), to_array(left, values)], axis=3), exponent)
+
+
+def values_alone(spec: TensorSpec) -> TensorSpec:
+    """The tensor without the channels of its remainders."""
+    return replace(spec, channels=spec.channels // 2, remainder=0) if spec.remainder else spec
 
 
 def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
     """The host value (samples, *onnx_shape) float32 of an array tensor (R20)."""
+    if spec.remainder:
+        alone = values_alone(spec)
+        halves = np.split(np.asarray(tensor.mantissa), 2, axis=3)
+        value = decode_tensor(BlockTensor(halves[0], tensor.exponent), alone)
+        return value + decode_tensor(BlockTensor(halves[1], tensor.exponent - spec.remainder), alone)
     values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(
         np.float32, copy=False
     )

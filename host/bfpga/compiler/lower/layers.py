@@ -28,11 +28,14 @@ class ArrayTensor:
     """An ONNX value that lies in the array's memory.
 
     layout: (height, width, channels) flat positions in the ONNX value (batch axis left out).
+    remainder: not 0 where the second half of the channels holds remainders times 2**remainder (numbers/remainders.py);
+    their positions follow the last one of the ONNX value.
     """
 
     name: str
     onnx_shape: tuple[int, ...]
     layout: IndexArray
+    remainder: int = 0
 
     @property
     def height(self) -> int:
@@ -48,7 +51,8 @@ class ArrayTensor:
 
     def axes(self) -> tuple[int, ...] | None:
         """Axis order that leads from the ONNX value to the layout; None if a transposition alone does not."""
-        return axes_of(self.onnx_shape, self.layout)
+        values = self.layout[:, :, : self.channels // 2] if self.remainder else self.layout
+        return axes_of(self.onnx_shape, values)
 
 
 def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | None:

@@ -94,7 +94,7 @@ def _fastest(layer: Layer, config: SystolicConfig, options: LayerOptions) -> Wei
 
 def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neighbours | None:
     """Who can take the factor of an average; None if nobody can. outputs: of the network."""
-    if layer.function.row.homogeneous and _inner(layer.output, lowered, outputs):
+    if layer.function.row.homogeneous and inner(layer.output, lowered, outputs):
         readers = [other for other in lowered.layers if layer.output in other.inputs]
         producers = [other for other in lowered.layers if other.output == layer.output]
         if len(producers) == 1 and readers and all(_multiplies(other) for other in readers):
@@ -102,7 +102,7 @@ def _neighbours(layer: Layer, lowered: Lowered, outputs: Iterable[str]) -> Neigh
     source = layer.inputs[0]
     producers = [other for other in lowered.layers if other.output == source]
     alone = [other for other in lowered.layers if source in other.inputs] == [layer]
-    if len(producers) == 1 and alone and _inner(source, lowered, outputs):
+    if len(producers) == 1 and alone and inner(source, lowered, outputs):
         producer = producers[0]
         if _multiplies(producer) and producer.function.row.homogeneous:
             return Neighbours(producer=producer)
@@ -136,7 +136,7 @@ def _scaled(layer: Layer, factors: Floats) -> Floats:
     return np.asarray(layer.weights * factors[:, None, None, None], np.float64)
 
 
-def _inner(name: str, lowered: Lowered, outputs: Iterable[str]) -> bool:
+def inner(name: str, lowered: Lowered, outputs: Iterable[str]) -> bool:
     """Whether only layers of the array read a tensor, itself or a rearrangement of it."""
     names = {name}
     for output, operator in lowered.views.items():  # in the order of the network

@@ -157,8 +157,11 @@ class _ChannelCounts:
         self.top = max(top, self.top)
 
     def histogram(self, scale: Floats | None) -> Histogram:
-        """The counts of all channels together, the bins of each moved as its factor 2^scale asks."""
-        scale = np.zeros(self.channels) if scale is None else scale
+        """The counts of all channels together, the bins of each moved as its factor 2^scale asks.
+
+        Where channels were not counted apart, all have the same factor.
+        """
+        scale = np.zeros(self.channels) if scale is None else scale[: self.channels]
         factors = np.exp2(scale.astype(np.float32))
         peaks = (np.concatenate(self.peaks) * factors).max(axis=1)
         result = Histogram(np.zeros(BINS, np.int64), peaks.astype(np.float64))

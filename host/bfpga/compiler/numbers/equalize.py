@@ -152,6 +152,8 @@ def _families(lowered: Lowered) -> list[Family]:
             merged = _merge(owner, (*layer.inputs, layer.output) if whole else ())
             for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
                 family.scalable &= whole and layer.function.row.homogeneous
+    for name, tensor in lowered.tensors.items():
+        owner[name].scalable &= not tensor.remainder
     for layer in lowered.layers:
         if layer.kind == "matmul":
             for name in (*layer.inputs, layer.output):

@@ -72,5 +72,5 @@ def measure(
     if options.count_zeros and len(config.engines) > 1:
         found.inputs = SampledInputs(tensors, [layer.inputs[0] for layer in gemm])
         reductions.append(found.inputs)
-    capture(graph, samples, reductions)
+    capture(graph, samples, reductions, tensors)
     return found

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.numbers.values import Float32Array, stored
 from bfpga.formats.arrays import IntArray
-from bfpga.formats.block_float import encode_samples
+from bfpga.formats.block_float import encode_remainders, encode_samples
 from bfpga.formats.block_format import BlockFormat
 
 #: Samples that are looked at, and mantissas that are held of all of them together.
@@ -66,5 +66,11 @@ class SampledInputs:
         result = {}
         for name in self.names:
             values = stored(np.concatenate(self._values.pop(name)), self._tensors[name], scales.get(name))
-            result[name] = encode_samples(values, form, exponents.get(name))[0]
+            tensor = self._tensors[name]
+            mantissas, found = encode_samples(values, form, exponents.get(name))
+            if tensor.remainder:
+                half = tensor.channels // 2
+                left = encode_remainders(values[..., :half], mantissas[..., :half], found, form, tensor.remainder)
+                mantissas = np.concatenate([mantissas[..., :half], left], axis=3)
+            result[name] = mantissas
         return result

@@ -38,11 +38,18 @@ class Reduction(Protocol):
         ...
 
 
-def capture(graph: Graph, samples: Mapping[str, Float32Array], reductions: Sequence[Reduction]) -> None:
+def capture(
+    graph: Graph,
+    samples: Mapping[str, Float32Array],
+    reductions: Sequence[Reduction],
+    tensors: Mapping[str, ArrayTensor] | None = None,
+) -> None:
     """Run the network once over the samples and give every reduction the values that it wants.
 
-    samples: by input name, (samples, *shape). No more samples are run than the longest reduction looks at.
+    samples: by input name, (samples, *shape). No more samples are run than the longest reduction looks at. tensors:
+    those with remainders are given as (samples, values and remainders), the latter as what they are in the mean: zeros.
     """
+    widened = {name for name, tensor in (tensors or {}).items() if tensor.remainder}
     names = sorted({name for reduction in reductions for name in reduction.names})
     most = max((reduction.samples for reduction in reductions), default=0)
     if not names:
@@ -50,11 +57,17 @@ def capture(graph: Graph, samples: Mapping[str, Float32Array], reductions: Seque
     start = 0
     for values in _batches(graph.model, {name: array[:most] for name, array in samples.items()}, names):
         count = len(next(iter(values.values())))
+        values.update({name: _widened(values[name]) for name in widened & set(names)})
         for reduction in reductions:
             left = reduction.samples - start
             if left > 0:
                 reduction.add({name: values[name][:left] for name in reduction.names})
         start += count
+
+
+def _widened(value: Float32Array) -> Float32Array:
+    flat = value.reshape(len(value), -1)
+    return np.concatenate([flat, np.zeros_like(flat)], axis=1)
 
 
 def _batches(

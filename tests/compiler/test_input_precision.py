@@ -1,0 +1,156 @@
+"""Remainders of input images, and factors that fill the mantissas: less rounding, the same bits on every route."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_networks import WIDE, Network, compiled, float_outputs, nodes_of
+
+from bfpga.accelerator.variants import accelerator_around
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import Program, TensorSpec
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.graph_route import GraphRoute
+from bfpga.errors import ConfigurationError
+from bfpga.formats.block_format import BlockFormat
+from bfpga.program.layout import decode_tensor, encode_tensor
+from bfpga.runtime import trace_layers
+
+NARROW = replace(WIDE, format=BlockFormat(), accumulator_bits=32)
+
+
+def pixels(network: Network, count: int = 24) -> dict[str, np.ndarray]:
+    """Images of 256 levels: mantissas of 8 bits hold the even ones alone."""
+    shape = (count, *network.inputs["x"])
+    return {"x": np.random.default_rng(5).integers(0, 256, shape).astype(np.float32)}
+
+
+def made(
+    network: Network, folder: Path, config: SystolicConfig = NARROW, calibrate: bool = True, **options: Any
+) -> Program:
+    """The network for an array, calibrated on its images."""
+    path = folder / "small.onnx"
+    path.write_bytes(network.model().SerializeToString())
+    samples = pixels(network) if calibrate else None
+    return compile_network(path, accelerator_around(config, "test"), samples, CompileOptions(**options))
+
+
+def error(network: Network, program: Program) -> float:
+    """Root mean square difference to the float network over its root mean square; both routes give the same bits."""
+    emulator, x = Emulator(program), pixels(network)
+    (name, found), *_ = emulator.run(x).outputs.items()
+    np.testing.assert_array_equal(found, emulator.run(x, statistics=False).outputs[name])
+    (expected,) = float_outputs(network, x)
+    return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
+
+
+def gray() -> Network:
+    """One channel, and weights that cancel: what is left of the sums shows the images' rounding."""
+    network = Network(1, 9, 9)
+    edge = np.array([[[[1, -2, 1]]], [[[1, -1, 0]]]], np.float32) / 64
+    network.add("Conv", "x", network.constant(edge), pads=[0, 1, 0, 1])
+    return network
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_remainders_keep_the_low_bits_of_images(tmp_path: Path, calibrate: bool) -> None:
+    network = gray()
+    kept, lost = (made(network, tmp_path, calibrate=calibrate, remainders=choice) for choice in ("auto", "never"))
+    assert (kept.tensors["x"].channels, kept.tensors["x"].remainder) == (2, 4)
+    assert (lost.tensors["x"].channels, lost.tensors["x"].remainder) == (1, 0)
+    assert len(GraphRoute(kept).covered) == calibrate
+    assert error(network, kept) < 0.8 * error(network, lost)
+
+
+@pytest.mark.parametrize("exponent", [None, 0, 1, -3])
+def test_a_tensor_with_remainders_is_read_back_more_exactly(exponent: int | None) -> None:
+    spec = TensorSpec("x", 5, 4, 6, exponent, onnx_shape=(3, 5, 4), remainder=4)
+    x = np.random.default_rng(2).uniform(-120, 120, (7, 3, 5, 4)).astype(np.float32)
+    x[-1] = 0
+    if exponent == -3:
+        x /= 8
+    tensor = encode_tensor(x, spec, BlockFormat())
+    assert tensor.mantissa.shape == (7, 5, 4, 6)
+    difference = np.abs(decode_tensor(tensor, spec) - x).reshape(7, -1).max(axis=1)
+    steps = np.exp2(tensor.exponent.astype(np.float64))
+    assert (difference <= steps / 32 + 1e-12).all()
+    assert (difference[:-1] > 0).all()
+
+
+def test_remainders_that_cost_clocks_are_left_out_unless_asked_for(tmp_path: Path) -> None:
+    """Three channels become three words instead of two."""
+    network = Network(3, 9, 9)
+    network.conv(8, 3, 3)
+    assert made(network, tmp_path).tensors["x"].channels == 3
+    asked = made(network, tmp_path, remainders="always")
+    assert asked.tensors["x"].channels == 6
+    assert error(network, asked) < error(network, made(network, tmp_path))
+
+
+def test_remainders_are_for_images_and_short_mantissas(tmp_path: Path) -> None:
+    assert made(gray(), tmp_path, WIDE).tensors["x"].remainder == 0
+    vector = Network(1)
+    vector.add("Gemm", "x", vector.weights(4, 1), transB=1)
+    assert made(vector, tmp_path, remainders="always").tensors["x"].remainder == 0
+    depthwise = Network(2, 6, 6)
+    depthwise.conv(2, 2, 3, group=2)
+    assert made(depthwise, tmp_path, remainders="always").tensors["x"].remainder == 0
+
+
+def test_an_unknown_choice_of_remainders_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="auto, always and never"):
+        CompileOptions(remainders="sometimes")  # type: ignore[arg-type]
+
+
+def awkward() -> Network:
+    """A result between two layers that fills little more than half of the mantissas, and an average behind them."""
+    network = Network(2, 8, 8)
+    network.add("Relu", network.add("Conv", "x", network.constant(np.full((4, 2, 1, 1), 1.3 / 4, np.float32))))
+    network.conv(6, 4, 3)
+    network.add("Flatten", network.add("GlobalAveragePool"), axis=1)
+    network.add("Gemm", network.last, network.weights(5, 6), transB=1)
+    return network
+
+
+def test_factors_fill_the_mantissas_and_leave_averages_exact(tmp_path: Path) -> None:
+    network = awkward()
+    filled, plain = (made(network, tmp_path, fill_mantissas=choice) for choice in (True, False))
+    factors = {name: spec.factor for name, spec in filled.tensors.items()}
+    assert factors["x"] == 1
+    assert factors[network.last] == 1
+    inside = [name for name, factor in factors.items() if factor != 1]
+    assert len(inside) >= 2
+    assert all(spec.factor == 1 for spec in plain.tensors.values())
+    error(network, filled)
+    for node in nodes_of(filled):
+        if node.uniform_weights:
+            assert node.weights is not None
+            assert node.weight_exponents is not None
+            weight = np.ldexp(node.weights.reshape(-1)[0] * 1.0, node.weight_exponents[0])
+            wanted = filled.tensors[node.output].factor / filled.tensors[node.inputs[0]].factor / 36
+            assert weight == pytest.approx(wanted, rel=1e-12)
+    file = network_file(network, tmp_path)
+    before, after = (trace_layers(item, file, pixels(network)).sqnr_db for item in (plain, filled))
+    assert all(after[name] > before[name] > 25 for name in inside if name in after)
+    assert max(after[name] - before[name] for name in inside if name in after) > 1
+
+
+def network_file(network: Network, folder: Path) -> Path:
+    path = folder / "float.onnx"
+    path.write_bytes(network.model().SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("options", [{"policy": "known_range"}, {"policy": "max"}])
+def test_exponents_that_samples_do_not_choose_take_no_factor(tmp_path: Path, options: dict[str, Any]) -> None:
+    """A range or an exponent of a recipe is that of the values as the network has them."""
+    program = made(awkward(), tmp_path, **options)
+    assert all(spec.factor == 1 for spec in program.tensors.values())
+    wide = compiled(awkward(), tmp_path, WIDE)
+    assert all(spec.factor == 1 for spec in wide.tensors.values())
