@@ -40,7 +40,8 @@ def test_a_slow_loop_is_found_with_the_circle_that_makes_it_slow() -> None:
     limit = IntervalLimit("recurrence", 3, "sum", 21.5, 1, ("code.hpp:9", "code.hpp:12"))
     (found,) = findings(figures(loop(interval=3, limits=(limit,))), BOARD)
     assert found == (
-        "Rows (code.hpp:7): interval 3, stated 1; sum: 21.5 ns from one iteration to the next: code.hpp:9 -> code.hpp:12"
+        "Rows (code.hpp:7): interval 3, stated 1; sum: 21.5 ns from one iteration to the next: "
+        "code.hpp:9 -> code.hpp:12"
     )
 
 

@@ -142,7 +142,7 @@ def test_narrowing_keeps_every_effect(pair: tuple[_Twin, list[int]], data: st.Da
 
 def _initial(register: Register, wide: list[Register], state: list[int]) -> int:
     """The bits of the old register that a part of it holds: its name ends with the bit from which it begins."""
-    name, *low = register.name.split(".")
+    name, *low = register.name.split("@")
     number = next(k for k, r in enumerate(wide) if r.name == name)
     return state[number] >> sum(map(int, low)) & mask_of(register.width)
 

@@ -132,6 +132,26 @@ class Waiver:
     place: Place | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a register or an invariant is in the flat LLVM IR: value ``root``, or bytes of a variable from ``offset``."""
+
+    root: str
+    offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BankOrigin:
+    """The array of a variable that a memory is a bank of; ``splits``: how each dimension is partitioned, "" for not."""
+
+    root: str
+    offset: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    splits: tuple[str, ...]
+    bank: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Memory:
     """A memory after partition: one bank with its ports.
@@ -151,6 +171,7 @@ class Memory:
     initial: tuple[int, ...] = ()
     place: Place | None = None
     bits: int = 0
+    origin: BankOrigin | None = None
 
 
 @dataclass(slots=True)
@@ -180,3 +201,6 @@ class LoopBody:
     streams: list[Stream] = field(default_factory=list)
     leaves: int = -1
     outputs: list[int] = field(default_factory=list)
+    #: By the names of registers (up to "@") and invariants; ``header``: the loop's first block.
+    origins: dict[str, Origin] = field(default_factory=dict)
+    header: str = ""

@@ -16,7 +16,7 @@ from bfpga.synthesis.netlist.yosys import Family, map_modules
 from bfpga.synthesis.schedule_types import Schedule
 
 #: Bits from which the parts of a split register begin, at the end of its name.
-_PARTS = re.compile(r"(\.\d+)+$")
+_PARTS = re.compile(r"(@\d+)+$")
 
 
 def family_of(part: str) -> Family:
@@ -53,8 +53,8 @@ def _implemented(figure: LoopFigures, made: Implementation) -> LoopFigures:
     return replace(
         figure,
         area=_area(made.logic),
-        carried=round(made.recurrence.period, 2),
-        carried_by=tuple(dict.fromkeys(str(end) for end in made.recurrence.cycle)),
+        carried=round(made.recurrence.period * figure.interval, 2),
+        carried_by=tuple(dict.fromkeys(end.name.partition("[")[0] for end in made.recurrence.cycle)),
         parts=tuple((name, number, area) for name, (number, area) in ordered),
     )
 

@@ -183,7 +183,7 @@ class _Narrowing:
             old.name, old.place, old.stated_interval, self._graph.operations, registers,
             self._memories, self._streams,
             self._new[old.leaves] if old.leaves >= 0 else -1,
-            [self._new[k] for k in old.outputs if k in self._new],
+            [self._new[k] for k in old.outputs if k in self._new], old.origins, old.header,
         )  # fmt: skip
 
     def _rebuilt(self, index: int, operation: Operation) -> int:
@@ -259,7 +259,7 @@ class _Narrowing:
                 continue
             number = len(self._registers)
             current = graph.add(Operation(Opcode.STATE, end - begin, register=number), shared=False)
-            name = register.name if edges == [0, end] else f"{register.name}.{begin}"
+            name = register.name if edges == [0, end] else f"{register.name}@{begin}"
             self._registers.append(
                 (Register(name, end - begin, current, operation.register, register.place), begin, end - begin)
             )

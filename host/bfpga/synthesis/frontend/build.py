@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from bfpga.errors import ToolError
-from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register, Stream
+from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Origin, Place, Register, Stream
 from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
@@ -84,6 +84,7 @@ class BodyBuilder:
         self._block = region.header
         self._enable = -1
         self._body = body
+        body.header = region.header
         self._defined = {i.result for name in region.order if name != END for i in function.blocks[name].instructions}
         self._initial: dict[tuple[str, int], int] = {}
         self._of_register: dict[tuple[str, int], int] = {}
@@ -198,6 +199,7 @@ class BodyBuilder:
                 raise UntranslatedError(f"{text} is used before it is computed")
             value = self._graph.add(Operation(Opcode.INVARIANT, width, name=text))
             self._values[text] = value
+            self._body.origins[text] = Origin(text)
             return value
         return self._graph.constant(_literal(text, kind), width)
 
@@ -299,6 +301,7 @@ class BodyBuilder:
             self._body.registers.append(Register(name, width, current, -1, self._graph.place))
             self._values[instruction.result] = current
             self._header_phis.append((kind, register, instruction))
+            self._body.origins[name] = Origin(instruction.result)
             return
         incoming = {self._entry(block): self._operand_or_undefined(kind, value) for value, block in pairs}
         before = [b for b in self._region.before[self._block] if b in incoming]
@@ -377,6 +380,7 @@ class BodyBuilder:
         if key not in self._initial:
             width = 8 * self._cells.atom_size(key)
             name = self._cells.atom_name(key)
+            self._body.origins[name] = Origin(*key)
             if not self._cells.is_carried(key):
                 self._initial[key] = UNDEFINED
                 return UNDEFINED
@@ -769,6 +773,7 @@ class BodyBuilder:
                 register = len(self._body.registers)
                 current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
                 self._body.registers.append(Register(self._cells.atom_name(key), width, current, -1))
+                self._body.origins[self._cells.atom_name(key)] = Origin(*key)
                 nexts[register] = self._graph.slice(value, 0, width)
         for kind, register, instruction in self._header_phis:
             pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)

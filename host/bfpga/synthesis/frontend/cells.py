@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bfpga.errors import ToolError
-from bfpga.synthesis.body import Memory, Place
+from bfpga.synthesis.body import BankOrigin, Memory, Place
 from bfpga.synthesis.frontend.initializers import initial_bytes
 from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
 from bfpga.synthesis.frontend.places import VariableNames
@@ -304,7 +304,8 @@ class Cells:
             )
         bits = self._word_bits(array) * (width // (8 * array.element))
         return Memory(
-            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits
+            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits,
+            BankOrigin(array.root, array.offset, array.extents, array.strides, _styles(array), bank),
         )
 
     def _word_bits(self, array: Array) -> int:
@@ -323,6 +324,10 @@ class Cells:
     def binding(self, place: Place) -> str:
         """What BIND_OP says of a product: "", "dsp" or "fabric"."""
         return self._bindings.get((place.file, place.line), "")
+
+
+def _styles(array: Array) -> tuple[str, ...]:
+    return tuple(array.splits[d].style if d in array.splits else "" for d in range(len(array.extents)))
 
 
 def _touched(access: Access) -> Iterator[tuple[str, int]]:
