@@ -88,7 +88,7 @@ class Cells:
         for use in _uses(function, blocks):
             for access, _ in self.accesses(use.operand, use.size) if self.is_known(use.operand, use.size) else []:
                 for root, offset in _touched(access):
-                    edges.setdefault(root, set()).update((offset, offset + use.size))
+                    edges.setdefault(root, set()).update((offset, offset + use.size), self._borders(root, offset, use.size))
                     if use.writes:
                         writes.append((root, offset, use.size))
         self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
@@ -101,6 +101,11 @@ class Cells:
         for use in _uses(function, outside):
             roots.update(place.root for place in self._places(use.operand))
         return roots
+
+    def _borders(self, root: str, offset: int, size: int) -> list[int]:
+        """Where the fields of a copied structure begin."""
+        kind = self._names.of_global(root.lstrip("@").strip('"'))
+        return self._names.borders(kind, offset, size) if kind is not None and size > 1 else []
 
     def _places(self, operand: str) -> tuple[Pointer, ...]:
         try:
@@ -264,7 +269,7 @@ class Cells:
         kind = self._names.of_global(key[0].lstrip("@").strip('"'))
         found = self._names.exact_bits(kind, key[1]) if kind is not None else None
         whole = 8 * self.atom_size(key)
-        return found if found is not None and (found[0] + 7) // 8 * 8 <= whole and found[0] < whole else None
+        return found if found is not None and found[0] < whole else None
 
     def value_name(self, result: str) -> str:
         """A name for a value that is carried without a variable."""

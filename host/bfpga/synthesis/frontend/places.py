@@ -113,8 +113,9 @@ class VariableNames:
 
     def exact_bits(self, kind: int, offset: int) -> tuple[int, bool] | None:
         """Bits of the integer ``offset`` bytes into a type, and whether it has a sign; None for no integer."""
-        text = self._metadata.get(self._walk(kind, offset, 0)[1], "")
-        if "DIBasicType(" not in text:
+        _, part, rest = self._walk(kind, offset, 0)
+        text = self._metadata.get(part, "")
+        if "DIBasicType(" not in text or rest:
             return None
         fields = _fields(text)
         encoding = fields.get("encoding", "")
@@ -123,6 +124,16 @@ class VariableNames:
         if encoding not in ("DW_ATE_signed", "DW_ATE_unsigned", "DW_ATE_signed_char", "DW_ATE_unsigned_char"):
             return None
         return int(fields.get("dataSize", fields["size"])), encoding.startswith("DW_ATE_signed")
+
+    def borders(self, kind: int, offset: int, size: int) -> list[int]:
+        """Offsets at which variables begin in the ``size`` bytes from ``offset`` on of a type."""
+        found, position = [], offset
+        while position < offset + size:
+            _, part, rest = self._walk(kind, position, 0)
+            if position - rest >= offset:
+                found.append(position - rest)
+            position += max(1, self._size(part) - rest)
+        return found
 
     def element_bits(self, kind: int, offset: int, size: int) -> int:
         """Bits that carry something in the ``size`` bytes from ``offset`` on of a type; 0 where that is not known."""
@@ -147,23 +158,23 @@ class VariableNames:
             self._total_bits(_reference(_fields(m)["baseType"])) for m in members if "DIFlagStaticMember" not in m
         )
 
-    def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int]:
+    def _walk(self, kind: int, offset: int, size: int) -> tuple[str, int, int]:
         name = ""
         while True:
             text = self._metadata.get(kind, "")
             if name and size and self._size(kind) <= size:
-                return name, kind
+                return name, kind, offset
             if "DIDerivedType(" in text:
                 base = _fields(text).get("baseType", "")
                 if not base.startswith("!") or "pointer_type" in text or "reference_type" in text:
-                    return name, kind
+                    return name, kind, offset
                 kind = _reference(base)
                 continue
             if "DICompositeType(" not in text:
-                return name, kind
+                return name, kind, offset
             step = self._array_step(text, offset) if "array_type" in text else self._member_step(text, offset)
             if step is None:
-                return name, kind
+                return name, kind, offset
             part, kind, offset = step
             name = part if not name else f"{name}{part}" if part.startswith("[") else f"{name}.{part}"
 
