@@ -68,8 +68,8 @@ class Faulty:
         self.device = KernelDevice(program, PlainKernel(program.config), "plain")
         self.tensor = tensor
 
-    def run(self, inputs: Mapping[str, Any], *, trace: bool = False, statistics: bool = True) -> DeviceResult:
-        result = self.device.run(inputs, trace=trace, statistics=statistics)
+    def run(self, inputs: Mapping[str, Any], *, trace: bool = False) -> DeviceResult:
+        result = self.device.run(inputs, trace=trace)
         result.tensors[self.tensor].mantissa[1, 0, 0, 2] += 1
         return result
 

@@ -107,7 +107,7 @@ def losses(judged: Judged, accelerator: Accelerator, size: int, draws: int) -> I
     for _ in range(draws):
         calibration, indices = judged.draw(size, generator)
         program = bfpga.compile(network, accelerator, calibration)
-        result = run(program, judged.x[indices], "emulator", statistics=False)
+        result = run(program, judged.x[indices], "emulator")
         found = next(iter(result.outputs.values())).argmax(1) == judged.y[indices]
         yield len(indices), 100 * float(right[indices].mean() - found.mean())
 

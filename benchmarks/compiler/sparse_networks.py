@@ -78,7 +78,7 @@ def measure(model: Path, accelerator: str, engine: str, x: Float32Array, calibra
     macs = sum(layer.macs for layer in result.layers) / len(x)
     data = {name: x[: max(1, int(SPEED_MACS / macs))]}
     work: dict[str, Callable[[], object]] = {
-        "results": partial(emulator.run, data, statistics=False), "counters": partial(emulator.run, data),
+        "results": partial(emulator.run, data), "counters": partial(emulator.run, data),
     }  # fmt: skip
     return Measured(
         accelerator + ("" if engine == "auto" else f", {engine}"),

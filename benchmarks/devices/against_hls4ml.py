@@ -79,7 +79,7 @@ def our_device(accelerator: str, device: str, stack: contextlib.ExitStack) -> Pr
     program = bfpga.compile(MODEL, accelerator, load_samples(EXAMPLES / "mnist_calibration.npz", (784,)).x)
     opened, (source,), (scores,) = open_device(device, program), program.inputs, program.outputs
     stack.callback(opened.close)
-    return lambda x: opened.run({source: x}, statistics=False).outputs[scores]
+    return lambda x: opened.run({source: x}).outputs[scores]
 
 
 def prepared(name: str, images: int, prepare: Callable[[], Predict], x: npt.NDArray[np.float32]) -> Candidate:

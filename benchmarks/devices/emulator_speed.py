@@ -125,12 +125,12 @@ def network_speed(model: Path, x: np.ndarray, batches: list[int], threads: int, 
     rows = []
     for batch in batches:
         data = {name: np.ascontiguousarray(np.resize(x, (batch, *x.shape[1:])))}
-        counted, fast = emulator.run(data), emulator.run(data, statistics=False)
+        counted, fast = emulator.run(data), emulator.run(data)
         if any(not np.array_equal(counted.outputs[key], fast.outputs[key]) for key in counted.outputs):
             raise SystemExit(f"{model.name}: the fast route differs from the engines")
         candidates: dict[str, Work] = {
             "float": lambda data=data: reference.run(None, data),  # type: ignore[misc]
-            "emulator": lambda data=data: emulator.run(data, statistics=False),  # type: ignore[misc]
+            "emulator": lambda data=data: emulator.run(data),  # type: ignore[misc]
         }
         found = medians(candidates, max(repeats, 200 // batch))
         start = time.perf_counter()

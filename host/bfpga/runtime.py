@@ -116,7 +116,6 @@ def run(
     *,
     batch: int = BATCH,
     trace: bool = False,
-    statistics: bool = True,
     progress: Progress | None = None,
 ) -> DeviceResult:
     """Run samples through a program, ``batch`` at a time; see ``Device.run``. progress(done, all) after each batch.
@@ -134,7 +133,7 @@ def run(
         parts = []
         for start in range(0, max(samples, 1), batch):
             part = {name: value[start : start + batch] for name, value in inputs.items()} if samples else inputs
-            parts.append(opened.run(part, trace=trace, statistics=statistics))
+            parts.append(opened.run(part, trace=trace))
             if progress is not None:
                 progress(min((start + batch) * count, given), given)
     finally:
@@ -223,7 +222,7 @@ class Evaluation:
     agreement: share whose largest output is the float network's. cosine: mean cosine between outputs.
     sqnr_db: by tensor name, in the order of the layers, for tensors that the ONNX file names too, over all traced
     samples; worst_sqnr_db: of the sample that has the lowest. layers: what the traced samples counted. traced: how many
-    samples those are.
+    samples those are. note: why numpy computed layers that could be native.
     """
 
     samples: int
@@ -235,6 +234,7 @@ class Evaluation:
     worst_sqnr_db: dict[str, float] = field(default_factory=dict)
     layers: list[LayerResult] = field(default_factory=list)
     traced: int = 0
+    note: str = ""
     outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
@@ -256,7 +256,7 @@ def evaluate(
     """
     inputs = input_arrays(program, x)
     emulator = Emulator(program)
-    result = run(program, inputs, emulator, batch=batch, statistics=False, progress=progress)
+    result = run(program, inputs, emulator, batch=batch, progress=progress)
     network = FloatNetwork(model)
     starts = range(0, result.samples, batch)
     parts = [network.run({name: value[start : start + batch] for name, value in inputs.items()}) for start in starts]
@@ -276,6 +276,7 @@ def evaluate(
         worst_sqnr_db=layers.worst_sqnr_db,
         layers=layers.layers,
         traced=count,
+        note=emulator.note,
         outputs=result.outputs,
         float_outputs=floats,
     )

@@ -32,7 +32,6 @@ from bfpga.engines.registry import engine_beside
 from bfpga.errors import ToolError
 from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
 
-
 #: Seed of the extreme values of a probe.
 PROBE_SEED = 0
 
@@ -42,11 +41,13 @@ class Emulator:
 
     name = "emulator"
 
-    def __init__(self, program: Program, instructions: str | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self, program: Program, instructions: str | None = None, threads: int | None = None, *, probe: bool = True
+    ) -> None:
         """instructions: a set of ``devices.native.library``, or `numpy`; by default that of $BFPGA_NATIVE, or the best.
 
-        threads: that share samples; by default $BFPGA_THREADS, or one a core. ConfigurationError for a set that this
-        machine lacks, and for no number of threads.
+        threads: that share samples; by default $BFPGA_THREADS, or one a core. probe: compare native layers with the
+        engines at the first run. ConfigurationError for a set that this machine lacks, and for no number of threads.
         """
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
@@ -56,7 +57,7 @@ class Emulator:
         #: Why layers are not native; empty before the first run, and where all of them are.
         self.note = ""
         self._engines: dict[int, LayerEngine] = {}
-        self._probed = False
+        self._probed = not probe
         self._last_uses = self._find_last_uses()
         self.native = self._native_route(instructions, threads)
         for index, node in enumerate(program.nodes):
@@ -70,7 +71,8 @@ class Emulator:
         ]
         #: Name, engine and cycles of one sample of each layer.
         self._facts = [
-            (node.name, engine_of(node), self.cycles.layers.get(node.name, CycleCount()).total) for node in program.nodes
+            (node.name, engine_of(node), self.cycles.layers.get(node.name, CycleCount()).total)
+            for node in program.nodes
         ]
 
     def _native_route(self, instructions: str | None, threads: int | None) -> NativeRoute | None:
@@ -106,9 +108,7 @@ class Emulator:
             self._engines[index] = LayerEngine(layer, config, self.registers, products)
         return self._engines[index]
 
-    def run(
-        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
-    ) -> DeviceResult:
+    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``Device.run``. The counters are always complete."""
         checked = check_inputs(self.program, inputs)
         if self.native is not None and not self._probed:

@@ -13,7 +13,7 @@ namespace bfpga_native {
 /// Memory for vectors, zero at first.
 template <class T>
 class Array {
- public:
+   public:
     Array() {}
     explicit Array(size_t count) { reset(count); }
     Array(Array&& other) noexcept : data_(other.data_), count_(other.count_) { other.data_ = nullptr; }
@@ -35,7 +35,7 @@ class Array {
     T& operator[](size_t i) { return data_[i]; }
     const T& operator[](size_t i) const { return data_[i]; }
 
- private:
+   private:
     T* data_ = nullptr;
     size_t count_ = 0;
 };
@@ -72,7 +72,10 @@ void Shifts<T>::make(const s32* e3, s32 e4, int slots, const Format& f) {
     s32 smallest = 0;
     for (int i = 0; i < slots; i++) {
         const s32 shift = e4 - e3[i];
-        const T s = shift > (s32)most ? most : shift > 0 ? (T)shift : 0, some = s > 0, half = s > 0 ? (T)1 << (s - 1) : 0;
+        const T s = shift > (s32)most ? most
+                    : shift > 0       ? (T)shift
+                                      : 0,
+                some = s > 0, half = s > 0 ? (T)1 << (s - 1) : 0;
         smallest = shift < smallest ? shift : smallest;
         right[i] = s;
         // A left shift by all bits of a mantissa makes any value overflow.
@@ -198,14 +201,16 @@ static void finish_slots(const Finish<T>& f, const A* accumulators, int pitch, i
     typedef typename Lanes<T>::type VT;
     typedef typename Lanes<A>::type VA;
     const SlotConstants<T> k(f, slot);
-    const VT low = all<T>(f.low), high = all<T>(f.high), floor = all<T>(f.relu ? 0 : (T)(sizeof(T) == 4 ? INT32_MIN : INT64_MIN));
+    const VT low = all<T>(f.low), high = all<T>(f.high),
+             floor = all<T>(f.relu ? 0 : (T)(sizeof(T) == 4 ? INT32_MIN : INT64_MIN));
     VT different = {};
     vi underflows = counts.underflows;
     const s32 step = place.step;
     const s32* const offsets = place.offsets;
     Element* const data = place.data;
     for (int i = 0; i < count; i++) {
-        const VT v = value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
+        const VT v =
+            value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
         const VT q = shifted<T, SIMPLE>(f, k, v), r = smallest(largest(q, low), high);
         different |= r ^ q;
         const vi mantissa = narrowed(r);
@@ -219,7 +224,8 @@ static void finish_slots(const Finish<T>& f, const A* accumulators, int pitch, i
     if (!some)
         return;
     for (int i = 0; i < count; i++) {
-        const VT v = value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
+        const VT v =
+            value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
         const VT q = shifted<T, SIMPLE>(f, k, v), r = smallest(largest(q, low), high);
         s64 over = 0;
         for (int j = 0; j < V; j++)

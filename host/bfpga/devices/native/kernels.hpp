@@ -108,7 +108,7 @@ static void dense(const Prepared& p, const Element* in, const s32* starts, int p
                 dense_blocks<16, 1, POSITIVE>(p, x, starts, pixels, w, sink, slot);
 #else
             if (q == 2)
-                dense_blocks<4, 2, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<6, 2, POSITIVE>(p, x, starts, pixels, w, sink, slot);
             else
                 dense_blocks<8, 1, POSITIVE>(p, x, starts, pixels, w, sink, slot);
 #endif

@@ -39,11 +39,11 @@ struct Call {
 };
 
 class Plan {
- public:
+   public:
     explicit Plan(const Segment& segment);
     s32 run(const Call& call, s32 threads, Counters* counters);
 
- private:
+   private:
     Segment g;
     std::vector<Tensor> tensors;
     std::vector<std::unique_ptr<Prepared>> layers;
@@ -67,8 +67,7 @@ class Plan {
     void finish_slow(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
                      Counts& counts) const;
     template <class T, class A>
-    bool lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const Aligned& a,
-                   s32& lead) const;
+    bool lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const Aligned& a, s32& lead) const;
     s32 accumulator_exponent(const Workspace& w, const Layer& l, int s) const;
     s32 output_exponent(Workspace& w, const Call& call, int k, s32 e_acc, s32 lead, bool nonzero) const;
     template <class T>
@@ -96,8 +95,7 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
         p.shifts.make(p.aligned->exponents.data(), l.policy == STATIC ? l.exponent : e_acc, p.slots, g.format);
         p.initial.reset(p.slots);
         for (int i = 0; i < p.slots; i++)
-            p.initial[i] = (p.correction.size() ? p.correction[i] : 0) +
-                           (l.function_first ? 0 : p.aligned->bias32[i]);
+            p.initial[i] = (p.correction.size() ? p.correction[i] : 0) + (l.function_first ? 0 : p.aligned->bias32[i]);
     }
     g.layers = nullptr;
 }
@@ -233,7 +231,8 @@ s32 Plan::prescan(const Call& call) const {
         for (s32 s = 0; port.values && s < call.samples; s++) {
             s32 exponent = tensors[i].exponent, scale = 0;
             const size_t count = (size_t)tensors[i].height * tensors[i].width * tensors[i].channels;
-            const s32 found = sample_exponent(g.format, port, port.values + s * port.sample_stride, count, exponent, scale);
+            const s32 found =
+                sample_exponent(g.format, port, port.values + s * port.sample_stride, count, exponent, scale);
             if (found)
                 return found;
         }
@@ -349,8 +348,7 @@ s32 Plan::accumulator_exponent(const Workspace& w, const Layer& l, int s) const 
 }
 
 /// The accumulators of sample s (of the whole chunk with ``starts`` of several) into the sink.
-void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts, int pixels,
-                      Sink sink) const {
+void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts, int pixels, Sink sink) const {
     const Layer& l = p.l;
     const Element* in = w.buffers[l.first].data() + s * p.in.size;
     const Weight *weights = p.weights.data(), *low = p.low_weights.data();
@@ -486,8 +484,7 @@ void Plan::finish_sample(Workspace& w, const Call& call, int k, int s, const voi
 
 /// Largest leading position of a sample, from the extremes of each slot: functions here never decrease.
 template <class T, class A>
-bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const Aligned& a,
-                     s32& lead) const {
+bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const Aligned& a, s32& lead) const {
     typedef typename Lanes<T>::type VT;
     typedef typename Lanes<A>::type VA;
     bool some = false;
@@ -572,7 +569,8 @@ extern "C" {
 
 /// Sizes of the structures, for a check against Python's.
 void bfpga_native_sizes(int32_t* sizes) {
-    const size_t all_sizes[] = {sizeof(Format), sizeof(Tensor), sizeof(Layer), sizeof(Segment), sizeof(Port), sizeof(Counters)};
+    const size_t all_sizes[] = {sizeof(Format),  sizeof(Tensor), sizeof(Layer),
+                                sizeof(Segment), sizeof(Port),   sizeof(Counters)};
     for (size_t size : all_sizes)
         *sizes++ = (int32_t)size;
 }

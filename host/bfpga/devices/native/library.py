@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,8 +110,11 @@ def thread_count(threads: int | None = None) -> int:
 
 
 def build(item: InstructionSet) -> Path:
-    """The library of an instruction set, compiled unless the cache has it. ToolError without a compiler."""
-    arguments = [*FLAGS, *item.flags]
+    """The library of an instruction set, compiled unless the cache has it. ToolError without a compiler.
+
+    $BFPGA_CXXFLAGS stands behind the flags of this module.
+    """
+    arguments = [*FLAGS, *item.flags, *shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))]
     content = hashlib.sha256()
     for part in [toolchain.compiler_version(toolchain.find_compiler()), *arguments]:
         content.update(f"{part}\0".encode())

@@ -45,7 +45,7 @@ def never_negative(program: Program) -> set[str]:
     found: set[str] = set()
     if program.config.format.saturation == "wrap":
         return found
-    signed = set()
+    signed: set[str] = set()
     for node in program.nodes:
         if isinstance(node, ArrayNode):
             (found if _not_negative(node, found) else signed).add(node.output)
@@ -162,7 +162,7 @@ def _torn(program: Program, found: Sequence[Stretch]) -> set[int]:
     for index, node in enumerate(program.nodes):
         if isinstance(node, ArrayNode):
             parts.setdefault(node.output, []).append(index)
-    torn = set()
+    torn: set[int] = set()
     for indices in parts.values():
         if len({place.get(index, -1) for index in indices}) > 1:
             torn.update(index for index in indices if index in place)
@@ -170,7 +170,7 @@ def _torn(program: Program, found: Sequence[Stretch]) -> set[int]:
 
 
 def memory_strides(spec: TensorSpec, axes: Sequence[int], shape: Sequence[int]) -> tuple[int, int, int] | None:
-    """Distances of rows, pixels and channels of a tensor in its ONNX value; None if they are not the same everywhere."""
+    """Distances of rows, pixels and channels of a tensor in its ONNX value; None if they differ from place to place."""
     size = spec.height * spec.width * spec.channels
     places = np.arange(size).reshape(shape).transpose(axes).reshape(spec.height, spec.width, spec.channels)
     steps = [int(places[1, 0, 0]) if spec.height > 1 else 0, int(places[0, 1, 0]) if spec.width > 1 else 0,
@@ -192,7 +192,9 @@ class Description:
         self.program = program
         self.layers = list(layers)
         self.kept: list[npt.NDArray[Any]] = []
-        self.specs = operands or {name: program.tensors[name] for node in layers for name in (*node.inputs, node.output)}
+        self.specs = operands or {
+            name: program.tensors[name] for node in layers for name in (*node.inputs, node.output)
+        }
         self.tensors = list(self.specs)
         self.product = operands is not None
         self.numbers = {name: number for number, name in enumerate(self.tensors)}

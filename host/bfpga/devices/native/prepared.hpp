@@ -69,7 +69,7 @@ struct Prepared {
     }
     void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
 
- private:
+   private:
     void geometry(const Segment& g);
     void slots_of(int per_group, int group_count);
     void bounds(const Segment& g);

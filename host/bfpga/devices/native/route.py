@@ -72,9 +72,7 @@ def _callbacks(layers: Sequence[ArrayNode], registers: PolicyRegisters) -> tuple
         exponent[0] = found
         return status
 
-    def learn(
-        layer: int, exponent: int, lead: int, nonzero: int, overflows: int, drained: Any, count: int
-    ) -> int:
+    def learn(layer: int, exponent: int, lead: int, nonzero: int, overflows: int, drained: Any, count: int) -> int:
         policy = layers[layer].policy
         seen = np.ctypeslib.as_array(drained, (count,)).copy() if count else None
         return registers.learn(

@@ -20,7 +20,7 @@ static s64 shift_round(s64 v, s64 shift, s32 rounding) {
         case TRUNC:
             return v >> s;
         case TO_ZERO:
-            return (v < 0 ? v + (s64)~(~0ull << s) : v) >> s;
+            return (v < 0 ? v + (s64) ~(~0ull << s) : v) >> s;
         case HALF_UP:
             return (s64)((unsigned long long)v + half) >> s;
         case HALF_AWAY:

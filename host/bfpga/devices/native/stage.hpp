@@ -11,7 +11,7 @@ constexpr s32 SMALLEST_SHIFT = -8, LARGEST_SHIFT = 31;
 
 /// One sample's results before the requantizer.
 class Stage {
- public:
+   public:
     Stage(const Segment& segment, const Prepared& prepared) : g(segment), p(prepared), l(prepared.l) {}
 
     /// Steps 1 to 3 of the output stage; returns status bits.
@@ -24,7 +24,7 @@ class Stage {
     /// What the statistics unit on column 0 sees, in drain order.
     void drain(s32 exponent, std::vector<s64>& seen) const;
 
- private:
+   private:
     const Segment& g;
     const Prepared& p;
     const Layer& l;
@@ -177,8 +177,8 @@ void Stage::drain(s32 e4, std::vector<s64>& seen) const {
         for (int i = tile[0] * l.output_width; i < tile[1] * l.output_width; i += l.columns)
             for (int c = tile[2]; c < tile[3]; c++) {
                 const size_t at = (size_t)i * l.channels + c;
-                seen.push_back(shift_saturate(std::abs(values[at]), e4 - exponent_of(at), g.format.rounding, 0, most,
-                                              outside));
+                seen.push_back(
+                    shift_saturate(std::abs(values[at]), e4 - exponent_of(at), g.format.rounding, 0, most, outside));
             }
     }
 }
