@@ -1,4 +1,4 @@
-"""The compiled layers give the bits and counters of the engines in numpy, with every instruction set of this machine."""
+"""The compiled layers give the bits and counters of the engines in numpy, with every instruction set there is."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_command_verifies_every_instruction_set() -> None:
 @pytest.mark.parametrize("policy", ["static", "max", "feedback"])
 @pytest.mark.parametrize("name", BOTH)
 def test_a_network_of_usual_shapes(name: str, policy: str) -> None:
-    """Tiles of full width, many pixels, columns of a depthwise convolution, samples that share their exponents or not."""
+    """Tiles of full width, many pixels, columns of a depthwise convolution, exponents known or found."""
     rng = np.random.default_rng(3)
     kinds = {"static": static(-3), "max": PolicySpec(Policy.MAX), "feedback": PolicySpec(Policy.FEEDBACK, 2)}
 
@@ -241,18 +241,16 @@ def test_every_rule_on_everything_and_on_a_sample(rule: LeadRule, sample: Sample
 def test_parts_windows_and_copies(name: str) -> None:
     """Concatenation, dilation, groups, a maximum over nothing, a difference of exponents."""
     rng = np.random.default_rng(4)
-    dilated = Window(2, 2, 1, 1, 2, 1, 2, 3, 5, 4)
+    dilated, pixels = Window(2, 2, 1, 1, 2, 1, 2, 3, 5, 4), Window(output_height=3, output_width=2)
     nodes = [
         gemm(rng.integers(-9, 9, (4, 2, 2, 3)), dilated, inputs=("x",), output="c", name="left", policy=static(-2)),
         gemm(rng.integers(-9, 9, (6, 2, 2, 1)), dilated, inputs=("x",), output="c", name="right", groups=3,
              policy=static(-2), channel_offset=4),
         ArrayNode("max", "max", ("c",), "m", 10, Window(2, 2, 3, 3, 2, 2, 1, 1, 3, 2), policy=PolicySpec(inherit=True)),
-        gemm(rng.integers(-9, 9, (10, 10)), Window(output_height=3, output_width=2), inputs=("m",), output="d", name="d",
-             policy=PolicySpec(Policy.MAX)),
-        ArrayNode("sum", "sum", ("m", "d"), "y", 10, Window(output_height=3, output_width=2), negate_second=True,
-                  policy=PolicySpec(Policy.MAX)),
+        gemm(rng.integers(-9, 9, (10, 10)), pixels, inputs=("m",), output="d", name="d", policy=PolicySpec(Policy.MAX)),
+        ArrayNode("sum", "sum", ("m", "d"), "y", 10, pixels, negate_second=True, policy=PolicySpec(Policy.MAX)),
     ]  # fmt: skip
-    specs = [image("x", 4, 6, 3), image("c", 5, 4, 10), image("m", 3, 2, 10), image("d", 3, 2, 10), image("y", 3, 2, 10)]
+    specs = [image("x", 4, 6, 3), image("c", 5, 4, 10), *(image(name, 3, 2, 10) for name in "mdy")]
     both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, 3, 4, 6))}, name)
 
 
@@ -314,7 +312,7 @@ def test_a_set_is_chosen_by_bits_and_by_wish(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(library.SET_VARIABLE, "plain")
     assert instruction_set(8) == instruction_set(16) == available_sets()[-1]
     monkeypatch.setenv(library.SET_VARIABLE, "mmx")
-    with pytest.raises(ConfigurationError, match="BFPGA_NATIVE: this machine has no layers 'mmx'; there are .*numpy"):
+    with pytest.raises(ConfigurationError, match="no layers 'mmx'; there are"):
         instruction_set(8)
 
 

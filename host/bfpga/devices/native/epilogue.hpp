@@ -100,6 +100,15 @@ struct Finish {
     bool lefts, simple, relu, clip, first, add;
 };
 
+/// Whether any lane is not zero.
+template <class VT>
+INLINE bool any_lane(const VT& v) {
+    bool some = false;
+    for (size_t i = 0; i < sizeof(VT) / sizeof(vi); i++)
+        some |= any(((const vi*)&v)[i]);
+    return some;
+}
+
 /// Where mantissas go: ``offsets`` of pixels, or ``step`` elements apart.
 struct Place {
     Element* data;
@@ -218,10 +227,7 @@ static void finish_slots(const Finish<T>& f, const A* accumulators, int pitch, i
         put(data + (offsets ? offsets[i] : i * step), mantissa, left);
     }
     counts.underflows = underflows;
-    bool some = false;
-    for (size_t i = 0; i < sizeof(VT) / sizeof(vi); i++)
-        some |= any(((const vi*)&different)[i]);
-    if (!some)
+    if (!any_lane(different))
         return;
     for (int i = 0; i < count; i++) {
         const VT v =

@@ -30,34 +30,56 @@ struct Sink {
 
 // Dense products
 
+/// A group of activations in every lane.
+INLINE vi group_at(const Element* x) {
+    return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x);
+}
+
+/// Where the groups of a column block lie.
+struct Steps {
+    const s32* places;
+    int count, paired;
+};
+
 /// P pixels times Q blocks of V channels.
 template <int P, int Q, bool POSITIVE>
-static void tile(const Prepared& p, const Element* const* pixel, const Weight* w, const s32* initial, s32* result) {
+static void tile(const Steps& steps, const Element* const* pixel, const Weight* w, const s32* initial, s32* result) {
     vi sum[P][Q];
+    const Element* x[P];
 #pragma GCC unroll 16
-    for (int i = 0; i < P; i++)
+    for (int i = 0; i < P; i++) {
+        x[i] = pixel[i];
 #pragma GCC unroll 4
         for (int j = 0; j < Q; j++)
             sum[i][j] = load<vi>(initial + j * V);
-    const int groups = p.run_groups, count = (int)p.runs.size();
-    const s32* runs = p.runs.data();
-    for (int r = 0; r < count; r++) {
-        const Element* x[P];
+    }
+    const s32 *at = steps.places, *const last = at + steps.count, *const twos = at + steps.paired;
+#if defined(BFPGA_AVX2)
+    for (; at < twos; at += 2, w += 2 * Q * V * G) {
+        const s32 one = at[0], two = at[1];
 #pragma GCC unroll 16
-        for (int i = 0; i < P; i++)
-            x[i] = pixel[i] + runs[r];
-        for (int k = 0; k < groups; k++, w += Q * V * G) {
-            vi ww[Q];
+        for (int i = 0; i < P; i++) {
+            const vi a = group_at(x[i] + one), b = group_at(x[i] + two);
 #pragma GCC unroll 4
             for (int j = 0; j < Q; j++)
-                ww[j] = load<vi>(w + j * V * G);
-#pragma GCC unroll 16
-            for (int i = 0; i < P; i++) {
-                const vi b = all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)(x[i] + k * G));
+                sum[i][j] = dot_two<POSITIVE>(sum[i][j], a, load<vi>(w + j * V * G), b, load<vi>(w + (Q + j) * V * G));
+        }
+    }
+#else
+    (void)twos;
+#endif
+    for (; at < last; at++, w += Q * V * G) {
+        const s32 place = *at;
+        vi ww[Q];
 #pragma GCC unroll 4
-                for (int j = 0; j < Q; j++)
-                    sum[i][j] = POSITIVE ? dot_positive(sum[i][j], b, ww[j]) : dot(sum[i][j], b, ww[j]);
-            }
+        for (int j = 0; j < Q; j++)
+            ww[j] = load<vi>(w + j * V * G);
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) {
+            const vi b = group_at(x[i] + place);
+#pragma GCC unroll 4
+            for (int j = 0; j < Q; j++)
+                sum[i][j] = POSITIVE ? dot_positive(sum[i][j], b, ww[j]) : dot(sum[i][j], b, ww[j]);
         }
     }
 #pragma GCC unroll 16
@@ -69,7 +91,7 @@ static void tile(const Prepared& p, const Element* const* pixel, const Weight* w
 
 /// All pixels times Q blocks from ``slot`` on; P pixels at a time.
 template <int P, int Q, bool POSITIVE>
-static void dense_blocks(const Prepared& p, const Element* in, const s32* starts, int pixels, const Weight* w,
+static void dense_blocks(const Steps& steps, const Element* in, const s32* starts, int pixels, const Weight* w,
                          const Sink& sink, int slot) {
     alignas(64) s32 result[P * Q * V];
     const s32* initial = sink.initial + slot;
@@ -79,11 +101,11 @@ static void dense_blocks(const Prepared& p, const Element* in, const s32* starts
         for (int j = 0; j < count; j++)
             x[j] = in + starts[i + j];
         if (count == P)
-            tile<P, Q, POSITIVE>(p, x, w, initial, result);
+            tile<P, Q, POSITIVE>(steps, x, w, initial, result);
         else if (count == 2)
-            tile<2, Q, POSITIVE>(p, x, w, initial, result);
+            tile<2, Q, POSITIVE>(steps, x, w, initial, result);
         else
-            tile<1, Q, POSITIVE>(p, x, w, initial, result);
+            tile<1, Q, POSITIVE>(steps, x, w, initial, result);
         for (int j = 0; j < Q; j++)
             sink.take(result + j * V, Q * V, count, slot + j * V, i);
         i += count;
@@ -93,24 +115,26 @@ static void dense_blocks(const Prepared& p, const Element* in, const s32* starts
 template <bool POSITIVE>
 static void dense(const Prepared& p, const Element* in, const s32* starts, int pixels, const Weight* w,
                   const Sink& sink) {
+    size_t block = 0;
     for (int n = 0; n < p.groups; n++) {
         const Element* x = in + n * p.inner;
-        for (int b = 0; b < p.blocks;) {
+        for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(MOST_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.paired[block]};
 #if BFPGA_LANES == 16
             if (q == 4)
-                dense_blocks<6, MOST_BLOCKS, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<6, MOST_BLOCKS, POSITIVE>(s, x, starts, pixels, w, sink, slot);
             else if (q == 3)
-                dense_blocks<8, MOST_BLOCKS - 1, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<8, MOST_BLOCKS - 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
             else if (q == 2)
-                dense_blocks<12, 2, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<12, 2, POSITIVE>(s, x, starts, pixels, w, sink, slot);
             else
-                dense_blocks<16, 1, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<16, 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
 #else
             if (q == 2)
-                dense_blocks<6, 2, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<6, 2, POSITIVE>(s, x, starts, pixels, w, sink, slot);
             else
-                dense_blocks<8, 1, POSITIVE>(p, x, starts, pixels, w, sink, slot);
+                dense_blocks<8, 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
 #endif
             w += (size_t)p.depth * q * V;
             b += q;
@@ -119,53 +143,76 @@ static void dense(const Prepared& p, const Element* in, const s32* starts, int p
 }
 
 /// Sums beyond 32 bits: weights in two bytes, sums of pieces that 32 bits hold.
-template <int Q>
-static void wide_tile(const Prepared& p, const Element* pixel, const Weight* high, const Weight* low, s64* result) {
-    vl total[Q] = {};
-    vi h[Q] = {}, l[Q] = {};
-    int terms = 0;
-    const int count = (int)p.runs.size();
-    for (int r = 0; r < count; r++) {
-        const Element* x = pixel + p.runs[r];
-        for (int k = 0; k < p.run_groups; k++, high += Q * V * G, low += Q * V * G) {
-            const vi b = all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)(x + k * G));
+template <int P, int Q>
+static void wide_tile(const Steps& steps, const Element* const* pixel, const Weight* high, const Weight* low,
+                      s64* const* result) {
+    vl total[P][Q];
+    for (int i = 0; i < P; i++)
+        for (int j = 0; j < Q; j++)
+            total[i][j] = (vl){};
+    for (int first = 0; first < steps.count; first += WIDE_PIECE / G) {
+        const int last = std::min(steps.count, first + WIDE_PIECE / G);
+        vi h[P][Q], l[P][Q];
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < Q; j++) {
-                h[j] = dot(h[j], b, load<vi>(high + j * V * G));
-                l[j] = dot(l[j], b, load<vi>(low + j * V * G));
+            for (int j = 0; j < Q; j++)
+                h[i][j] = l[i][j] = (vi){};
+        for (int s = first; s < last; s++, high += Q * V * G, low += Q * V * G) {
+            const s32 place = steps.places[s];
+            vi hw[Q], lw[Q];
+#pragma GCC unroll 4
+            for (int j = 0; j < Q; j++)
+                hw[j] = load<vi>(high + j * V * G), lw[j] = load<vi>(low + j * V * G);
+#pragma GCC unroll 16
+            for (int i = 0; i < P; i++) {
+                const vi b = group_at(pixel[i] + place);
+#pragma GCC unroll 4
+                for (int j = 0; j < Q; j++) {
+                    h[i][j] = dot(h[i][j], b, hw[j]);
+                    l[i][j] = dot(l[i][j], b, lw[j]);
+                }
             }
-            if ((terms += G) < WIDE_PIECE)
-                continue;
-            for (int j = 0; j < Q; j++) {
-                total[j] += (__builtin_convertvector(h[j], vl) << 8) + __builtin_convertvector(l[j], vl);
-                h[j] = l[j] = (vi){};
-            }
-            terms = 0;
         }
+        for (int i = 0; i < P; i++)
+            for (int j = 0; j < Q; j++)
+                total[i][j] += (__builtin_convertvector(h[i][j], vl) << 8) + __builtin_convertvector(l[i][j], vl);
     }
-    for (int j = 0; j < Q; j++)
-        save(result + j * V, total[j] + (__builtin_convertvector(h[j], vl) << 8) + __builtin_convertvector(l[j], vl));
+    for (int i = 0; i < P; i++)
+        for (int j = 0; j < Q; j++)
+            save(result[i] + j * V, total[i][j]);
+}
+
+template <int Q>
+static void wide_blocks(const Prepared& p, const Steps& steps, const Element* in, const s32* starts, int pixels,
+                        const Weight* high, const Weight* low, s64* raw) {
+    constexpr int P = V == 16 ? (Q == 2 ? 6 : 10) : 4;
+    for (int i = 0; i < pixels;) {
+        const Element* x[P];
+        s64* to[P];
+        const int count = pixels - i >= P ? P : 1;
+        for (int j = 0; j < count; j++)
+            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
+        if (count == P)
+            wide_tile<P, Q>(steps, x, high, low, to);
+        else
+            wide_tile<1, Q>(steps, x, high, low, to);
+        i += count;
+    }
 }
 
 static void dense_wide(const Prepared& p, const Element* in, const s32* starts, int pixels, const Weight* high,
                        const Weight* low, s64* raw) {
+    size_t block = 0;
     for (int n = 0; n < p.groups; n++)
-        for (int b = 0; b < p.blocks;) {
-            const int q = std::min(MOST_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            for (int i = 0; i < pixels; i++) {
-                const Element* x = in + starts[i] + n * p.inner;
-                s64* to = raw + (size_t)i * p.slots + slot;
-                if (q == 1)
-                    wide_tile<1>(p, x, high, low, to);
-                else if (q == 2)
-                    wide_tile<2>(p, x, high, low, to);
-#if BFPGA_LANES == 16
-                else if (q == 3)
-                    wide_tile<3>(p, x, high, low, to);
-                else
-                    wide_tile<4>(p, x, high, low, to);
-#endif
-            }
+        for (int b = 0; b < p.blocks; block++) {
+            const int q = std::min(WIDE_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), 0};
+            const Element* x = in + n * p.inner;
+            if (q == WIDE_BLOCKS)
+                wide_blocks<WIDE_BLOCKS>(p, s, x, starts, pixels, high, low, raw + slot);
+            else
+                wide_blocks<1>(p, s, x, starts, pixels, high, low, raw + slot);
             high += (size_t)p.depth * q * V;
             low += (size_t)p.depth * q * V;
             b += q;

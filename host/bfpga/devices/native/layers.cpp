@@ -14,19 +14,41 @@
 
 namespace bfpga_native {
 
+/// Below the leading position of any value.
+constexpr s32 NO_LEAD = -(1 << 20);
+/// Constants that are kept for a layer's exponents, pairs of them.
+constexpr size_t KEPT_SHIFTS = 32;
+
+/// Constants of a layer's requantizer by the exponents of its accumulators and of its results.
+template <class T>
+class KeptShifts {
+ public:
+    const Shifts<T>& of(const Aligned& a, s32 e_acc, s32 e4, int slots, const Format& f) {
+        if (kept.size() >= KEPT_SHIFTS && !kept.count({e_acc, e4}))
+            kept.clear();
+        Shifts<T>& found = kept[{e_acc, e4}];
+        if (!found.right.size())
+            found.make(a.exponents.data(), e4, slots, f);
+        return found;
+    }
+
+ private:
+    std::map<std::pair<s32, s32>, Shifts<T>> kept;
+};
+
 /// What one thread needs for a chunk of samples.
 struct Workspace {
     std::vector<Array<Element>> buffers;
     std::vector<std::vector<s32>> exponents;
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
+    std::vector<KeptShifts<s32>> shifts32;
+    std::vector<KeptShifts<s64>> shifts64;
     std::vector<std::unique_ptr<Stage>> stages;
     Array<u8> raw;
     Array<s32> column, largest_values;
     Array<Element> scratch;
     Array<Weight> product_weights, product_low;
     Array<s32> product_correction;
-    Shifts<s32> shifts32;
-    Shifts<s64> shifts64;
     std::vector<s64> overflows, drained;
     std::vector<Counters> counters;
 };
@@ -61,8 +83,8 @@ class Plan {
     void accumulate(Workspace& w, const Prepared& p, int s, const s32* starts, int pixels, Sink sink) const;
     void finish_sample(Workspace& w, const Call& call, int k, int s, const void* raw, Counts& counts) const;
     template <class T, class A>
-    void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, Shifts<T>& shifts,
-                     Counts& counts) const;
+    void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
+                     KeptShifts<T>& kept, Counts& counts) const;
     template <class A>
     void finish_slow(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
                      Counts& counts) const;
@@ -210,6 +232,8 @@ Workspace& Plan::space(int number) {
             w->stages.emplace_back(new Stage(g, *p));
         }
         w->aligned.resize(layers.size());
+        w->shifts32.resize(layers.size());
+        w->shifts64.resize(layers.size());
         w->raw.reset(raw + 64);
         w->column.reset(column);
         w->scratch.reset(scratch + 64);
@@ -470,13 +494,13 @@ void Plan::finish_sample(Workspace& w, const Call& call, int k, int s, const voi
     const bool quick = l.policy != STATISTICS && (!measures || (l.rule == LEAD && everything));
     if (p.wide) {
         if (quick && a->wide)
-            finish_fast<s64>(w, call, k, s, (const s64*)raw, *a, w.shifts64, counts);
+            finish_fast<s64>(w, call, k, s, (const s64*)raw, *a, w.shifts64[k], counts);
         else
             finish_slow(w, call, k, s, (const s64*)raw, *a, counts);
     } else if (quick && a->small) {
-        finish_fast<s32>(w, call, k, s, (const s32*)raw, *a, w.shifts32, counts);
+        finish_fast<s32>(w, call, k, s, (const s32*)raw, *a, w.shifts32[k], counts);
     } else if (quick && a->wide) {
-        finish_fast<s64>(w, call, k, s, (const s32*)raw, *a, w.shifts64, counts);
+        finish_fast<s64>(w, call, k, s, (const s32*)raw, *a, w.shifts64[k], counts);
     } else {
         finish_slow(w, call, k, s, (const s32*)raw, *a, counts);
     }
@@ -488,6 +512,7 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
     typedef typename Lanes<T>::type VT;
     typedef typename Lanes<A>::type VA;
     bool some = false;
+    lead = NO_LEAD;
     alignas(64) T magnitudes[V];
     for (int slot = 0; slot < p.slots; slot += V) {
         VA most = load<VA>(raw + slot), least = most;
@@ -498,7 +523,13 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
         const SlotConstants<T> c(f, slot);
         const VT one = value_of<T, false>(f, c, __builtin_convertvector(most, VT), VT{});
         const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
-        save(magnitudes, largest(largest(one, -one), largest(two, -two)));
+        const VT magnitude = largest(largest(one, -one), largest(two, -two));
+        // Few slots raise the maximum: those that may are found all at once.
+        const VT distance = all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
+        const VT shift = largest(smallest(distance, all<T>(8 * sizeof(T) - 2)), VT{});
+        if (!any_lane(magnitude >> shift))
+            continue;
+        save(magnitudes, magnitude);
         const int left = p.left(slot);
         for (int i = 0; i < left; i++) {
             if (magnitudes[i] == 0)
@@ -512,20 +543,18 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
 }
 
 template <class T, class A>
-void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, Shifts<T>& shifts,
-                       Counts& counts) const {
+void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
+                       KeptShifts<T>& kept, Counts& counts) const {
     const Prepared& p = *layers[k];
     const Layer& l = p.l;
     const s32 e_acc = accumulator_exponent(w, l, s);
-    if ((int)shifts.right.size() < p.slots)
-        shifts.make(a.exponents.data(), 0, p.slots, g.format);
-    Finish<T> f = epilogue<T>(p, a, shifts, true);
     s32 lead = 0;
     const bool measures = l.policy != STATIC && l.policy != INHERIT;
-    const bool nonzero = measures && lead_fast<T>(p, raw, f, a, lead);
+    // A measurement needs no shifts: any will do.
+    const bool nonzero =
+        measures && lead_fast<T>(p, raw, epilogue<T>(p, a, kept.of(a, e_acc, 0, p.slots, g.format), true), a, lead);
     const s32 exponent = output_exponent(w, call, k, e_acc, lead, nonzero);
-    shifts.make(a.exponents.data(), exponent, p.slots, g.format);
-    f = epilogue<T>(p, a, shifts, true);
+    const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), true);
     Element* out = w.buffers[l.output].data() + s * p.out.size;
     for (int slot = 0; slot < p.slots; slot += V) {
         const Place place = {out + p.channel[slot], p.places.data(), 0};

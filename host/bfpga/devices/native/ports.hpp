@@ -108,6 +108,11 @@ static void leave_values(const Tensor& t, const Buffer& b, const Port& port, con
                          float* to) {
     const bool exact = exponent >= -126 && exponent <= 126;
     const float factor = exact ? std::ldexp(1.f, exponent) : 0.f;
+    if (exact && t.height * t.width == 1 && port.stride_c == 1 && !port.factors) {
+        for (int c = 0; c < t.channels; c++)
+            to[c] = (float)((s32)from[b.first + c] - ZERO) * factor;
+        return;
+    }
     for (int y = 0; y < t.height; y++)
         for (int x = 0; x < t.width; x++)
             for (int c = 0; c < t.channels; c++) {

@@ -12,6 +12,7 @@ enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS };
 
 /// Column blocks of a tile: as many accumulators as the registers hold.
 constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
+constexpr int WIDE_BLOCKS = V == 16 ? 2 : 1;
 /// Products of 16-bit activations with a weight's high or low byte that 32 bits hold: 2**22 each.
 constexpr int WIDE_PIECE = 256;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
@@ -40,6 +41,10 @@ struct Prepared {
     /// Runs of activations that one output sees, in elements from its first one, and groups in each.
     Array<s32> runs;
     int run_groups = 0, depth = 0;
+    /// Where the groups of a column block lie, in the order of its weights; the first ``paired`` ones come in twos whose
+    /// sums of bytes stay within 16 bits together.
+    std::vector<std::vector<s32>> steps;
+    std::vector<int> paired;
     Array<Weight> weights, low_weights;
     Array<s32> pair_weights, correction, starts, places, dense, channel, uniform;
     Array<s64> bound;
@@ -55,6 +60,8 @@ struct Prepared {
 
     Prepared(const Segment& g, const Layer& layer);
     void prepare_chunk(int samples);
+    /// Blocks of a tile: wide sums take two registers each.
+    int most_blocks() const { return wide ? WIDE_BLOCKS : MOST_BLOCKS; }
     /// Channels among the V slots from ``slot`` on.
     int left(int slot) const {
         const int per_group = way == COLUMNS ? l.channels * join : l.channels / groups;
@@ -73,7 +80,9 @@ struct Prepared {
     void geometry(const Segment& g);
     void slots_of(int per_group, int group_count);
     void bounds(const Segment& g);
-    void pack_dense();
+    void pack_dense(const Format& f);
+    std::vector<int> order_groups(const Format& f, int slot, int width, int& pair_count) const;
+    s32 group_weight(int slot, int group, int element) const;
     void pack_depthwise();
     bool pack_columns();
     s32 weight(int channel, int y, int x, int c) const {
@@ -96,7 +105,7 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     slots_of(depthwise ? l.channels : l.channels / l.groups, depthwise ? 1 : l.groups);
     bounds(g);
     if (!depthwise) {
-        pack_dense();
+        pack_dense(g.format);
         return;
     }
     bool same = true;
@@ -171,8 +180,60 @@ void Prepared::bounds(const Segment& g) {
     wide = top > SMALL;
 }
 
+/// The weight of a slot for an element of a group of activations; zero beside the kernel.
+s32 Prepared::group_weight(int slot, int group, int element) const {
+    const bool joined = l.dilation_x == 1 && groups == 1;
+    const int r = group / run_groups, at = group % run_groups * G + element, m = channel[slot];
+    const int x = joined ? at / in.pitch : r % l.kernel_width, c = joined ? at % in.pitch : at;
+    if (m < 0 || c >= inner || x >= l.kernel_width)
+        return 0;
+    return weight(m, joined ? r : r / l.kernel_width, x, c);
+}
+
+/// The groups of a column block in the order in which they are multiplied.
+///
+/// Two products of bytes take 16 bits. Where weights are small, those of two groups fit together, which saves every
+/// fourth multiplication: the largest groups are paired with the smallest.
+std::vector<int> Prepared::order_groups(const Format& f, int slot, int width, int& pair_count) const {
+    const int count = depth / G;
+    std::vector<int> order(count);
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    pair_count = 0;
+#if defined(BFPGA_AVX2)
+    const int most = std::max(f.mantissa_max, -f.mantissa_min);
+    std::vector<u8> sums((size_t)count * width * 2);
+    std::vector<int> top(count, 0);
+    for (int i = 0; i < count; i++)
+        for (int c = 0; c < width * 2; c++) {
+            const int w = std::abs(group_weight(slot + c / 2, i, c % 2 * 2)) +
+                          std::abs(group_weight(slot + c / 2, i, c % 2 * 2 + 1));
+            sums[(size_t)i * width * 2 + c] = (u8)w;
+            top[i] = std::max(top[i], w);
+        }
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
+    std::vector<int> twos, ones;
+    for (int low = 0, high = count - 1; low <= high; low++) {
+        const u8 *a = &sums[(size_t)order[low] * width * 2], *b = &sums[(size_t)order[high] * width * 2];
+        bool fits = low < high;
+        for (int c = 0; fits && c < width * 2; c++)
+            fits = (a[c] + b[c]) * most <= INT16_MAX;
+        if (fits)
+            twos.insert(twos.end(), {order[low], order[high--]});
+        else
+            ones.push_back(order[low]);
+    }
+    pair_count = (int)twos.size();
+    order = twos;
+    order.insert(order.end(), ones.begin(), ones.end());
+#else
+    (void)f, (void)slot, (void)width;
+#endif
+    return order;
+}
+
 /// Weights of column blocks, four (two) blocks of V channels after the other, group by group of activations.
-void Prepared::pack_dense() {
+void Prepared::pack_dense(const Format& f) {
     way = DENSE;
     const bool joined = l.dilation_x == 1 && groups == 1;
     const int run = joined ? (l.kernel_width - 1) * in.pitch + inner : inner;
@@ -188,35 +249,33 @@ void Prepared::pack_dense() {
     weights.reset((size_t)depth * slots);
     if (wide)
         low_weights.reset((size_t)depth * slots);
-    if (l.kind == PRODUCT)
-        return;
     Weight* to = weights.data();
     Weight* low = low_weights.data();
     for (int n = 0; n < groups; n++)
-        for (int b = 0; b < blocks;) {
-            const int q = std::min(MOST_BLOCKS, blocks - b);
-            for (int r = 0; r < count; r++)
-                for (int k = 0; k < run_groups; k++)
-                    for (int c = 0; c < q * V; c++) {
-                        const int slot = n * block_slots + b * V + c, m = channel[slot];
-                        for (int e = 0; e < G; e++, to++) {
-                            const int at = k * G + e, x = joined ? at / in.pitch : r % l.kernel_width;
-                            const int ch = joined ? at % in.pitch : at;
-                            if (m < 0 || at >= run || ch >= inner) {
-                                low += wide;
-                                continue;
-                            }
-                            const s32 w = weight(m, joined ? r : r / l.kernel_width, x, ch);
-                            correction[slot] -= ZERO * w;
-                            *to = (Weight)w;
-                            if (wide) {
-                                *low = (Weight)(s8)(w & 255);
-                                *to = (Weight)((w - (s8)(w & 255)) >> 8);
-                                low++;
-                            }
+        for (int b = 0; b < blocks; b += most_blocks()) {
+            const int width = std::min(most_blocks(), blocks - b) * V, slot = n * block_slots + b * V;
+            int pairs = 0;
+            std::vector<int> order(depth / G);
+            for (int i = 0; i < depth / G; i++)
+                order[i] = i;
+            if (l.kind != PRODUCT)
+                order = order_groups(f, slot, width, pairs);
+            std::vector<s32> places_of;
+            for (int i : order) {
+                places_of.push_back(runs[i / run_groups] + i % run_groups * G);
+                for (int c = 0; l.kind != PRODUCT && c < width; c++)
+                    for (int e = 0; e < G; e++, to++) {
+                        const s32 w = group_weight(slot + c, i, e);
+                        correction[slot + c] -= ZERO * w;
+                        *to = (Weight)w;
+                        if (wide) {
+                            *low = (Weight)(s8)(w & 255);
+                            *to = (Weight)((w - *low++) >> 8);
                         }
                     }
-            b += q;
+            }
+            steps.push_back(places_of);
+            paired.push_back(pairs);
         }
 }
 
@@ -224,7 +283,7 @@ void Prepared::pack_dense() {
 void Prepared::pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low, s32* correct) const {
     memset(correct, 0, sizeof(s32) * slots);
     for (int block = 0; block < blocks;) {
-        const int q = std::min(MOST_BLOCKS, blocks - block);
+        const int q = std::min(most_blocks(), blocks - block);
         for (int k = 0; k < run_groups; k++)
             for (int c = 0; c < q * V; c++) {
                 const int slot = block * V + c;
