@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample
 from bfpga.contract.functions import FUNCTION_NAMES, Function
 from bfpga.contract.program import ArrayNode, MatMulNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.devices import toolchain
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
@@ -372,3 +374,28 @@ def test_a_library_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bfpga_native_run" in symbols.stdout
 
 
+
+
+def test_a_library_that_cannot_be_built_is_tried_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried = []
+
+    def refuse(arguments: list[str]) -> None:
+        tried.append(arguments)
+        raise ToolError("the C++ compiler failed")
+
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    monkeypatch.setattr("bfpga.devices.toolchain.run_compiler", refuse)
+    program = one_layer(gemm([[3, 4]], policy=static(0)), 2)
+    assert [Emulator(program).note for _ in range(3)] == 3 * [
+        "the engines in numpy compute all layers: the C++ compiler failed"
+    ]
+    assert len(tried) == 1
+
+
+@pytest.mark.parametrize("name", [SETS[0], "avx2", "plain"])
+def test_the_source_has_no_warnings(name: str) -> None:
+    item = next((item for item in available_sets() if item.name == name), None)
+    if item is None:
+        pytest.skip(f"this machine has no {name}")
+    flags = [*library.FLAGS, *item.flags, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+    toolchain.run_compiler([*(flag for flag in flags if flag != "-shared"), str(library.SOURCES / "layers.cpp")])

@@ -31,9 +31,7 @@ struct Sink {
 // Dense products
 
 /// A group of activations in every lane.
-INLINE vi group_at(const Element* x) {
-    return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x);
-}
+INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
 /// Where the groups of a column block lie.
 struct Steps {
@@ -268,44 +266,34 @@ static void depthwise_wide(const Prepared& p, const Element* in, const s32* star
         }
 }
 
-#if defined(BFPGA_AVX512_VNNI)
-/// Rows of a column side by side, a dot product for each column of the kernel.
-template <int WIDTH>
+#if defined(BFPGA_BYTES)
+/// Rows of a column side by side, a dot product for each column of the kernel; WIDTH: its columns where that is known.
+template <int WIDTH, bool POSITIVE>
 static void columns(const Prepared& p, const Element* in, const Sink& sink, s32* column) {
-    alignas(64) static const u8 order[64] = {0,  16, 32, 48, 1,  17, 33, 49, 2,  18, 34, 50, 3,  19, 35, 51,
-                                             4,  20, 36, 52, 5,  21, 37, 53, 6,  22, 38, 54, 7,  23, 39, 55,
-                                             8,  24, 40, 56, 9,  25, 41, 57, 10, 26, 42, 58, 11, 27, 43, 59,
-                                             12, 28, 44, 60, 13, 29, 45, 61, 14, 30, 46, 62, 15, 31, 47, 63};
-    const __m512i index = _mm512_load_si512(order);
     const int kernel = WIDTH ? WIDTH : p.l.kernel_width, rows = p.l.kernel_height, width = p.l.output_width / p.join;
     const int stride = p.l.stride_x * p.join, needed = (width - 1) * stride + kernel, pitch = p.in.pitch;
     const int row1 = rows > 1 ? p.in.row : 0, row2 = rows > 2 ? 2 * p.in.row : 0, row3 = rows > 3 ? 3 * p.in.row : 0;
     alignas(64) s32 result[ROW * V];
     for (int slot = 0; slot < p.slots; slot += V) {
-        __m512i w[WIDTH ? WIDTH : 8];
+        vi w[WIDTH ? WIDTH : MOST_COLUMNS];
         for (int x = 0; x < kernel; x++)
-            w[x] = _mm512_loadu_si512(p.weights.data() + ((size_t)x * p.slots + slot) * 4);
+            w[x] = load<vi>(p.weights.data() + ((size_t)x * p.slots + slot) * 4);
         const vi initial = load<vi>(sink.initial + slot);
         for (int y = 0; y < p.l.output_height; y++) {
             const Element* x = in + p.starts[y * width] + slot;
-            for (int i = 0; i < needed; i++, x += pitch) {
-                const __m256i a = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i*)x)),
-                                                          _mm_loadu_si128((const __m128i*)(x + row1)), 1);
-                const __m256i b =
-                    _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i*)(x + row2))),
-                                            _mm_loadu_si128((const __m128i*)(x + row3)), 1);
-                const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
-                _mm512_store_si512(column + i * 16, _mm512_permutexvar_epi8(index, both));
-            }
+            for (int i = 0; i < needed; i++, x += pitch)
+                interleave(x, row1, row2, row3, column + i * V);
             for (int i = 0; i < width; i += ROW) {
                 const int count = std::min(ROW, width - i);
                 for (int j = 0; j < count; j++) {
-                    __m512i sum = (__m512i)initial;
-                    const s32* at = column + (i + j) * stride * 16;
+                    vi sum = initial;
+                    const s32* at = column + (i + j) * stride * V;
 #pragma GCC unroll 8
-                    for (int k = 0; k < kernel; k++)
-                        sum = _mm512_dpbusd_epi32(sum, _mm512_load_si512(at + k * 16), w[k]);
-                    save(result + j * V, (vi)sum);
+                    for (int k = 0; k < kernel; k++) {
+                        const vi group = load<vi>(at + k * V);
+                        sum = POSITIVE ? dot_positive(sum, group, w[k]) : dot(sum, group, w[k]);
+                    }
+                    save(result + j * V, sum);
                 }
                 sink.take(result, V, count, slot, y * width + i);
             }

@@ -22,7 +22,7 @@ constexpr size_t KEPT_SHIFTS = 32;
 /// Constants of a layer's requantizer by the exponents of its accumulators and of its results.
 template <class T>
 class KeptShifts {
- public:
+   public:
     const Shifts<T>& of(const Aligned& a, s32 e_acc, s32 e4, int slots, const Format& f) {
         if (kept.size() >= KEPT_SHIFTS && !kept.count({e_acc, e4}))
             kept.clear();
@@ -32,7 +32,7 @@ class KeptShifts {
         return found;
     }
 
- private:
+   private:
     std::map<std::pair<s32, s32>, Shifts<T>> kept;
 };
 
@@ -40,6 +40,8 @@ class KeptShifts {
 struct Workspace {
     std::vector<Array<Element>> buffers;
     std::vector<std::vector<s32>> exponents;
+    /// Tensors without negative mantissas in the samples at hand.
+    std::vector<u8> positive;
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
     std::vector<KeptShifts<s32>> shifts32;
     std::vector<KeptShifts<s64>> shifts64;
@@ -83,8 +85,8 @@ class Plan {
     void accumulate(Workspace& w, const Prepared& p, int s, const s32* starts, int pixels, Sink sink) const;
     void finish_sample(Workspace& w, const Call& call, int k, int s, const void* raw, Counts& counts) const;
     template <class T, class A>
-    void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
-                     KeptShifts<T>& kept, Counts& counts) const;
+    void finish_fast(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a, KeptShifts<T>& kept,
+                     Counts& counts) const;
     template <class A>
     void finish_slow(Workspace& w, const Call& call, int k, int s, const A* raw, const Aligned& a,
                      Counts& counts) const;
@@ -213,19 +215,21 @@ Workspace& Plan::space(int number) {
         size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0;
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
+        w->positive.resize(tensors.size());
         for (size_t i = 0; i < tensors.size(); i++) {
             Array<Element>& buffer = w->buffers[i];
             buffer.reset(places[i].size * g.chunk + 256);
             for (size_t j = 0; j < buffer.size(); j++)
                 buffer[j] = (Element)ZERO;
             w->exponents[i].assign(g.chunk, tensors[i].exponent);
+            w->positive[i] = (u8)tensors[i].nonnegative;
             scratch = std::max(scratch, (size_t)tensors[i].height * tensors[i].width * tensors[i].channels);
         }
         for (auto& p : layers) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
                 raw = std::max(raw, samples * p->pixels * p->slots * (p->wide ? 8 : 4));
-            column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + 16) * 16);
+            column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
             if (p->l.kind == PRODUCT)
                 weights = std::max(weights, (size_t)p->depth * p->slots);
@@ -255,8 +259,9 @@ s32 Plan::prescan(const Call& call) const {
         for (s32 s = 0; port.values && s < call.samples; s++) {
             s32 exponent = tensors[i].exponent, scale = 0;
             const size_t count = (size_t)tensors[i].height * tensors[i].width * tensors[i].channels;
-            const s32 found =
-                sample_exponent(g.format, port, port.values + s * port.sample_stride, count, exponent, scale);
+            bool negative = false;
+            const float* x = port.values + s * port.sample_stride;
+            const s32 found = sample_exponent(g.format, port, x, count, exponent, scale, negative);
             if (found)
                 return found;
         }
@@ -325,6 +330,7 @@ s32 Plan::enter(Workspace& w, const Call& call, s32 first, s32 count) const {
             Element* to = w.buffers[i].data() + s * places[i].size;
             s32& exponent = w.exponents[i][s];
             if (port.mantissas) {
+                w.positive[i] = (u8)t.nonnegative;
                 exponent = port.exponents[first + s];
                 if (g.format.mantissa_bits <= 8)
                     enter_mantissas(t, places[i], (const s8*)port.mantissas + (first + s) * size, to);
@@ -334,9 +340,11 @@ s32 Plan::enter(Workspace& w, const Call& call, s32 first, s32 count) const {
             }
             const float* x = port.values + (first + s) * port.sample_stride;
             s32 scale = 0;
-            const Entry found = sample_exponent(g.format, port, x, size, exponent, scale);
+            bool negative = false;
+            const Entry found = sample_exponent(g.format, port, x, size, exponent, scale, negative);
             if (found)
                 return found;
+            w.positive[i] = (u8)((s == 0 || w.positive[i]) && !negative);
             enter_values(g.format, t, places[i], port, x, scale, to, w.scratch.data());
         }
     }
@@ -386,8 +394,8 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
         case DENSE:
             if (p.wide)
                 return dense_wide(p, in, starts, pixels, weights, low, sink.raw_wide);
-            if (p.positive && ZERO == 0 && sizeof(Element) == 1)
-                return dense<true>(p, in, starts, pixels, weights, sink);
+            if (w.positive[l.first])
+                return dense<POSITIVE_DIFFERS>(p, in, starts, pixels, weights, sink);
             return dense<false>(p, in, starts, pixels, weights, sink);
         case DEPTHWISE:
             if (p.wide)
@@ -396,10 +404,12 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
                 return depthwise<9>(p, in, starts, pixels, sink);
             return depthwise<0>(p, in, starts, pixels, sink);
         case COLUMNS:
-#if defined(BFPGA_AVX512_VNNI)
+#if defined(BFPGA_BYTES)
+            if (l.kernel_width == 3 && w.positive[l.first])
+                return columns<3, POSITIVE_DIFFERS>(p, in, sink, w.column.data());
             if (l.kernel_width == 3)
-                return columns<3>(p, in, sink, w.column.data());
-            return columns<0>(p, in, sink, w.column.data());
+                return columns<3, false>(p, in, sink, w.column.data());
+            return columns<0, false>(p, in, sink, w.column.data());
 #endif
             return;
         case UNIFORM:
@@ -525,7 +535,8 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
         const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
         const VT magnitude = largest(largest(one, -one), largest(two, -two));
         // Few slots raise the maximum: those that may are found all at once.
-        const VT distance = all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
+        const VT distance =
+            all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
         const VT shift = largest(smallest(distance, all<T>(8 * sizeof(T) - 2)), VT{});
         if (!any_lane(magnitude >> shift))
             continue;

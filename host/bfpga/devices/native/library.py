@@ -26,10 +26,10 @@ SOURCES = Path(__file__).parent
 NUMPY = "numpy"
 #: The environment variables of the instruction set and of the threads that share samples.
 SET_VARIABLE, THREADS_VARIABLE = "BFPGA_NATIVE", "BFPGA_THREADS"
-#: -O3: the loops of the epilogue are unrolled by it. The warnings are of GCC's own headers and of vectors that never
-#: leave the library.
-FLAGS = ("-std=c++17", "-O3", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-maybe-uninitialized",
-         "-Wno-unused-function", "-pthread", "-fPIC", "-shared")  # fmt: skip
+#: -O3: the loops of the epilogue are unrolled by it. Vectors in arguments never leave the library.
+FLAGS = ("-std=c++17", "-O3", "-Wno-psabi", "-pthread", "-fPIC", "-shared")
+#: What a compiler said about libraries that it could not build; it is not asked again by this process.
+_FAILED: dict[Path, str] = {}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,13 @@ def build(item: InstructionSet) -> Path:
     def compile_to(built: Path, directory: Path) -> None:
         toolchain.run_compiler([*arguments, str(SOURCES / "layers.cpp"), "-o", str(built)])
 
-    return cached_library(target, compile_to)
+    if target in _FAILED:
+        raise ToolError(_FAILED[target])
+    try:
+        return cached_library(target, compile_to)
+    except ToolError as error:
+        _FAILED[target] = str(error)
+        raise
 
 
 @functools.cache

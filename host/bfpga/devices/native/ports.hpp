@@ -10,26 +10,28 @@ namespace bfpga_native {
 enum Entry { ENTERED = 0, NOT_FINITE = 1, BEYOND_FLOAT = 2 };
 
 /// The largest magnitude among floats, as its bits: larger for infinity and NaN than for all numbers.
-static uint32_t largest_bits(const float* x, size_t count) {
-    vi most = {};
+static uint32_t largest_bits(const float* x, size_t count, bool& negative) {
+    vi most = {}, signs = {};
     size_t i = 0;
     for (; i + V <= count; i += V)
-        most = largest(most, load<vi>(x + i) & 0x7fffffff);
+        most = largest(most, load<vi>(x + i) & 0x7fffffff), signs |= load<vi>(x + i);
     uint32_t bits = 0;
+    negative = any(signs < 0);
     for (int j = 0; j < V; j++)
         bits = std::max(bits, (uint32_t)most[j]);
     for (; i < count; i++) {
         uint32_t one;
         memcpy(&one, x + i, 4);
         bits = std::max(bits, one & 0x7fffffffu);
+        negative |= one >> 31;
     }
     return bits;
 }
 
-/// The exponent of a sample; ``exponent`` is given unless it is to be found.
-static Entry sample_exponent(const Format& f, const Port& port, const float* x, size_t count, s32& exponent,
-                             s32& scale) {
-    const uint32_t bits = largest_bits(x, count);
+/// The exponent of a sample; ``exponent`` is given unless it is to be found. negative: whether any value is.
+static Entry sample_exponent(const Format& f, const Port& port, const float* x, size_t count, s32& exponent, s32& scale,
+                             bool& negative) {
+    const uint32_t bits = largest_bits(x, count, negative);
     if (bits >= 0x7f800000u)
         return NOT_FINITE;
     if (port.find) {

@@ -15,6 +15,8 @@ constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
 constexpr int WIDE_BLOCKS = V == 16 ? 2 : 1;
 /// Products of 16-bit activations with a weight's high or low byte that 32 bits hold: 2**22 each.
 constexpr int WIDE_PIECE = 256;
+/// Columns of the widest depthwise kernel whose weights stay in registers.
+constexpr int MOST_COLUMNS = 8;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
 constexpr int FEW_PIXELS = 32;
 
@@ -36,13 +38,13 @@ INLINE int up(int a, int b) { return (a + b - 1) / b * b; }
 struct Prepared {
     Layer l;
     Way way = DENSE;
-    bool wide = false, positive = false;
+    bool wide = false;
     int pixels = 0, slots = 0, block_slots = 0, blocks = 0, groups = 1, inner = 0;
     /// Runs of activations that one output sees, in elements from its first one, and groups in each.
     Array<s32> runs;
     int run_groups = 0, depth = 0;
-    /// Where the groups of a column block lie, in the order of its weights; the first ``paired`` ones come in twos whose
-    /// sums of bytes stay within 16 bits together.
+    /// Where the groups of a column block lie, in the order of its weights; the first ``paired`` ones come in twos
+    /// whose sums of bytes stay within 16 bits together.
     std::vector<std::vector<s32>> steps;
     std::vector<int> paired;
     Array<Weight> weights, low_weights;
@@ -99,7 +101,6 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
         return;
     }
     const Tensor& t = g.tensors[l.first];
-    positive = t.nonnegative;
     inner = t.channels / l.groups;
     const bool depthwise = l.kind == GEMM && l.groups > 1 && l.groups == l.channels && inner == 1;
     slots_of(depthwise ? l.channels : l.channels / l.groups, depthwise ? 1 : l.groups);
@@ -328,8 +329,8 @@ void Prepared::pack_depthwise() {
 ///
 /// With less than V channels, several pixels of a row are taken for channels.
 bool Prepared::pack_columns() {
-#if defined(BFPGA_AVX512_VNNI)
-    if (l.kernel_height > 4 || l.kernel_width > 8 || l.dilation_y != 1 || l.dilation_x != 1)
+#if defined(BFPGA_BYTES)
+    if (l.kernel_height > 4 || l.kernel_width > MOST_COLUMNS || l.dilation_y != 1 || l.dilation_x != 1)
         return false;
     if (l.channels < V && l.channels * 2 <= V) {
         const int count = V / l.channels;

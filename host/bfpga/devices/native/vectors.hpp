@@ -18,6 +18,10 @@
 #define BFPGA_LANES 4
 #endif
 
+#if defined(BFPGA_AVX512_VNNI) || defined(BFPGA_AVX_VNNI) || defined(BFPGA_AVX2)
+#define BFPGA_BYTES
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 
 namespace bfpga_native {
@@ -117,6 +121,13 @@ INLINE vi dot(vi a, vi x, vi w) {
 #endif
 }
 
+/// Whether products are faster where no activation is negative.
+#if defined(BFPGA_AVX2)
+constexpr bool POSITIVE_DIFFERS = true;
+#else
+constexpr bool POSITIVE_DIFFERS = false;
+#endif
+
 /// The same for activations that are not negative.
 INLINE vi dot_positive(vi a, vi x, vi w) {
 #if defined(BFPGA_AVX2)
@@ -130,12 +141,12 @@ INLINE vi dot_positive(vi a, vi x, vi w) {
 template <bool POSITIVE>
 INLINE vi dot_two(vi a, vi x, vi w, vi y, vi v) {
 #if defined(BFPGA_AVX2)
-    const __m256i one = POSITIVE ? _mm256_maddubs_epi16((__m256i)x, (__m256i)w)
-                                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x),
-                                                        _mm256_sign_epi8((__m256i)w, (__m256i)x));
-    const __m256i two = POSITIVE ? _mm256_maddubs_epi16((__m256i)y, (__m256i)v)
-                                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)y),
-                                                        _mm256_sign_epi8((__m256i)v, (__m256i)y));
+    const __m256i one =
+        POSITIVE ? _mm256_maddubs_epi16((__m256i)x, (__m256i)w)
+                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), _mm256_sign_epi8((__m256i)w, (__m256i)x));
+    const __m256i two =
+        POSITIVE ? _mm256_maddubs_epi16((__m256i)y, (__m256i)v)
+                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)y), _mm256_sign_epi8((__m256i)v, (__m256i)y));
     return a + (vi)_mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1));
 #else
     return dot(dot(a, x, w), y, v);
@@ -154,6 +165,31 @@ INLINE vi pairs(vi a, vi b) {
     return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif
 }
+
+#if defined(BFPGA_BYTES)
+/// V channels of four rows, the rows side by side in each lane.
+INLINE void interleave(const Element* x, int row1, int row2, int row3, s32* to) {
+#if BFPGA_LANES == 16
+    alignas(64) static const u8 order[64] = {0,  16, 32, 48, 1,  17, 33, 49, 2,  18, 34, 50, 3,  19, 35, 51,
+                                             4,  20, 36, 52, 5,  21, 37, 53, 6,  22, 38, 54, 7,  23, 39, 55,
+                                             8,  24, 40, 56, 9,  25, 41, 57, 10, 26, 42, 58, 11, 27, 43, 59,
+                                             12, 28, 44, 60, 13, 29, 45, 61, 14, 30, 46, 62, 15, 31, 47, 63};
+    const __m256i a = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i*)x)),
+                                              _mm_loadu_si128((const __m128i*)(x + row1)), 1);
+    const __m256i b = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i*)(x + row2))),
+                                              _mm_loadu_si128((const __m128i*)(x + row3)), 1);
+    const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    _mm512_storeu_si512(to, _mm512_permutexvar_epi8(_mm512_load_si512(order), both));
+#else
+    const __m128i ab =
+        _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i*)x), _mm_loadl_epi64((const __m128i*)(x + row1)));
+    const __m128i cd =
+        _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i*)(x + row2)), _mm_loadl_epi64((const __m128i*)(x + row3)));
+    _mm_storeu_si128((__m128i*)to, _mm_unpacklo_epi16(ab, cd));
+    _mm_storeu_si128((__m128i*)(to + 4), _mm_unpackhi_epi16(ab, cd));
+#endif
+}
+#endif
 
 /// V activations as they lie in memory (offset kept), widened.
 INLINE vi get(const Element* p) {
