@@ -144,6 +144,17 @@ def test_evaluation_measures_both_networks(program: Program, model: Path, sample
     assert result.samples == 70
 
 
+def test_an_evaluation_tells_how_far_it_is(
+    program: Program, model: Path, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large networks have small batches; the float network and the traced samples count too."""
+    macs = sum(layer.macs for layer in bfpga.run(program, samples[:1]).layers)
+    monkeypatch.setattr("bfpga.runtime.TRACED_MACS", 30 * macs)
+    done: list[tuple[int, int]] = []
+    bfpga.evaluate(program, model, samples, traced=10, progress=lambda now, of: done.append((now, of)))
+    assert done == [(now, 150) for now in (30, 60, 70, 100, 130, 140, 150)]
+
+
 def test_evaluation_without_labels_has_no_accuracy(program: Program, model: Path, samples: np.ndarray) -> None:
     result = bfpga.evaluate(program, model, samples[:4])
     assert result.accuracy is None
