@@ -87,26 +87,31 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
             save(result + (i * Q + j) * V, sum[i][j]);
 }
 
-/// All pixels times Q blocks from ``slot`` on; P pixels at a time.
+/// All pixels times Q blocks from ``slot`` on; P pixels at a time, several tiles before the epilogue.
 template <int P, int Q, bool POSITIVE>
 static void dense_blocks(const Steps& steps, const Element* in, const s32* starts, int pixels, const Weight* w,
                          const Sink& sink, int slot) {
-    alignas(64) s32 result[P * Q * V];
+    constexpr int HELD = 48 / P * P;
+    alignas(64) s32 result[HELD * Q * V];
     const s32* initial = sink.initial + slot;
-    for (int i = 0; i < pixels;) {
-        const Element* x[P];
-        const int count = pixels - i >= P ? P : pixels - i >= 2 ? 2 : 1;
-        for (int j = 0; j < count; j++)
-            x[j] = in + starts[i + j];
-        if (count == P)
-            tile<P, Q, POSITIVE>(steps, x, w, initial, result);
-        else if (count == 2)
-            tile<2, Q, POSITIVE>(steps, x, w, initial, result);
-        else
-            tile<1, Q, POSITIVE>(steps, x, w, initial, result);
+    for (int first = 0; first < pixels; first += HELD) {
+        const int held = std::min(HELD, pixels - first);
+        for (int i = 0; i < held;) {
+            const Element* x[P];
+            const int left = held - i, count = left >= P ? P : left >= 2 ? 2 : 1;
+            s32* to = result + (size_t)i * Q * V;
+            for (int j = 0; j < count; j++)
+                x[j] = in + starts[first + i + j];
+            if (count == P)
+                tile<P, Q, POSITIVE>(steps, x, w, initial, to);
+            else if (count == 2)
+                tile<2, Q, POSITIVE>(steps, x, w, initial, to);
+            else
+                tile<1, Q, POSITIVE>(steps, x, w, initial, to);
+            i += count;
+        }
         for (int j = 0; j < Q; j++)
-            sink.take(result + j * V, Q * V, count, slot + j * V, i);
-        i += count;
+            sink.take(result + j * V, Q * V, held, slot + j * V, first);
     }
 }
 
@@ -219,7 +224,8 @@ static void dense_wide(const Prepared& p, const Element* in, const s32* starts, 
 
 // One channel at a time
 
-constexpr int ROW = 16;
+/// Pixels whose accumulators are held before the epilogue.
+constexpr int ROW = 48;
 
 /// Pairs of taps; TAPS: their number where it is known.
 template <int TAPS>
@@ -279,25 +285,27 @@ static void columns(const Prepared& p, const Element* in, const Sink& sink, s32*
         for (int x = 0; x < kernel; x++)
             w[x] = load<vi>(p.weights.data() + ((size_t)x * p.slots + slot) * 4);
         const vi initial = load<vi>(sink.initial + slot);
+        int held = 0, first = 0;
         for (int y = 0; y < p.l.output_height; y++) {
             const Element* x = in + p.starts[y * width] + slot;
             for (int i = 0; i < needed; i++, x += pitch)
                 interleave(x, row1, row2, row3, column + i * V);
-            for (int i = 0; i < width; i += ROW) {
-                const int count = std::min(ROW, width - i);
-                for (int j = 0; j < count; j++) {
-                    vi sum = initial;
-                    const s32* at = column + (i + j) * stride * V;
+            for (int i = 0; i < width; i++) {
+                vi sum = initial;
+                const s32* at = column + i * stride * V;
 #pragma GCC unroll 8
-                    for (int k = 0; k < kernel; k++) {
-                        const vi group = load<vi>(at + k * V);
-                        sum = POSITIVE ? dot_positive(sum, group, w[k]) : dot(sum, group, w[k]);
-                    }
-                    save(result + j * V, sum);
+                for (int k = 0; k < kernel; k++) {
+                    const vi group = load<vi>(at + k * V);
+                    sum = POSITIVE ? dot_positive(sum, group, w[k]) : dot(sum, group, w[k]);
                 }
-                sink.take(result, V, count, slot, y * width + i);
+                save(result + held * V, sum);
+                if (++held == ROW) {
+                    sink.take(result, V, held, slot, first);
+                    first += held, held = 0;
+                }
             }
         }
+        sink.take(result, V, held, slot, first);
     }
 }
 #endif
