@@ -204,14 +204,15 @@ def test_products_of_two_activations(name: str) -> None:
 
 @pytest.mark.parametrize("function", list(Function))
 @pytest.mark.parametrize("first", [False, True])
-def test_every_function_before_and_after_the_bias(function: Function, first: bool) -> None:
+@pytest.mark.parametrize("exponent", [None, -5])
+def test_every_function_before_and_after_the_bias(function: Function, first: bool, exponent: int | None) -> None:
     rng = np.random.default_rng(5)
     node = gemm(
         rng.integers(-127, 128, (20, 9)), weight_exponents=rng.integers(-12, -6, 20), bias=rng.integers(-999, 999, 20),
         bias_exponent=-11, function=function, function_first=first, function_argument=3, function_exponent=-1,
         policy=static(-6),
     )  # fmt: skip
-    both_ways(one_layer(node, 9, None), {"x": rng.normal(0, 4, (6, 9))}, SETS[0])
+    both_ways(one_layer(node, 9, exponent), {"x": rng.normal(0, 4, (6, 9))}, SETS[0])
 
 
 @pytest.mark.parametrize("rounding", ["trunc", "tozero", "half_up", "half_away", "rne"])

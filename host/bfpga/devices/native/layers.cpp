@@ -117,9 +117,11 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
             continue;
         p.fused = true;
         p.shifts.make(p.aligned->exponents.data(), l.policy == STATIC ? l.exponent : e_acc, p.slots, g.format);
+        // A bias behind the function has to wait for it.
+        const bool waits = l.function_first && l.function != NONE;
         p.initial.reset(p.slots);
         for (int i = 0; i < p.slots; i++)
-            p.initial[i] = (p.correction.size() ? p.correction[i] : 0) + (l.function_first ? 0 : p.aligned->bias32[i]);
+            p.initial[i] = (p.correction.size() ? p.correction[i] : 0) + (waits ? 0 : p.aligned->bias32[i]);
     }
     g.layers = nullptr;
 }
