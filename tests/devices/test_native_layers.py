@@ -257,6 +257,32 @@ def test_parts_windows_and_copies(name: str) -> None:
     both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, 3, 4, 6))}, name)
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_a_part_that_may_be_negative_makes_what_is_selected_from_it_signed(name: str) -> None:
+    """Bytes that are not negative are multiplied in another way."""
+    nodes = [
+        gemm([[64]], output="c", name="left", policy=static(0), function=Function.RELU),
+        gemm([[-64]], output="c", name="right", policy=static(0), channel_offset=1),
+        ArrayNode("max", "max", ("c",), "m", 2, Window(), policy=PolicySpec(inherit=True)),
+        gemm([[3, 100]], inputs=("m",), name="last", policy=static(4)),
+    ]
+    program = chain(CONFIG, [vector("x", 1, -6), vector("c", 2), vector("m", 2), vector("y", 1)], nodes)
+    assert plan.never_negative(program) == set()
+    both_ways(program, {"x": [[1.0], [0.5], [-1.0]]}, name)
+
+
+@pytest.mark.parametrize("saturation", ["sym", "full"])
+def test_exponents_of_wide_sums_follow_the_smallest_values(saturation: Any) -> None:
+    """Vectors of 64 bits: a sample whose only values are in its upper half, and one in the lower half."""
+    config = replace(CONFIG, format=BlockFormat(mantissa_bits=16, saturation=saturation), accumulator_bits=48)
+    weights = np.zeros((40, 2))
+    weights[35, 0] = weights[2, 1] = 32767
+    for policy in (PolicySpec(Policy.MAX), PolicySpec(Policy.ROLLING_MAX, window=3)):
+        program = one_layer(gemm(weights, policy=policy), 2, -9, config)
+        for name in [item.name for item in available_sets() if item.element_bits == 16]:
+            both_ways(program, {"x": [[60.0, 0], [0, 60], [0.01, 0], [0, 0.01], [0, 0]]}, name)
+
+
 def test_layouts_and_scaled_channels_enter_and_leave() -> None:
     window = Window(output_height=3, output_width=1)
     rng = np.random.default_rng(6)

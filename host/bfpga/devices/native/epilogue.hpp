@@ -100,12 +100,14 @@ struct Finish {
     bool lefts, simple, relu, clip, first, add;
 };
 
-/// Whether any lane is not zero.
+/// Whether any lane is not zero, of a vector of any width.
 template <class VT>
-INLINE bool any_lane(const VT& v) {
+INLINE bool any_lane(VT v) {
+    vi parts[sizeof(VT) / sizeof(vi)];
+    memcpy(parts, &v, sizeof v);
     bool some = false;
-    for (size_t i = 0; i < sizeof(VT) / sizeof(vi); i++)
-        some |= any(((const vi*)&v)[i]);
+    for (const vi& part : parts)
+        some |= any(part);
     return some;
 }
 

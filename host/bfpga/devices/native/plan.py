@@ -48,7 +48,7 @@ def never_negative(program: Program) -> set[str]:
     signed: set[str] = set()
     for node in program.nodes:
         if isinstance(node, ArrayNode):
-            (found if _not_negative(node, found) else signed).add(node.output)
+            (found if _not_negative(node, found - signed) else signed).add(node.output)
     return found - signed
 
 
