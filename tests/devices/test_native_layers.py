@@ -69,7 +69,7 @@ def one_layer(node: ArrayNode, inputs: int, exponent: int | None = 0, config: Sy
 
 @pytest.mark.parametrize("name", SETS)
 def test_random_networks_equal_the_engines(name: str) -> None:
-    """Every kind of layer, function, rounding, policy and flow that `bfpga verify` draws."""
+    """BFP R81: every kind of layer, function, rounding, policy and flow that `bfpga verify` draws."""
     taken = total = 0
     for number, config in enumerate(random_configs(25, seed=7)):
         rng = np.random.default_rng([31, number])
@@ -324,6 +324,13 @@ def test_tensors_that_numpy_computes_pass_between_compiled_layers() -> None:
     wide.weights = wide.weight_exponents = None
     both_ways(program, {"x": np.random.default_rng(2).normal(size=(9, 2))}, SETS[0], covered=2)
     assert "3 inputs" in Emulator(program, SETS[0]).note
+
+
+def test_a_function_without_its_line_stays_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "ARITHMETIC", (Function.NONE,))
+    program = one_layer(gemm([[3, 4]], function=Function.RELU), 2)
+    both_ways(program, {"x": [[1.0, -2.0]]}, SETS[0], covered=0)
+    assert Emulator(program, SETS[0]).note.endswith("layer first: the function relu")
 
 
 # What is chosen, and what happens without it

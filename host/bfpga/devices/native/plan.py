@@ -22,6 +22,8 @@ from bfpga.engines.output.exponents import LEARNING
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.
 CHUNK_BYTES = 256 << 10
 MOST_SAMPLES = 256
+#: Functions by arithmetic that ``scalar.hpp`` and ``epilogue.hpp`` have; tables are data.
+ARITHMETIC = (Function.NONE, Function.RELU, Function.LEAKY_RELU, Function.CLIP)
 #: Widest mantissas and weights of the C++ side, and the largest sum of a dot product that 32 bits hold.
 WIDEST, LARGEST_SUM = 16, (1 << 30) - 1
 
@@ -92,6 +94,8 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "an operator of the host"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
+    elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):
+        return f"the function {node.function.key}"
     elif node.weights is None:
         wide = 0
     else:
