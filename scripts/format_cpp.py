@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DIRECTORIES = ("hls/vitis_hls_templates/include", "tests/cpp")
+DIRECTORIES = ("hls/vitis_hls_templates/include", "host/bfpga/devices/native", "tests/cpp")
 PRAGMA = re.compile(r"^#pragma .*$", re.MULTILINE)
 #: A letter that C++ allows in names and nobody uses.
 HIDDEN = "\u01c2"

@@ -68,8 +68,8 @@ class Faulty:
         self.device = KernelDevice(program, PlainKernel(program.config), "plain")
         self.tensor = tensor
 
-    def run(self, inputs: Mapping[str, Any], *, trace: bool = False, statistics: bool = True) -> DeviceResult:
-        result = self.device.run(inputs, trace=trace, statistics=statistics)
+    def run(self, inputs: Mapping[str, Any], *, trace: bool = False) -> DeviceResult:
+        result = self.device.run(inputs, trace=trace)
         result.tensors[self.tensor].mantissa[1, 0, 0, 2] += 1
         return result
 
@@ -142,6 +142,17 @@ def test_evaluation_measures_both_networks(program: Program, model: Path, sample
     assert list(result.sqnr_db) == ["active", "scores"]
     assert min(result.sqnr_db.values()) > 25
     assert result.samples == 70
+
+
+def test_an_evaluation_tells_how_far_it_is(
+    program: Program, model: Path, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large networks have small batches; the float network and the traced samples count too."""
+    macs = sum(layer.macs for layer in bfpga.run(program, samples[:1]).layers)
+    monkeypatch.setattr("bfpga.runtime.TRACED_MACS", 30 * macs)
+    done: list[tuple[int, int]] = []
+    bfpga.evaluate(program, model, samples, traced=10, progress=lambda now, of: done.append((now, of)))
+    assert done == [(now, 150) for now in (30, 60, 70, 100, 130, 140, 150)]
 
 
 def test_evaluation_without_labels_has_no_accuracy(program: Program, model: Path, samples: np.ndarray) -> None:

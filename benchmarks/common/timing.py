@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 Work = Callable[[], object]
 
 
-def medians(candidates: Mapping[str, Work], repeats: int) -> dict[str, float]:
+def medians(
+    candidates: Mapping[str, Work], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """Median seconds of each candidate, interleaved; one round to warm up."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for round_number in range(repeats + 1):
         for name, work in candidates.items():
-            start = time.perf_counter()
+            start = clock()
             work()
             if round_number:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return {name: statistics.median(values) for name, values in times.items()}

@@ -71,7 +71,7 @@ def measure(network: Network, accelerator: str, folder: Path, options: CompileOp
     program = bfpga.compile(model, chosen, calibration.reshape(-1, *input_shape(model)), options)
     x = shaped(program, x)
     expected = float_run(model, x)
-    result = run(program, x, "emulator", statistics=False)
+    result = run(program, x, "emulator")
     output = next(iter(result.outputs.values()))
     if files:
         values = [area_under_curve(anomaly_score(x, out, files), y) for out in (expected, output)]

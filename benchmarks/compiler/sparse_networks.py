@@ -6,7 +6,7 @@
 Clocks are those of one sample with everything a kernel does, counted by the emulator's model on N real samples; the
 first sample runs on compiled C++, which must count the same for every layer and give the same bits. Accelerators whose
 clock differs are compared in milliseconds. ``emulation``: images a second of the emulator over those on the baseline,
-interleaved in one run, results only, and with counters. Ends with an error if outputs differ between accelerators.
+interleaved in one run. Ends with an error if outputs differ between accelerators.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def measure(model: Path, accelerator: str, engine: str, x: Float32Array, calibra
     check_kernel(program, {name: x[:1]})
     macs = sum(layer.macs for layer in result.layers) / len(x)
     data = {name: x[: max(1, int(SPEED_MACS / macs))]}
-    work: dict[str, Callable[[], object]] = {
-        "results": partial(emulator.run, data, statistics=False), "counters": partial(emulator.run, data),
-    }  # fmt: skip
+    work: dict[str, Callable[[], object]] = {"emulator": partial(emulator.run, data)}
     return Measured(
         accelerator + ("" if engine == "auto" else f", {engine}"),
         program,
@@ -169,7 +167,7 @@ def main(given: Sequence[str] | None = None) -> int:
     folder = required_models_folder()
     lines = [
         "| network | accelerator | MHz | layers beside the array | clocks | times fewer | ms | times faster | "
-        "its array alone, clocks | outputs | emulation, results | with counters |",
+        "its array alone, clocks | outputs | emulation |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     details = []

@@ -4,8 +4,8 @@
 
 The network is the shipped MNIST perceptron, the images are the shipped ones. hls4ml computes 16-bit fixed point (Vitis
 backend, io_parallel), we compute 8-bit and 16-bit block floating point; the accuracies stand beside the speeds. hls4ml
-computes values only; our C simulation runs the array's schedule clock by clock and counts; the emulator runs without
-its counters. Every simulation is built with its tool's own compiler flags. Calls are interleaved and medians compared.
+computes values only; our C simulation runs the array's schedule clock by clock and counts; the emulator counts what
+saturates. Every simulation is built with its tool's own compiler flags. Calls are interleaved and medians compared.
 "Ready" is the time from the ONNX file to the end of the first call, compilers included. hls4ml's ONNX front end has to
 be installed: pip install hls4ml qonnx.
 """
@@ -41,7 +41,6 @@ import bfpga
 from benchmarks.common.command import EXAMPLES, command
 from benchmarks.common.report import write_json
 from bfpga.data import load_samples
-from bfpga.devices import graph_route, host
 from bfpga.runtime import open_device
 
 MODEL = EXAMPLES / "mlp_mnist.onnx"
@@ -79,7 +78,7 @@ def our_device(accelerator: str, device: str, stack: contextlib.ExitStack) -> Pr
     program = bfpga.compile(MODEL, accelerator, load_samples(EXAMPLES / "mnist_calibration.npz", (784,)).x)
     opened, (source,), (scores,) = open_device(device, program), program.inputs, program.outputs
     stack.callback(opened.close)
-    return lambda x: opened.run({source: x}, statistics=False).outputs[scores]
+    return lambda x: opened.run({source: x}).outputs[scores]
 
 
 def prepared(name: str, images: int, prepare: Callable[[], Predict], x: npt.NDArray[np.float32]) -> Candidate:
@@ -138,8 +137,6 @@ def measure(repeats: int) -> list[dict[str, Any]]:
     samples = load_samples(EXAMPLES / "mnist_test.npz", (784,))
     for name in FRONT_END:  # imports are no part of anybody's preparation
         importlib.import_module(name)
-    # ONNX Runtime would place a thread on every core, whatever the process is bound to.
-    graph_route.onnx_session = partial(host.onnx_session, threads=1)
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         os.environ["BFPGA_CACHE"] = f"{directory}/cache"  # ours is compiled anew, as hls4ml's is

@@ -1,10 +1,13 @@
-"""Speed of the emulator against ONNX Runtime in float32, both in one run.
+"""Speed of the emulator, all counters on, against ONNX Runtime in float32, both in one run.
 
-    python -m benchmarks.devices.emulator_speed [--threads N] [--repeats N] [--json FILE]
+    python -m benchmarks.devices.emulator_speed [--threads N ...] [--sets NAME ...] [--clock cpu] [--repeats N]
+        [--json FILE]
 
-Candidates are interleaved and medians compared, so other load on the machine meets both. Networks have random weights
-and the shapes of the published ones; with BFPGA_MODELS set, the real MobileNetV1-0.25 is measured too. Ratios above 1
-mean that the emulator is faster than float. A second table compares arrays of shift units with the dense array.
+Candidates are interleaved and medians compared, so other load on the machine meets all of them. Networks have random
+weights and the shapes of the published ones; with BFPGA_MODELS set, the real MobileNetV1-0.25 is measured too. Ratios
+above 1 mean that the emulator is faster than float. Every instruction set that is asked for is a candidate: by default
+the best one of this machine and AVX2. `--clock cpu` counts processor time, which tells more about one thread on a busy
+machine. A second table compares arrays of shift units with the dense array.
 """
 
 # ruff: noqa: E402 - the environment is set before numpy is loaded
@@ -20,7 +23,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +32,6 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
-from threadpoolctl import threadpool_limits
 
 import bfpga
 from benchmarks.common.command import command, models_folder
@@ -37,12 +39,16 @@ from benchmarks.common.report import write_json
 from benchmarks.common.timing import Work, medians
 from bfpga.compiler.options import CompileOptions
 from bfpga.data import load_samples
-from bfpga.devices import graph_route
 from bfpga.devices.emulator import Emulator
-from bfpga.engines.array.products import certified_product
-from bfpga.formats.block_float import encode_rows, encode_samples
-from bfpga.formats.block_format import BlockFormat
+from bfpga.devices.native.library import available_sets
 
+#: Ratios that are wanted at least: one thread with the best instruction set, with AVX2 alone.
+TARGETS = {
+    "resnet8, batch 64": (2.2, 1.4), "resnet8, batch 1": (1.5, 1.0), "mobilenetv1_025_vww, batch 64": (1.7, 1.1),
+    "mlp, batch 4096": (2.8, 1.3), "resnet8, max, batch 64": (1.8, 1.2),
+    "1024^3 product, 8 bit": (2.8, 1.3), "1024^3 product, 16 bit": (0.9, None),
+}  # fmt: skip
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 #: An array whose multipliers are shift units, as large as the dense one it is compared with.
 SHIFT_ACCELERATOR = "pynq_z2_shift"
 
@@ -116,101 +122,89 @@ def perceptron(folder: Path) -> Path:
     return net.write(folder / "mlp.onnx", value, 10)
 
 
-def network_speed(model: Path, x: np.ndarray, batches: list[int], threads: int, repeats: int) -> list[dict[str, Any]]:
-    """Images a second of float32 and of the emulator, fast route and counting route, for each batch size."""
-    program = bfpga.compile(model, "pynq_z2_dense", x[:64])
-    name = next(iter(program.inputs))
-    emulator = Emulator(program)
-    reference = session(model.read_bytes(), threads)
-    rows = []
-    for batch in batches:
-        data = {name: np.ascontiguousarray(np.resize(x, (batch, *x.shape[1:])))}
-        counted, fast = emulator.run(data), emulator.run(data, statistics=False)
-        if any(not np.array_equal(counted.outputs[key], fast.outputs[key]) for key in counted.outputs):
-            raise SystemExit(f"{model.name}: the fast route differs from the engines")
-        candidates: dict[str, Work] = {
-            "float": lambda data=data: reference.run(None, data),  # type: ignore[misc]
-            "emulator": lambda data=data: emulator.run(data, statistics=False),  # type: ignore[misc]
-        }
-        found = medians(candidates, max(repeats, 200 // batch))
-        start = time.perf_counter()
-        emulator.run(data)
-        rows.append(
-            {
-                "work": f"{model.stem}, batch {batch}, 8 bit",
-                "unit": "images/s",
-                "float": batch / found["float"],
-                "emulator": batch / found["emulator"],
-                "with_counters": batch / (time.perf_counter() - start),
-                "ratio": found["float"] / found["emulator"],
-            }
-        )
-    return rows
+def product(folder: Path, size: int = 1024) -> Path:
+    """A matrix product: each sample is a row."""
+    net = Network((size,))
+    return net.write(folder / "product.onnx", net.add("MatMul", "x", net.constant(size, size)), size)
+
+
+class Speed:
+    """Measures works with the same threads and instruction sets."""
+
+    def __init__(self, threads: int, sets: Sequence[str], repeats: int, clock: Callable[[], float]) -> None:
+        self.threads = threads
+        self.sets = sets
+        self.repeats = repeats
+        self.clock = clock
+        self.rows: list[dict[str, Any]] = []
+
+    def network(
+        self, work: str, model: Path, x: np.ndarray, batches: list[int], accelerator: str = "pynq_z2_dense",
+        options: CompileOptions | None = None,
+    ) -> None:  # fmt: skip
+        """Rows of a network: samples a second in float and with every instruction set, for each batch size."""
+        program = bfpga.compile(model, accelerator, x[:64], options)
+        name = next(iter(program.inputs))
+        reference = session(model.read_bytes(), self.threads)
+        wide = program.config.format.mantissa_bits > 8
+        emulators = {item: Emulator(program, item, self.threads) for item in self.sets if not (wide and item == "avx2")}
+        for batch in batches:
+            data = {name: np.ascontiguousarray(np.resize(x, (batch, *x.shape[1:])))}
+            candidates: dict[str, Work] = {"float": partial(reference.run, None, data)}
+            candidates |= {item: partial(emulator.run, data) for item, emulator in emulators.items()}
+            for item, emulator in emulators.items():
+                emulator.run(data)
+                if emulator.note:
+                    raise SystemExit(f"{work} with {item}: {emulator.note}")
+            found = medians(candidates, max(self.repeats, 300 // batch), self.clock)
+            self.rows.append(
+                {
+                    "work": work if batches == [1024] else f"{work}, batch {batch}",
+                    "threads": self.threads,
+                    "samples_s": {key: batch / seconds for key, seconds in found.items()},
+                    "ratios": {item: found["float"] / found[item] for item in emulators},
+                }
+            )
+
+    def all(self) -> list[dict[str, Any]]:
+        """All rows."""
+        rng = np.random.default_rng(1)
+        with tempfile.TemporaryDirectory() as name:
+            folder, images = Path(name), rng.random((64, 3, 32, 32), np.float32)
+            self.network("resnet8", resnet8(folder), images, [64, 1])
+            self.network("resnet8, max", resnet8(folder), images, [64], options=CompileOptions(policy="max"))
+            self.network("mlp", perceptron(folder), rng.random((4096, 784), np.float32), [4096])
+            rows = rng.normal(size=(1024, 1024)).astype(np.float32)
+            for bits, accelerator in ((8, "pynq_z2_dense"), (16, "pynq_z2_bfp16")):
+                options = CompileOptions(policy="max", equalize=False)
+                self.network(f"1024^3 product, {bits} bit", product(folder), rows, [1024], accelerator, options)
+        models = models_folder()
+        if models:
+            samples = load_samples(models / "data" / "vww_shared.npz").x
+            self.network("mobilenetv1_025_vww", models / "models" / "mobilenetv1_025_vww.onnx", samples, [64])
+        return self.rows
 
 
 def shift_speed(model: Path, x: np.ndarray, repeats: int) -> list[dict[str, Any]]:
-    """Images a second of arrays with shift units, each format of theirs, against the dense array, on both routes."""
+    """Images a second of arrays with shift units, each format of theirs, against the dense array."""
     arrays = {"dense": ("pynq_z2_dense", CompileOptions())}
     for formats in ("two_hot", "power_of_two"):
         arrays[formats] = (SHIFT_ACCELERATOR, CompileOptions(formats=formats))  # type: ignore[arg-type]
-    emulators = {
-        name: Emulator(bfpga.compile(model, accelerator, x[:64], options))
+    data = {"x": x}
+    candidates: dict[str, Work] = {
+        name: partial(Emulator(bfpga.compile(model, accelerator, x[:64], options)).run, data)
         for name, (accelerator, options) in arrays.items()
     }
-    data = {next(iter(emulators["dense"].program.inputs)): x}
-    rows = []
-    for route, counting in (("graph", False), ("counting", True)):
-        candidates: dict[str, Work] = {
-            name: partial(emulator.run, data, statistics=counting) for name, emulator in emulators.items()
-        }
-        found = medians(candidates, repeats)
-        rows += [
-            {
-                "work": f"{model.stem}, batch {len(x)}, {name}, {route} route",
-                "unit": "images/s",
-                "dense": len(x) / found["dense"],
-                "shift": len(x) / found[name],
-                "ratio": found["dense"] / found[name],
-            }
-            for name in ("two_hot", "power_of_two")
-        ]
-    return rows
-
-
-# Matrix products
-
-
-def product_candidates(bits: int, a: np.ndarray, w: np.ndarray) -> dict[str, Work]:
-    """Encoding of the activations and the exact product; weights are encoded once."""
-    fmt = BlockFormat(mantissa_bits=bits)
-    weights, _ = encode_rows(w, fmt)
-    product = certified_product(weights.T, fmt.mantissa_max)
-
-    return {f"row exponents, {bits} bit": lambda: product(encode_samples(a, fmt)[0])}
-
-
-def product_speed(size: int, threads: int, repeats: int) -> list[dict[str, Any]]:
-    """Seconds of size**3 products relative to float32."""
-    rng = np.random.default_rng(0)
-    a, w = (rng.normal(size=(size, size)).astype(np.float32) for _ in range(2))
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["a", "w"], ["y"])], "product",
-        [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["N", size])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", size])],
-        [numpy_helper.from_array(np.ascontiguousarray(w.T), "w")],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
-    reference = session(model, threads)
-    candidates: dict[str, Work] = {"float": lambda: reference.run(None, {"a": a})}
-    for bits in (8, 16):
-        candidates.update(product_candidates(bits, a, w))
     found = medians(candidates, repeats)
-    macs = size**3 / 1e9
     return [
-        {"work": f"{size}^3 product, {name}", "unit": "GMAC/s", "float": macs / found["float"],
-         "emulator": macs / seconds, "with_counters": None, "ratio": found["float"] / seconds}
-        for name, seconds in found.items() if name != "float"
-    ]  # fmt: skip
+        {
+            "work": f"{model.stem}, batch {len(x)}, {name}",
+            "dense": len(x) / found["dense"],
+            "shift": len(x) / found[name],
+            "ratio": found["dense"] / found[name],
+        }
+        for name in ("two_hot", "power_of_two")
+    ]
 
 
 def measure_shift(repeats: int) -> list[dict[str, Any]]:
@@ -221,44 +215,43 @@ def measure_shift(repeats: int) -> list[dict[str, Any]]:
         return rows + shift_speed(perceptron(Path(folder)), rng.random((4096, 784), np.float32), repeats)
 
 
-def measure(threads: int, repeats: int) -> list[dict[str, Any]]:
-    """All rows of the table."""
-    rng = np.random.default_rng(1)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = network_speed(resnet8(Path(folder)), rng.random((64, 3, 32, 32), np.float32), [64, 1], threads, repeats)
-        rows += network_speed(perceptron(Path(folder)), rng.random((4096, 784), np.float32), [4096], threads, repeats)
-    models = models_folder()
-    if models:
-        samples = load_samples(models / "data" / "vww_shared.npz").x
-        path = models / "models" / "mobilenetv1_025_vww.onnx"
-        rows += network_speed(path, samples, [64], threads, repeats)
-    return rows + product_speed(1024, threads, repeats)
+def report(rows: list[dict[str, Any]], sets: Sequence[str]) -> None:
+    """The table, with the ratios that are wanted of one thread."""
+    titles = "".join(f"{f'{name}: x float (wanted)':>36}" for name in sets)
+    print(f"{'work':<32}{'threads':>8}{'float32/s':>12}{titles}")
+    for row in rows:
+        wanted = TARGETS.get(row["work"], (None, None)) if row["threads"] == 1 else (None, None)
+        cells = ""
+        for name in sets:
+            target = wanted[1] if name == "avx2" else wanted[0] if name == sets[0] else None
+            ratio = row["ratios"].get(name)
+            text = "" if ratio is None else f"{row['samples_s'][name]:,.0f}/s {ratio:.2f}"
+            cells += f"{text + (f' ({target})' if target and ratio else ''):>36}"
+        print(f"{row['work']:<32}{row['threads']:>8}{row['samples_s']['float']:12,.0f}{cells}")
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Print the table; write it as JSON on request."""
+    """Print the tables; write them as JSON on request."""
+    available = [item.name for item in available_sets()]
+    usual = [name for name in available if name in (available[0], "avx2")]
     parser = command(__doc__, "--json")
-    parser.add_argument("--threads", type=int, default=1, help="threads of every candidate (default 1)")
-    parser.add_argument("--repeats", type=int, default=9, help="measurements of every candidate (default 9)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="threads of all candidates (1 2)")
+    parser.add_argument("--sets", nargs="+", default=usual, choices=available, help="instruction sets to measure")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="time of the wall or of the processor")
+    parser.add_argument("--repeats", type=int, default=15, help="measurements of every candidate (default 15)")
     arguments = parser.parse_args(given)
-    threads = arguments.threads
-    graph_route.onnx_session = lambda model, _=0: session(model, threads)
-    with threadpool_limits(threads):
-        rows = measure(threads, arguments.repeats)
-        shift_rows = measure_shift(arguments.repeats)
-    print(f"{platform.processor() or platform.machine()}, {threads} threads, onnxruntime {onnxruntime.__version__}, "
-          f"numpy {np.__version__}; medians of {arguments.repeats}, interleaved")  # fmt: skip
-    print(f"{'work':<44}{'unit':>10}{'float32':>12}{'emulator':>12}{'counting':>12}{'ratio':>8}")
-    for row in rows:
-        counted = f"{row['with_counters']:12,.0f}" if row["with_counters"] else f"{'':>12}"
-        print(
-            f"{row['work']:<44}{row['unit']:>10}{row['float']:12,.0f}{row['emulator']:12,.0f}{counted}{row['ratio']:8.2f}"
-        )
-    print(f"\n{'arrays of shift units':<54}{'unit':>10}{'dense':>12}{'shift':>12}{'ratio':>8}")
+    clock = CLOCKS[arguments.clock]
+    speeds = [Speed(threads, arguments.sets, arguments.repeats, clock) for threads in arguments.threads]
+    rows = [row for speed in speeds for row in speed.all()]
+    shift_rows = measure_shift(arguments.repeats)
+    machine = platform.processor() or platform.machine()
+    how = f"medians of {arguments.repeats}, {arguments.clock} clock, interleaved"
+    print(f"{machine}, onnxruntime {onnxruntime.__version__}; {how}")
+    report(rows, arguments.sets)
+    print(f"\n{'arrays of shift units':<54}{'dense/s':>12}{'shift/s':>12}{'ratio':>8}")
     for row in shift_rows:
-        print(f"{row['work']:<54}{row['unit']:>10}{row['dense']:12,.0f}{row['shift']:12,.0f}{row['ratio']:8.2f}")
-    content = {"threads": threads, "repeats": arguments.repeats, "rows": rows, "shift": shift_rows}
-    write_json(arguments.json, content)
+        print(f"{row['work']:<54}{row['dense']:12,.0f}{row['shift']:12,.0f}{row['ratio']:8.2f}")
+    write_json(arguments.json, {"repeats": arguments.repeats, "rows": rows, "shift": shift_rows})
     return 0
 
 

@@ -95,7 +95,7 @@ class Case:
 
     def classes(self, recipe: CompileOptions, x: Floats) -> npt.NDArray[np.intp]:
         """Class of every sample on the accelerator."""
-        result = run(self.program(recipe), x, "emulator", statistics=False)
+        result = run(self.program(recipe), x, "emulator")
         return np.asarray(next(iter(result.outputs.values())).reshape(len(x), -1).argmax(1))
 
     def float_classes(self, x: Floats) -> npt.NDArray[np.intp]:

@@ -34,7 +34,8 @@ SIMULATIONS = ("csim", "csim:native", "csim:ap_int", "csim:exact")
 DEVICES = ("emulator", *SIMULATIONS, "virtual", "board", "remote:HOST[:PORT]")
 #: Samples computed at once unless the caller says otherwise.
 BATCH = 256
-#: An evaluation looks at the tensors of so many samples, fewer where they take more products than this.
+#: An evaluation looks at the tensors of so many samples, fewer where they take more products than this; no batch of it
+#: takes more either, so that its progress moves.
 FEWEST_TRACED, MOST_TRACED = 64, 512
 TRACED_MACS = 4_000_000_000
 
@@ -117,7 +118,6 @@ def run(
     *,
     batch: int = BATCH,
     trace: bool = False,
-    statistics: bool = True,
     progress: Progress | None = None,
 ) -> DeviceResult:
     """Run samples through a program, ``batch`` at a time; see ``Device.run``. progress(done, all) after each batch.
@@ -125,7 +125,7 @@ def run(
     A device that is given by name is opened for this call alone.
     """
     inputs = input_arrays(program, x)
-    samples = min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
+    samples = _sample_count(inputs)
     count, given = program.side_by_side, samples
     if count > 1 and samples:
         inputs = {name: together(value, count) for name, value in inputs.items()}
@@ -135,7 +135,7 @@ def run(
         parts = []
         for start in range(0, max(samples, 1), batch):
             part = {name: value[start : start + batch] for name, value in inputs.items()} if samples else inputs
-            parts.append(opened.run(part, trace=trace, statistics=statistics))
+            parts.append(opened.run(part, trace=trace))
             if progress is not None:
                 progress(min((start + batch) * count, given), given)
     finally:
@@ -146,6 +146,10 @@ def run(
         result.outputs = {name: apart(value, given) for name, value in result.outputs.items()}
         result.samples = given
     return result
+
+
+def _sample_count(inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+    return min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
 
 
 def joined(parts: list[DeviceResult]) -> DeviceResult:
@@ -230,7 +234,7 @@ class Evaluation:
     agreement: share whose largest output is the float network's. cosine: mean cosine between outputs.
     sqnr_db: by tensor name, in the order of the layers, for tensors that the ONNX file names too, over all traced
     samples; worst_sqnr_db: of the sample that has the lowest. layers: what the traced samples counted. traced: how many
-    samples those are.
+    samples those are. note: why numpy computed layers that could be native.
     """
 
     samples: int
@@ -242,6 +246,7 @@ class Evaluation:
     worst_sqnr_db: dict[str, float] = field(default_factory=dict)
     layers: list[LayerResult] = field(default_factory=list)
     traced: int = 0
+    note: str = ""
     outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
@@ -259,20 +264,30 @@ def evaluate(
     """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
 
     traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
-    values are counted; None: all, or as many as take about ``TRACED_MACS``.
+    values are counted; None: all, or as many as take about ``TRACED_MACS``. progress(done, all): samples through the
+    emulator, through the float network, and those that are traced; batches are small enough to move it.
     """
     inputs = input_arrays(program, x)
+    samples = _sample_count(inputs)
+    count = min(samples, _traced_samples(program) if traced is None else traced)
+    batch = max(1, min(batch, TRACED_MACS // max(1, _macs(program))))
+
+    def moved(before: int) -> Progress:
+        return lambda done, _: progress(before + done, 2 * samples + count) if progress is not None else None
+
     emulator = Emulator(program)
-    result = run(program, inputs, emulator, batch=batch, statistics=False, progress=progress)
+    result = run(program, inputs, emulator, batch=batch, progress=moved(0))
     network = FloatNetwork(model)
-    starts = range(0, result.samples, batch)
-    parts = [network.run({name: value[start : start + batch] for name, value in inputs.items()}) for start in starts]
+    parts = []
+    for start in range(0, result.samples, batch):
+        parts.append(network.run({name: value[start : start + batch] for name, value in inputs.items()}))
+        moved(samples)(min(start + batch, samples), samples)
     floats = {name: np.concatenate([part[name] for part in parts]) for name in network.outputs}
     name = next(iter(program.outputs))
     found, wanted = (_flat(values[name]) for values in (result.outputs, floats))
-    count = min(result.samples, _traced_samples(program) if traced is None else traced)
     spread = np.linspace(0, result.samples - 1, count).round().astype(np.int64)
-    layers = trace_layers(program, model, {key: value[spread] for key, value in inputs.items()}, batch)
+    chosen = {key: value[spread] for key, value in inputs.items()}
+    layers = trace_layers(program, model, chosen, batch, moved(2 * samples))
     return Evaluation(
         samples=result.samples,
         accuracy=None if y is None else _share(found.argmax(axis=1) == y),
@@ -283,15 +298,20 @@ def evaluate(
         worst_sqnr_db=layers.worst_sqnr_db,
         layers=layers.layers,
         traced=count,
+        note=emulator.note,
         outputs=result.outputs,
         float_outputs=floats,
     )
 
 
 def _traced_samples(program: Program) -> int:
-    """Samples whose tensors are looked at: the numpy engines that keep and count them are slow on large networks."""
-    macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
-    return max(FEWEST_TRACED, min(MOST_TRACED, TRACED_MACS // max(1, macs)))
+    """Samples whose tensors are looked at: tensors of large networks take time and memory to compare."""
+    return max(FEWEST_TRACED, min(MOST_TRACED, TRACED_MACS // max(1, _macs(program))))
+
+
+def _macs(program: Program) -> int:
+    """Multiply-accumulates of one sample."""
+    return sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
 
 
 @dataclass
@@ -304,11 +324,15 @@ class LayerTrace:
 
 
 def trace_layers(
-    program: Program, model: str | Path | Network, inputs: Mapping[str, npt.NDArray[Any]], batch: int = BATCH
+    program: Program,
+    model: str | Path | Network,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    batch: int = BATCH,
+    progress: Progress | None = None,
 ) -> LayerTrace:
     """Signal to quantization noise of every tensor of the array that the float network has, and saturated values."""
     samples = len(next(iter(inputs.values())))
-    traced = run(program, inputs, Emulator(program), batch=batch, trace=True)
+    traced = run(program, inputs, Emulator(program), batch=batch, trace=True, progress=progress)
     floats = FloatNetwork(model, traced.tensors).run(inputs)
     products = {node.output: node for node in program.nodes if isinstance(node, MatMulNode)}
     result = LayerTrace({}, {}, traced.layers)

@@ -15,9 +15,9 @@ from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import BlockTensor, KernelOperation, LaunchStep, PolicySpec, Program, Window
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.graph_route import GraphRoute
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.devices.kernel_start import KernelResult, KernelStart
+from bfpga.devices.native.library import NUMPY
 from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
@@ -123,15 +123,16 @@ def test_clocks_of_the_zero_skip_engine_do_not_depend_on_samples() -> None:
     assert taken == [program_cycles(on_engine).dma_inclusive] * 4
 
 
-def test_the_fast_route_takes_layers_of_every_engine() -> None:
-    """SC R131: one graph for all layers; what the sparse cluster reads leaves it, since its clocks follow from that."""
+def test_layers_of_every_engine_are_compiled() -> None:
+    """SC R131: what the sparse cluster reads leaves the compiled layers, since its clocks follow from that."""
     mixed = program("zero_skip", "sparse_cluster", "systolic_array")
-    route = GraphRoute(mixed)
-    assert route.covered == {0, 1, 2}
-    assert list(route.starts) == [0]
-    exact, fast = Emulator(mixed).run(samples()), Emulator(mixed).run(samples(), statistics=False)
+    native = Emulator(mixed, probe=False)
+    assert native.native is not None
+    assert native.native.covered == {0, 1, 2}
+    assert list(native.native.segments) == [0]
+    exact, fast = Emulator(mixed, NUMPY).run(samples()), native.run(samples())
     np.testing.assert_array_equal(exact.outputs["t3"], fast.outputs["t3"])
-    assert [layer.cycles for layer in exact.layers] == [layer.cycles for layer in fast.layers]
+    assert exact.layers == fast.layers
 
 
 def test_a_programs_figures_expect_the_density_of_a_layers_input() -> None:

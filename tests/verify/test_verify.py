@@ -104,7 +104,7 @@ class OneBitOff:
         self.emulator = Emulator(program)
         self.fault = fault
 
-    def run(self, inputs: dict[str, np.ndarray], *, trace: bool = False, statistics: bool = True) -> DeviceResult:
+    def run(self, inputs: dict[str, np.ndarray], *, trace: bool = False) -> DeviceResult:
         result = self.emulator.run(inputs, trace=True)
         name = next(iter(result.tensors))
         tensor = result.tensors[name]

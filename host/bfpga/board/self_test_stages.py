@@ -253,9 +253,9 @@ class ProgramStages:
         one = random_inputs(self.program, 1, seed=4)
         many = random_inputs(self.program, batch, seed=5)
         for _ in range(WARM_UP):
-            device.run(one, statistics=False)
-        single = _measure(lambda: device.run(one, statistics=False).seconds, repeat)
-        batched = _measure(lambda: device.run(many, statistics=False).seconds, max(1, repeat // 10))
+            device.run(one)
+        single = _measure(lambda: device.run(one).seconds, repeat)
+        batched = _measure(lambda: device.run(many).seconds, max(1, repeat // 10))
         latency = {"median_ms": 1e3 * single.quantile(50), "p95_ms": 1e3 * single.quantile(95)}
         rate = batch / batched.quantile(50)
         parts = {name: 1e3 * seconds / batch for name, seconds in batched.parts().items()}

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfpga.devices.toolchain import find_ap_types
-from bfpga.errors import ToolError
+from bfpga.devices.native.library import NUMPY, SET_VARIABLE, available_sets, instruction_set, thread_count
+from bfpga.devices.toolchain import find_ap_types, find_compiler
+from bfpga.errors import ConfigurationError, ToolError
 from bfpga.vendor.bitstream.tools import Tool, find_hls, find_tool
 from bfpga.vendor.clang import OLDEST, find_clang
 
@@ -73,6 +74,22 @@ def compiler() -> Check:
     program = os.environ.get("CXX") or "g++"
     remedy = "install g++ 9 or newer (Debian, Ubuntu: apt install g++) or set CXX"
     return Check(program, bool(shutil.which(program)), version(program), "the C simulation of kernels", remedy)
+
+
+def native_layers() -> Check:
+    """What the emulator will compute layers with; nothing is compiled here."""
+    remedy = f"install g++ 9 or newer, and unset {SET_VARIABLE} if it is `{NUMPY}`"
+    purpose = "the emulator's full speed; without, the engines in numpy give the same results"
+    try:
+        find_compiler()
+        chosen = instruction_set(element_bits=8)
+        threads = thread_count()
+    except (ToolError, ConfigurationError) as error:
+        return Check("compiled layers", False, str(error), purpose, remedy)
+    if chosen is None:
+        return Check("compiled layers", False, f"{SET_VARIABLE} is {NUMPY}", purpose, remedy)
+    known = ", ".join(item.name for item in available_sets())
+    return Check("compiled layers", True, f"{chosen.title}, {threads} threads; there are {known}", purpose, remedy)
 
 
 def clang() -> Check:
@@ -186,6 +203,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     onnx_reader,
     onnx_runtime,
     compiler,
+    native_layers,
     clang,
     exact_integers,
     ap_int_headers,

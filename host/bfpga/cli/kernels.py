@@ -47,7 +47,8 @@ def verify(
         list[str] | None,
         typer.Option(
             "--against",
-            help="csim (native integers, the default), csim:ap_int, csim:exact or virtual; may be repeated.",
+            help="csim (native integers, the default), csim:ap_int, csim:exact, virtual, or native (the emulator's "
+            "compiled layers with every instruction set of this machine); may be repeated.",
         ),
     ] = None,
     cases: Annotated[int, typer.Option("--cases", min=1, help="Number of random networks.")] = 20,
@@ -55,7 +56,7 @@ def verify(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")] = 0,
     json: Json = None,
 ) -> None:
-    """Random layers on the emulator and on the C simulation of an accelerator: equal, or the first difference.
+    """Random layers on the emulator's engines and on the C simulation of an accelerator: equal, or a difference.
 
     `random` draws the arrays too: any format, shape, multiplier, rounding, memory size and other engines that
     validate. `virtual` is the virtual board, with an overlay of each array and PYNQ between.
@@ -66,6 +67,7 @@ def verify(
       bfpga verify pynq_z2_dense --against csim:ap_int
       bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
       bfpga verify random --arrays 8 --cases 80 --against virtual
+      bfpga verify random --arrays 40 --cases 400 --against native
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work

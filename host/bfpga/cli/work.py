@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
-from bfpga.cli.output import progress, waiting
+from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
@@ -23,6 +23,7 @@ from bfpga.contract.program import Program
 from bfpga.data import Samples, load_samples
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
+from bfpga.devices.emulator import Emulator
 from bfpga.errors import ModelError
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def opened(name: str, program: Program) -> Iterator[Device]:
     """A device that is closed at the end; opening one may compile a kernel."""
     with waiting(f"opening {name}"):
         device = runtime.open_device(name, program)
+    if isinstance(device, Emulator) and device.note:
+        say(f"emulator: {device.note}")
     try:
         yield device
     finally:
@@ -153,7 +156,10 @@ def evaluate(job: Job, batch: int) -> runtime.Evaluation:
     """All samples on the emulator and in float."""
     with progress("evaluating") as show:
         labels = class_labels(job)
-        return runtime.evaluate(job.program, job.network, job.samples.x, labels, batch=batch, progress=show)
+        found = runtime.evaluate(job.program, job.network, job.samples.x, labels, batch=batch, progress=show)
+    if found.note:
+        say(f"emulator: {found.note}")
+    return found
 
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
@@ -179,7 +185,7 @@ def verify(accelerator: Accelerator | None, arrays: int, against: list[str], cas
     configs = random_configs(min(arrays, cases), seed) if accelerator is None else [accelerator.systolic]
     name = f"{len(configs)} random arrays" if accelerator is None else accelerator.name
     with progress(f"verifying {name} against {', '.join(against)}") as show:
-        move = None if show is None else lambda report: show(report.cases, cases * len(against))
+        move = None if show is None else lambda report: show(report.cases, cases * len(report.targets))
         return verify_cases(configs, against, cases, seed, move)
 
 

@@ -124,7 +124,7 @@ def overlay_files(overlay: OverlayFiles) -> dict[str, bytes]:
 def vectors(program: Program) -> Vectors:
     """Random inputs of a program and what the emulator of this machine makes of them."""
     inputs = random_inputs(program, VECTOR_SAMPLES, seed=1)
-    return Vectors(inputs, Emulator(program).run(inputs, statistics=False).outputs)
+    return Vectors(inputs, Emulator(program).run(inputs).outputs)
 
 
 def example_files(directory: Path, samples: Iterable[str]) -> dict[str, bytes]:

@@ -74,13 +74,10 @@ class Device(Protocol):
         """Name as the user gives it."""
         ...
 
-    def run(
-        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
-    ) -> DeviceResult:
+    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch. inputs: (samples, *shape) floats by ONNX name.
 
-        trace: keep every tensor the array produced. statistics: count overflows and collect status bits; without,
-        a device may take a faster way to the same outputs.
+        trace: keep every tensor the array produced.
         """
         ...
 

@@ -1,10 +1,13 @@
-"""The emulator: a program's nodes in numpy, whole batches at a time, bit for bit what a kernel computes."""
+"""The emulator: a program's nodes for whole batches, bit for bit what a kernel computes, with all that it counts.
+
+Layers run as compiled C++ (``devices/native``) where this machine can build it; the engines in numpy compute the others
+and are what the compiled ones are compared with.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from time import perf_counter
 from typing import Any
@@ -12,19 +15,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.schedule.matmul import product_node
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
-from bfpga.devices.graph_route import GraphRoute, available
+from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.input_cycles import LayerCycles
-from bfpga.devices.matmul import decode_product, encode_operands, matrix_tiles
+from bfpga.devices.matmul import decode_product, encode_operands
+from bfpga.devices.native.library import NUMPY, SET_VARIABLE
+from bfpga.devices.native.plan import layer_of
+from bfpga.devices.native.route import Counted, NativeRoute
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array.accumulators import Block, activation_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
+from bfpga.errors import ToolError
 from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
+
+#: Seed of the extreme values of a probe.
+PROBE_SEED = 0
 
 
 class Emulator:
@@ -32,92 +41,130 @@ class Emulator:
 
     name = "emulator"
 
-    def __init__(self, program: Program) -> None:
+    def __init__(
+        self, program: Program, instructions: str | None = None, threads: int | None = None, *, probe: bool = True
+    ) -> None:
+        """instructions: a set of ``devices.native.library``, or `numpy`; by default that of $BFPGA_NATIVE, or the best.
+
+        threads: that share samples; by default $BFPGA_THREADS, or one a core. probe: compare native layers with the
+        engines at the first run. ConfigurationError for a set that this machine lacks, and for no number of threads.
+        """
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
-        self.engines: dict[int, LayerEngine] = {}
         self.counted: dict[int, LayerCycles] = {}
         self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program)
-        self._route: GraphRoute | None = None
-        self._route_tried = False
+        #: Why layers are not native; empty before the first run, and where all of them are.
+        self.note = ""
+        self._engines: dict[int, LayerEngine] = {}
+        self._probed = not probe
+        self._last_uses = self._find_last_uses()
+        self.native = self._native_route(instructions, threads)
         for index, node in enumerate(program.nodes):
             self._prepare(index, node)
+        counting = {program.nodes[index].name for index in self.counted} | set(self.cycles.first_sample)
+        #: Layers whose first sample of a run is measured before it is computed while their policy slot is unused.
+        self._measurable = [
+            (node.name, node.policy.slot)
+            for node in program.nodes
+            if not isinstance(node, HostNode) and node.name in counting
+        ]
+        #: Name, engine and cycles of one sample of each layer.
+        self._facts = [
+            (node.name, engine_of(node), self.cycles.layers.get(node.name, CycleCount()).total)
+            for node in program.nodes
+        ]
+
+    def _native_route(self, instructions: str | None, threads: int | None) -> NativeRoute | None:
+        """The native layers; None without a compiler, or where the engines in numpy are wanted."""
+        if (instructions or os.environ.get(SET_VARIABLE)) == NUMPY:
+            self.note = "the engines in numpy compute all layers, as asked for"
+            return None
+        try:
+            route = NativeRoute(self.program, self.registers, instructions, threads)
+        except ToolError as error:
+            self.note = f"the engines in numpy compute all layers: {str(error).splitlines()[0]}"
+            return None
+        if route.reasons:
+            name, reason = next(iter(route.reasons.items()))
+            self.note = f"the engines in numpy compute {len(route.reasons)} layers, {name} first: {reason}"
+        return route if route.covered else None
 
     def _prepare(self, index: int, node: Node) -> None:
         if isinstance(node, HostNode):
             self.host[index] = host_function(node)
-            return
-        config = self.program.config
-        if isinstance(node, MatMulNode):
-            layer = product_node(node)
-            layer.tiles = matrix_tiles(self.program, index, node)
-            products = activation_products(node.inner, config.format)
-            self.engines[index] = LayerEngine(layer, config, self.registers, products)
-        else:
-            self.engines[index] = LayerEngine(node, config, self.registers)
+        elif isinstance(node, ArrayNode):
             engine = engine_beside(node)
             if engine is not None and engine.by_inputs is not None:
                 self.counted[index] = LayerCycles(self.program, node, engine.by_inputs)
 
-    def run(
-        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
-    ) -> DeviceResult:
-        """Run a batch; see ``Device.run``. Without trace and statistics the fast route is taken where it is exact."""
-        checked = check_inputs(self.program, inputs)
-        route = None if trace or statistics else self._fast_route(checked)
-        return self._compute(checked, route, trace)
+    def _engine(self, index: int) -> LayerEngine:
+        """The engine in numpy of a node, prepared at first use."""
+        if index not in self._engines:
+            node, config = self.program.nodes[index], self.program.config
+            layer, products = layer_of(self.program, index), None
+            if isinstance(node, MatMulNode):
+                products = activation_products(node.inner, config.format)
+            self._engines[index] = LayerEngine(layer, config, self.registers, products)
+        return self._engines[index]
 
-    def _compute(self, inputs: Mapping[str, HostArray], route: GraphRoute | None, trace: bool) -> DeviceResult:
+    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
+        """Run a batch; see ``Device.run``. The counters are always complete."""
+        checked = check_inputs(self.program, inputs)
+        if self.native is not None and not self._probed:
+            self._probe(checked)
+        return self._compute(checked, self.native, trace)
+
+    def _compute(self, inputs: Mapping[str, HostArray], native: NativeRoute | None, trace: bool) -> DeviceResult:
         values = Values(self.program, inputs)
         result = DeviceResult({}, values.samples)
-        uses = self._uses()
-        measured = self._measured()
+        measured = {name for name, slot in self._measurable if not self.registers.in_use(slot)}
+        tensors = result.tensors if trace else None
+        counted: Counted = {}
         for index, node in enumerate(self.program.nodes):
-            with _timed(result.seconds, "host" if isinstance(node, HostNode) else "array"):
-                counters = None
-                if route is None or index not in route.covered:
-                    counters = self._node(index, node, values, result.tensors if trace else None)
-                elif index in route.starts:
-                    route.run(index, values)
+            counters = counted.get(index)
+            if counters is None:
+                start = perf_counter()
+                if native is not None and index in native.starts:
+                    counted.update(native.run(index, values, tensors))
+                    counters = counted[index]
+                else:
+                    counters = self._node(index, node, values, tensors)
+                part = "host" if isinstance(node, HostNode) else "array"
+                result.seconds[part] = result.seconds.get(part, 0.0) + perf_counter() - start
             result.layers.append(self._layer_result(index, node, counters, values, measured))
-            for name in node.inputs:
-                uses[name] -= 1
-                if not uses[name]:
-                    values.drop(name)
+            for name in self._last_uses[index]:
+                values.drop(name)
         result.cycles = sum(layer.cycles for layer in result.layers)
         result.outputs = values.outputs()
         return result
 
-    def _fast_route(self, inputs: Mapping[str, HostArray]) -> GraphRoute | None:
-        """The fast route, built at first use and believed only if it repeats the engines' bits on a probe."""
-        if not self._route_tried:
-            self._route_tried = True
-            route = GraphRoute(self.program) if available() else None
-            if route is not None and route.starts and self._repeats(route, inputs):
-                self._route = route
-        return self._route
-
-    def _repeats(self, route: GraphRoute, inputs: Mapping[str, HostArray]) -> bool:
-        """One sample of the data and one of extreme values through both ways; policy slots are left as they were."""
-        generator = np.random.default_rng(0)
+    def _probe(self, inputs: Mapping[str, HostArray]) -> None:
+        """The native layers are believed if they repeat the engines on a sample of the data and on one of extremes."""
+        self._probed = True
+        generator = np.random.default_rng(PROBE_SEED)
         probe = {}
         for name, value in inputs.items():
             extreme = np.sign(generator.standard_normal(value[:1].shape)) * np.float32(1 << 20)
             probe[name] = np.concatenate([value[:1], extreme.astype(np.float32)])
         slots = deepcopy(self.registers.slots)
-        expected = self._compute(probe, None, False).outputs
+        expected = self._compute(probe, None, True)
         self.registers.slots = deepcopy(slots)
-        found = self._compute(probe, route, False).outputs
+        found = self._compute(probe, self.native, True)
         self.registers.slots = slots
-        return all(np.array_equal(expected[name], found[name], equal_nan=True) for name in expected)
+        mismatch = first_mismatch(self.program, expected, found)
+        if mismatch is not None:
+            self.native = None
+            self.note = f"the engines in numpy compute all layers: native ones differ at their probe, {mismatch}"
 
-    def _uses(self) -> Counter[str]:
-        """How often each value is read; outputs are read by the caller too."""
-        uses = Counter(self.program.outputs.keys())
-        for node in self.program.nodes:
-            uses.update(node.inputs)
-        return uses
+    def _find_last_uses(self) -> list[list[str]]:
+        """For each node the values that nothing reads after it; outputs are read by the caller."""
+        last = {name: index for index, node in enumerate(self.program.nodes) for name in node.inputs}
+        found: list[list[str]] = [[] for _ in self.program.nodes]
+        for name, index in last.items():
+            if name not in self.program.outputs:
+                found[index].append(name)
+        return found
 
     def _node(
         self, index: int, node: Node, values: Values, trace: dict[str, BlockTensor] | None
@@ -130,11 +177,11 @@ class Emulator:
             operands = encode_operands(
                 node, values.on_host(node.inputs[0]), values.on_host(node.inputs[1]), self.program
             )
-            output, counters = self.engines[index].run(_blocks(operands))
+            output, counters = self._engine(index).run(_blocks(operands))
             tensor = BlockTensor(*output)
             values.host[node.output] = decode_product(node, tensor, self.program)
         else:
-            output, counters = self.engines[index].run(_blocks([values.on_array(name) for name in node.inputs]))
+            output, counters = self._engine(index).run(_blocks([values.on_array(name) for name in node.inputs]))
             tensor = self._keep(node, output, values)
         if trace is not None:
             trace[node.output] = tensor
@@ -150,26 +197,19 @@ class Emulator:
         tensor.exponent[...] = output.exponent
         return tensor
 
-    def _measured(self) -> set[str]:
-        """Layers whose first sample of this run is measured before it is computed: their policy slot is unused."""
-        return {
-            node.name
-            for node in self.program.nodes
-            if not isinstance(node, HostNode) and not self.registers.in_use(node.policy.slot)
-        }
-
     def _layer_result(
         self, index: int, node: Node, counters: LayerCounters | None, values: Values, measured: set[str]
     ) -> LayerResult:
+        name, engine, one = self._facts[index]
         if isinstance(node, HostNode):
-            return LayerResult(node.name, "host")
+            return LayerResult(name, engine)
         samples = values.samples
-        cycles = samples * self.cycles.layers.get(node.name, CycleCount()).total
-        if node.name in measured and node.name in self.cycles.first_sample:
-            cycles += self.cycles.first_sample[node.name].total
+        cycles = samples * one
+        if name in measured:
+            cycles += self.cycles.first_sample.get(name, CycleCount()).total
         if index in self.counted:
-            cycles += self.counted[index].beyond_expected(values.nonzero(node.inputs[0]), node.name in measured)
-        return LayerResult(node.name, engine_of(node), samples * node.macs, cycles, counters)
+            cycles += self.counted[index].beyond_expected(values.nonzero(node.inputs[0]), name in measured)
+        return LayerResult(name, engine, samples * node.macs, cycles, counters)
 
     def reset(self) -> None:
         """Forget what policy slots learned."""
@@ -177,15 +217,6 @@ class Emulator:
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    start = perf_counter()
-    try:
-        yield
-    finally:
-        seconds[part] = seconds.get(part, 0.0) + perf_counter() - start
 
 
 def _blocks(tensors: Sequence[BlockTensor]) -> list[Block]:

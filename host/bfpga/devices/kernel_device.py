@@ -157,9 +157,7 @@ class KernelDevice:
     def _cancel(self) -> None:
         """No start stays in flight; a kernel that runs one at a time has none."""
 
-    def run(
-        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
-    ) -> DeviceResult:
+    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``Device.run``.
 
         With ``trace`` every operation is a start of its own and what it computed is stored, so that tensors and

@@ -108,9 +108,7 @@ class StreamingDevice(KernelDevice):
         self._packets: dict[tuple[bool, ...], SamplePackets] = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
 
-    def run(
-        self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False, statistics: bool = True
-    ) -> DeviceResult:
+    def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
         """Run a batch; see ``KernelDevice.run``."""
         before = dict(self.streaming.seconds)
         values = Values(self.program, check_inputs(self.program, inputs))

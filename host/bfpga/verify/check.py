@@ -20,6 +20,7 @@ from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Mismatch, first_mismatch
 from bfpga.devices.csim import CSimulation, Integers, build
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.native.library import NUMPY, available_sets
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.verify.random_accelerator import random_config
@@ -34,6 +35,8 @@ TARGETS: dict[str, Integers] = {
     "csim:exact": "exact",
     "virtual": "native",
 }
+#: The compiled layers of the emulator: a target for each instruction set that this machine has.
+NATIVE = "native"
 #: Opens a program on a device.
 OpenProgram = Callable[[Program], Device]
 #: Samples of one case: more than one, because policies learn from sample to sample.
@@ -79,10 +82,10 @@ def verify_case(
     report: VerifyReport,
     traced: bool,
 ) -> Mismatch | None:
-    """One random network on the emulator and on a device; None if every bit, counter and clock agrees."""
+    """One random network on the engines in numpy and on a device; None if every bit, counter and clock agrees."""
     program = random_program(rng, config)
     inputs = random_inputs(rng, program)
-    expected = Emulator(program).run(inputs, trace=True)
+    expected = Emulator(program, NUMPY).run(inputs, trace=True)
     report.cases += 1
     report.layers += len(program.nodes)
     engines = [node.engine for node in program.nodes if isinstance(node, ArrayNode)]
@@ -117,7 +120,9 @@ def _stopped(error: DeviceError) -> Mismatch:
 
 
 def simulation(target: str) -> OpenProgram:
-    """Opens programs on a C simulation of their array."""
+    """Opens programs on a C simulation of their array, or on the emulator with one instruction set."""
+    if target.startswith(NATIVE):
+        return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
     integers = TARGETS[target]
 
     def open_program(program: Program) -> Device:
@@ -140,9 +145,11 @@ def verify(
     device_for: opens programs on a target, if not `simulation` or a virtual board. A case is repeated by its array and
     its seed ``(seed, number)``. ConfigurationError for an unknown target; DeviceError if a target has no way to run.
     """
-    unknown = [target for target in targets if target not in TARGETS]
+    unknown = [target for target in targets if target not in (*TARGETS, NATIVE)]
     if unknown:
-        raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {', '.join(TARGETS)}")
+        known = ", ".join((*TARGETS, NATIVE))
+        raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {known}")
+    targets = [name for target in targets for name in _instruction_sets(target)]
     report = VerifyReport(targets=list(targets))
     start = perf_counter()
     with ExitStack() as opened:
@@ -163,6 +170,11 @@ def verify(
     return report
 
 
+def _instruction_sets(target: str) -> list[str]:
+    """A target; the compiled layers as one for each set of this machine."""
+    return [f"{NATIVE}:{item.name}" for item in available_sets()] if target == NATIVE else [target]
+
+
 def _opener(target: str, opened: ExitStack) -> OpenProgram:
     """Opens programs on a target; boards are released with ``opened``."""
     if target != "virtual":
@@ -179,7 +191,8 @@ def _built(configs: Sequence[SystolicConfig], targets: Sequence[str]) -> Iterato
         def start(number: int) -> list[Any]:
             if number >= len(configs):
                 return []
-            return [pool.submit(build, configs[number], TARGETS[target], "random", "0" * 64) for target in targets]
+            kernels = [TARGETS[target] for target in targets if target in TARGETS]
+            return [pool.submit(build, configs[number], integers, "random", "0" * 64) for integers in kernels]
 
         waiting = start(0)
         for number, config in enumerate(configs):
