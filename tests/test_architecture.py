@@ -21,8 +21,8 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    "errors", "formats", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor", "devices",
-    "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
+    "errors", "formats", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor", "synthesis",
+    "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 ACCELERATORS = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))

@@ -16,7 +16,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import Program, TensorSpec
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.graph_route import GraphRoute
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.layout import decode_tensor, encode_tensor
@@ -42,10 +41,10 @@ def made(
 
 
 def error(network: Network, program: Program) -> float:
-    """Root mean square difference to the float network over its root mean square; both routes give the same bits."""
+    """Root mean square difference to the float network over its root mean square; both emulators give the same bits."""
     emulator, x = Emulator(program), pixels(network)
     (name, found), *_ = emulator.run(x).outputs.items()
-    np.testing.assert_array_equal(found, emulator.run(x, statistics=False).outputs[name])
+    np.testing.assert_array_equal(found, Emulator(program, "numpy").run(x).outputs[name])
     (expected,) = float_outputs(network, x)
     return float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
 
@@ -64,7 +63,6 @@ def test_remainders_keep_the_low_bits_of_images(tmp_path: Path, calibrate: bool)
     kept, lost = (made(network, tmp_path, calibrate=calibrate, remainders=choice) for choice in ("auto", "never"))
     assert (kept.tensors["x"].channels, kept.tensors["x"].remainder) == (2, 4)
     assert (lost.tensors["x"].channels, lost.tensors["x"].remainder) == (1, 0)
-    assert len(GraphRoute(kept).covered) == calibrate
     assert error(network, kept) < 0.8 * error(network, lost)
 
 

@@ -25,7 +25,7 @@ def loop(name: str) -> LoopFigures:
 def test_the_array_loop_is_far_from_interval_1_because_it_writes_banks_before_it_reads_them() -> None:
     array = loop("Array")
     assert array.stated_interval == 1
-    assert array.interval >= 14
+    assert array.interval >= 10
     worst = max(array.limits, key=lambda limit: limit.interval)
     assert worst.reason == "recurrence"
     assert worst.subject.startswith("activations_")
@@ -33,9 +33,10 @@ def test_the_array_loop_is_far_from_interval_1_because_it_writes_banks_before_it
     assert any("write_back.hpp" in line or "output_stage.hpp" in line for line in worst.lines)
 
 
-def test_the_walk_over_pixels_carries_its_bank_for_more_than_a_clock() -> None:
-    walks = [limit for limit in loop("Array").limits if "pixel_" in limit.subject]
-    assert any("address.hpp" in " ".join(limit.lines) and limit.delay > 7.0 for limit in walks)
+def test_a_step_of_the_walk_is_longer_than_a_clock() -> None:
+    (limit, *_) = loop("Columns_Place").limits
+    assert any("address.hpp" in line for line in limit.lines)
+    assert 8.0 < limit.delay < 12.0
 
 
 def test_loading_weights_is_at_its_interval() -> None:

@@ -121,7 +121,8 @@ def test_an_inner_loop_without_bound_is_named(tmp_path: Path) -> None:
     source.write_text(
         "int data[64];\nint top(int count, int inner) {\n    int sum = 0;\nOuter:\n"
         "    for (int n = 0; n < count; ++n) {\n#pragma HLS PIPELINE II=1\n"
-        "        for (int k = 0; k < inner; ++k) {\n            sum += data[k] * n;\n        }\n    }\n    return sum;\n}\n"
+        "        for (int k = 0; k < inner; ++k) {\n            sum += data[k] * n;\n        }\n    }\n"
+        "    return sum;\n}\n"
     )
     with pytest.raises(ToolError, match=r"code\.cpp:\d+: a loop within the pipelined loop Outer .* no constant number"):
         analyse_source(source)
@@ -138,4 +139,4 @@ def test_annotation_keeps_every_line_where_it_is() -> None:
     annotated = annotate(_SOURCE, "code.cpp")
     assert annotated.count("\n") == _SOURCE.count("\n")
     assert "#pragma HLS" not in annotated
-    assert 'bfpga_hls_loop("PIPELINE II=1", "code.cpp", 22, "Sum");' in annotated
+    assert 'bfpga_hls_loop("PIPELINE II=1", "code.cpp", 21, "Sum");' in annotated

@@ -264,7 +264,7 @@ class ProgramStages:
             f"{len(single.seconds)} runs; {rate:,.1f} images/s in batches of {batch}\n"
             + "a sample in a batch: " + ", ".join(f"{name} {value:.3f} ms" for name, value in parts.items())
         )  # fmt: skip
-        measured = device.run(many, statistics=False).measured
+        measured = device.run(many).measured
         if measured is not None:
             text += f"\na batch: {measured}" + (f"\nwarning: {measured.warning}" if measured.warning else "")
         if self._overlay.target == "virtual":

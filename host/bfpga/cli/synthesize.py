@@ -42,6 +42,14 @@ def synthesize(
             "--against", help="A csynth.xml of the vendor's tool, shown beside.", metavar="FILE", show_default=False
         ),
     ] = None,
+    prove: Annotated[
+        bool,
+        typer.Option(
+            "--prove",
+            help="Repeat iterations of each loop as they are in the C simulation: the code against the graph that is "
+            "scheduled, the graph against its netlist, bit by bit.",
+        ),
+    ] = False,
     count: Annotated[
         bool, typer.Option("--count/--no-count", help="Count look-up tables, flip-flops and DSPs (slower).")
     ] = True,
@@ -66,6 +74,10 @@ def synthesize(
             "which accelerator? `bfpga accelerators` lists them; --check alone checks all ready ones"
         )
     names = [accelerator] if accelerator is not None else accelerator_names()
+    if prove:
+        for name in names:
+            _show_proofs(load_accelerator(name), loop)
+        return
     contents, failed = [], False
     for name in names:
         described = load_accelerator(name)
@@ -165,6 +177,19 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     ]  # fmt: skip
     rows.append(row("between the loops, nothing shared (not in the total)", figures.outside))
     output.table("resources, counted by Yosys", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
+
+
+def _show_proofs(accelerator: Accelerator, loop: str) -> None:
+    from bfpga.synthesis.prove import Proof
+    from bfpga.synthesis.prove import prove as proofs_of
+    from bfpga.verify.vectors import kernel_vectors
+
+    def hear(proof: Proof) -> None:
+        netlist = f", {proof.netlist} of them by the netlist" if proof.netlist else ""
+        output.say(f"{proof.loop}: {proof.iterations} iterations as the code{netlist}")
+
+    output.say(f"{accelerator.name}: loops on streams of random networks")
+    proofs_of(accelerator, kernel_vectors(accelerator.systolic), loop, hear)
 
 
 def _show_against(figures: HardwareFigures, report: Path) -> None:

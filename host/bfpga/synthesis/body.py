@@ -134,7 +134,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a register or an invariant is in the flat LLVM IR: value ``root``, or bytes of a variable from ``offset``."""
+    """Where a register or an invariant is in the flat LLVM IR: value ``root``, or a variable's bytes from ``offset``."""
 
     root: str
     offset: int = -1
@@ -142,7 +142,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class BankOrigin:
-    """The array of a variable that a memory is a bank of; ``splits``: how each dimension is partitioned, "" for not."""
+    """The array that a memory is a bank of; ``splits``: how each dimension is partitioned, "" for not."""
 
     root: str
     offset: int

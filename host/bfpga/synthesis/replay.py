@@ -16,10 +16,12 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from bfpga.errors import BfpgaError
 from bfpga.synthesis.body import BankOrigin, LoopBody, Memory, Opcode, Origin
 from bfpga.synthesis.frontend.ir import Function, integer_width, read_module
 from bfpga.synthesis.graph import mask_of
-from bfpga.synthesis.netlist.interpret import evaluate
+from bfpga.synthesis.netlist.interpret import evaluate, iterate
+from bfpga.synthesis.netlist.recording import Iteration, Run
 
 _READ, _WRITE, _BEGIN, _VALUE, _ROOT = (f"bfpga_replay_{name}" for name in ("read", "write", "begin", "value", "root"))
 _LOAD = re.compile(r"^\s*(%\S+|%\"[^\"]+\") = load volatile i(\d+), ptr (.*?)(?:, align.*)?$")
@@ -27,7 +29,7 @@ _STORE = re.compile(r"^\s*store volatile i(\d+) (\S+), ptr (.*?)(?:, align.*)?$"
 _WORD = 64
 
 
-class Differs(AssertionError):
+class ReplayDifferenceError(BfpgaError):
     """The graph and the code do not do the same."""
 
 
@@ -71,6 +73,10 @@ class Replay:
         self._engine = self._compiled(_instrumented(flat, self._function, body, self._values, self._roots))
         self._sizes = _sizes(body)
         self.compared = 0
+        #: Iterations that follow each other, from an entry of the loop on: what a netlist has to repeat.
+        self.runs: list[Run] = []
+        self._first: _Iteration | None = None
+        self._recorded: list[Iteration] = []
         self.problem: Exception | None = None
 
     def _compiled(self, text: str) -> llvm.ExecutionEngine:
@@ -115,14 +121,15 @@ class Replay:
             begin = self._buffers[number]
             if begin <= address < begin + 4096:
                 return name, address - begin
-        raise Differs(f"a stream access at {address:#x}")
+        raise ReplayDifferenceError(f"a stream access at {address:#x}")
 
     def _on_begin(self) -> None:
-        values: dict[str, int] = {name: 0 for name in self._values}
+        values = dict.fromkeys(self._values, 0)
         for name, value in self._under_way.items():
             values[name] = value
         self._under_way = {}
-        memories = {root: ctypes.string_at(self._addresses[root], size) for root, size in self._sizes.items() if root in self._addresses}
+        known = ((root, size) for root, size in self._sizes.items() if root in self._addresses)
+        memories = {root: ctypes.string_at(self._addresses[root], size) for root, size in known}
         state = _Iteration(values, memories, len(self.streams.read), len(self.streams.written))
         if self._iterations and self.problem is None and self.compared < self._limit:
             try:
@@ -151,18 +158,32 @@ class Replay:
         address = self._engine.get_function_address(self._function.name)
         call: Callable[..., None] = ctypes.CFUNCTYPE(None, *types)(address)
         call(*(self._buffers[k] if kind == "ptr" else arguments.get(k, 0) for k, kind in enumerate(kinds)))
+        self._end_run()
         if self.problem is not None:
             raise self.problem
         return self.streams.written
+
+    def check_outputs(self, start: str, written: Sequence[tuple[str, int]], expected: Sequence[int]) -> None:
+        """The beats of a start are those that the C simulation wrote; TLAST follows the data of each.
+
+        Raises:
+            ReplayDifferenceError: they are not.
+        """
+        beats = [value for _, value in written][::2]
+        if beats != list(expected):
+            raise ReplayDifferenceError(
+                f"{start}: the flat code writes {len(beats)} beats, other than the simulation's"
+            )
 
     def _compare(self, before: _Iteration, after: _Iteration) -> None:
         """The graph's iteration from ``before`` against the state after it."""
         body = self._body
         values: list[int] = []
+        given: dict[int, int] = {}
         reads = list(self.streams.read[before.reads : after.reads])
         written: list[tuple[str, int]] = []
         banks = [_BankContents(memory, before.memories) for memory in body.memories]
-        for operation in body.operations:
+        for index, operation in enumerate(body.operations):
             operands = [values[k] for k in operation.operands]
             value = 0
             if operation.opcode is Opcode.STATE:
@@ -170,12 +191,12 @@ class Replay:
             elif operation.opcode is Opcode.INVARIANT:
                 value = self._named(operation.name, before)
             elif operation.opcode is Opcode.MEMORY_READ:
-                value = banks[operation.memory].read(operands[0]) if operands[1] else 0
+                value = given[index] = banks[operation.memory].read(operands[0]) if operands[1] else 0
             elif operation.opcode is Opcode.MEMORY_WRITE:
                 if operands[2]:
                     banks[operation.memory].write(operands[0], operands[1])
             elif operation.opcode is Opcode.STREAM_READ:
-                value = reads.pop(0)[1] if operands[0] else 0
+                value = given[index] = reads.pop(0)[1] if operands[0] else 0
             elif operation.opcode is Opcode.STREAM_WRITE:
                 if operands[1]:
                     written.append((body.streams[operation.stream].name, operands[0]))
@@ -183,27 +204,49 @@ class Replay:
                 value = evaluate(body, operation, operands)
             values.append(value & mask_of(operation.width))
         if body.leaves >= 0 and values[body.leaves]:
-            return  # what is seen next is the beginning of another execution of the loop
+            self._end_run()  # what is seen next is the beginning of another execution of the loop
+            return
         if reads:
-            raise Differs(f"{body.name}: the code read {len(reads)} more beats than the graph")
+            raise ReplayDifferenceError(f"{body.name}: the code read {len(reads)} more beats than the graph")
         for register in body.registers:
             expected = self._state(register.name, after) & mask_of(register.width)
             if values[register.next] != expected:
-                raise Differs(f"{body.name}: {register.name} becomes {values[register.next]:#x}, in the code {expected:#x}")
+                found = f"{values[register.next]:#x}, in the code {expected:#x}"
+                raise ReplayDifferenceError(f"{body.name}: {register.name} becomes {found}")
         for bank in banks:
             bank.check(body.name, after.memories)
         self._check_written(written, self.streams.written[before.writes : after.writes])
         self.compared += 1
+        self._record(before, given)
+
+    def _record(self, before: _Iteration, given: Mapping[int, int]) -> None:
+        if self._first is None:
+            self._first = before
+        outcome = iterate(self._body, self._states(before), self._invariants(before), given)
+        self._recorded.append(Iteration(given, outcome))
+
+    def _end_run(self) -> None:
+        if self._first is not None:
+            initial, invariants = self._states(self._first), self._invariants(self._first)
+            self.runs.append(Run(tuple(initial), invariants, self._recorded))
+        self._first, self._recorded = None, []
+
+    def _states(self, at: _Iteration) -> list[int]:
+        return [self._state(r.name, at) & mask_of(r.width) for r in self._body.registers]
+
+    def _invariants(self, at: _Iteration) -> dict[int, int]:
+        operations = enumerate(self._body.operations)
+        return {k: self._named(o.name, at) & mask_of(o.width) for k, o in operations if o.opcode is Opcode.INVARIANT}
 
     def _check_written(self, graph: list[tuple[str, int]], code: Sequence[tuple[str, int]]) -> None:
         """A beat is one value of the graph and its fields one after the other in the code."""
         fields = list(code)
         for name, value in graph:
             if not fields or fields[0][0] != name or value & mask_of(_WORD) != fields[0][1]:
-                raise Differs(f"{self._body.name}: writes {value:#x} to {name}, the code {fields[:1]}")
+                raise ReplayDifferenceError(f"{self._body.name}: writes {value:#x} to {name}, the code {fields[:1]}")
             fields = fields[2:] if len(fields) > 1 and fields[1][0] == name else fields[1:]
         if fields:
-            raise Differs(f"{self._body.name}: the code writes {len(fields)} more words")
+            raise ReplayDifferenceError(f"{self._body.name}: the code writes {len(fields)} more words")
 
     def _state(self, name: str, at: _Iteration) -> int:
         variable, *low = name.split("@")
@@ -246,7 +289,8 @@ class _BankContents:
         for address in self._words:
             code = sum(after[origin.root][place] << 8 * k for k, place in enumerate(self._places[address]))
             if self._words[address] != code:
-                raise Differs(f"{loop}: {self._memory.name}[{address}] is {self._words[address]:#x}, in the code {code:#x}")
+                found = f"{self._words[address]:#x}, in the code {code:#x}"
+                raise ReplayDifferenceError(f"{loop}: {self._memory.name}[{address}] is {found}")
 
 
 _PLACES: dict[BankOrigin, list[tuple[int, ...]]] = {}
@@ -332,7 +376,8 @@ def _called_store(number: int, width: str, value: str, pointer: str) -> list[str
     if width == str(_WORD):
         return [f"  call void @{_WRITE}(ptr {pointer}, i64 {value}, i32 {width})"]
     name = f"%bfpga.store.{number}"
-    return [f"  {name} = zext i{width} {value} to i64", f"  call void @{_WRITE}(ptr {pointer}, i64 {name}, i32 {width})"]
+    call = f"  call void @{_WRITE}(ptr {pointer}, i64 {name}, i32 {width})"
+    return [f"  {name} = zext i{width} {value} to i64", call]
 
 
 def _observation(body: LoopBody, function: Function, values: Sequence[str], roots: Sequence[str]) -> list[str]:

@@ -88,7 +88,8 @@ class Cells:
         for use in _uses(function, blocks):
             for access, _ in self.accesses(use.operand, use.size) if self.is_known(use.operand, use.size) else []:
                 for root, offset in _touched(access):
-                    edges.setdefault(root, set()).update((offset, offset + use.size), self._borders(root, offset, use.size))
+                    inside = self._borders(root, offset, use.size)
+                    edges.setdefault(root, set()).update((offset, offset + use.size), inside)
                     if use.writes:
                         writes.append((root, offset, use.size))
         self._cuts = {root: sorted(cuts) for root, cuts in edges.items()}
@@ -309,7 +310,16 @@ class Cells:
             )
         bits = self._word_bits(array) * (width // (8 * array.element))
         return Memory(
-            name, words, width, [], array.ports, array.implementation, list(array.waivers), initial, array.place, bits,
+            name,
+            words,
+            width,
+            [],
+            array.ports,
+            array.implementation,
+            list(array.waivers),
+            initial,
+            array.place,
+            bits,
             BankOrigin(array.root, array.offset, array.extents, array.strides, _styles(array), bank),
         )
 

@@ -215,4 +215,3 @@ def _place_registers(pipeline: Pipeline, groups: list[Group]) -> None:
         (owners[0] if owners else rest).registers.append(number)
     rest.operations += [index for index, operation in enumerate(body.operations) if operation.opcode in EXTERNAL]
     groups.append(rest)
-

@@ -115,9 +115,7 @@ def _stimuli(design: Design, run: Run) -> list[dict[str, int]]:
     depth = 2 + max([pipeline.depth, *pipeline.capture, *stages])
     count = 1 + pipeline.interval * len(run.iterations) + depth
     noise = random.Random(_NOISE)
-    data = {
-        name: width for name, (_, width) in design.inputs.items() if name.startswith("data_") and name not in fixed
-    }
+    data = {name: width for name, (_, width) in design.inputs.items() if name.startswith("data_") and name not in fixed}
     rows = [{"ce": 1, "start": int(clock == 0), **fixed} for clock in range(count)]
     for row in rows:
         row.update({name: noise.getrandbits(width) for name, width in data.items()})

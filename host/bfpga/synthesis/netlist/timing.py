@@ -122,9 +122,9 @@ def recurrence_clock(graph: NetGraph, interval: int = 1) -> RecurrenceClock:
         for index in np.flatnonzero(last >= 0):
             origin, _ = order.trace(int(last[index]), before)
             chosen[index] = number[origin]
-        weight = np.array([
-            worst[index] - potential[chosen[index]] if chosen[index] >= 0 else -np.inf for index in range(len(bits))
-        ])
+        weight = np.array(
+            [worst[index] - potential[chosen[index]] if chosen[index] >= 0 else -np.inf for index in range(len(bits))]
+        )
         mean, found = _worst_cycle(chosen, weight)
         if mean <= period + 1e-6:
             break

@@ -481,10 +481,14 @@ class _Border(_Module):
         self.clocked("if (start) active <= 1'b1; else if (leaving) active <= 1'b0;")
         if depth > 1:
             self.lines.append(f"reg {vector(depth - 1)} later;")
-            kept = "{" + ", ".join(
-                f"stages[{stage}]" if stage >= younger else f"stages[{stage}] & ~leaving"
-                for stage in reversed(range(depth - 1))
-            ) + "}"
+            kept = (
+                "{"
+                + ", ".join(
+                    f"stages[{stage}]" if stage >= younger else f"stages[{stage}] & ~leaving"
+                    for stage in reversed(range(depth - 1))
+                )
+                + "}"
+            )
             self.clocked(f"later <= start ? {literal(0, depth - 1)} : {kept};")
             self.lines.append(f"assign stages = {{later, {begins}}};")
         else:
@@ -513,4 +517,3 @@ class _Border(_Module):
             self.lines.append(f"reg {vector(width)} r{index};")
             self.clocked(f"if (stages[{stage}]) r{index} <= {value};")
             self.output(f"to_result_{index}", Span(0, width), f"r{index}")
-
