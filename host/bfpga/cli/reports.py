@@ -112,12 +112,13 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
         return None
     slow = [loop for loop in figures.loops if loop.interval > loop.stated_interval]
     if slow:
-        listed = ", ".join(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
+        pairs = dict.fromkeys(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
+        listed = ", ".join(pairs)
         say(f"the synthesis of the code does not confirm these cycles; its intervals of loops are longer: {listed}")
     if figures.counted:
         total = figures.total
         say(
-            f"counted in the code's netlist with interconnect and DMAs: {total.lut + total.lut_memory:,} LUT, "
+            f"the code's netlist, interconnect and DMAs have at most {total.lut + total.lut_memory:,} LUT, "
             f"{total.ff:,} FF, {total.dsp} DSP, {total.bram36:g} BRAM36"
         )
     return {**asdict(figures), "slow_loops": [loop.name for loop in slow]}

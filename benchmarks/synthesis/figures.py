@@ -1,0 +1,33 @@
+"""Figures of ready accelerators' hardware for the package: configs/hardware/NAME.json.
+
+    python -m benchmarks.synthesis.figures tiny pynq_z2_dense
+
+To be run again when the kernel's sources change; a test compares their digest. Two minutes each on two idle cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.devices.csim import cache_directory
+from bfpga.estimate.hardware import write_figures
+from bfpga.synthesis.driver import synthesize
+from bfpga.synthesis.kept import package_path
+
+
+def main() -> None:
+    """Synthesize the named accelerators."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("names", nargs="+", help="ready accelerators")
+    for name in parser.parse_args().names:
+        accelerator = load_accelerator(name)
+        begin = time.perf_counter()
+        figures = synthesize(accelerator, cache=cache_directory() / "synthesis" / "netlists")
+        write_figures(figures, package_path(accelerator))
+        print(f"{name}: {len(figures.loops)} loops in {time.perf_counter() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
