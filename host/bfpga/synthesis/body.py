@@ -134,7 +134,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a register or an invariant is in the flat LLVM IR: value ``root``, or a variable's bytes at ``offset``."""
+    """Where a register or invariant is in the flat LLVM IR: value ``root``, or a variable's bytes at ``offset``."""
 
     root: str
     offset: int = -1
