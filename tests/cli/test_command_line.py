@@ -29,7 +29,7 @@ from bfpga.program.file import load_program
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
-COMMANDS += ["lint-hls", "overlay", "check-tcl", "build", "deploy"]
+COMMANDS += ["lint-hls", "synthesize", "overlay", "check-tcl", "build", "deploy"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
 HEAVY = {"numpy", "onnx", "onnxruntime", "onnxslim", "pydantic", "yaml", "jinja2", "rich", "matplotlib"}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bfpga.accelerator.boards import Board
-from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.cli import output
 from bfpga.cli.options import Json
 from bfpga.errors import ConfigurationError
-from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures, findings
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.boards import Board
+    from bfpga.accelerator.loader import Accelerator
+    from bfpga.estimate.hardware import Area, HardwareFigures, LoopFigures
 
 #: Recurrences that are shown for a loop that is slower than it states.
 _SHOWN_LIMITS = 3
@@ -68,6 +70,9 @@ def synthesize(
       bfpga synthesize tiny --check
       bfpga synthesize pynq_z2_dense --against build/hls/solution/syn/report/csynth.xml
     """
+    from bfpga.accelerator.loader import accelerator_names, load_accelerator
+    from bfpga.estimate.hardware import findings
+
     output.check_target(json)
     if accelerator is None and not check:
         raise ConfigurationError(
@@ -196,10 +201,10 @@ def _show_against(figures: HardwareFigures, report: Path) -> None:
     """A vendor's report beside the figures, loop by loop."""
     from bfpga.vendor.csynth_report import read_csynth_report
 
-    theirs = {loop.name: loop for loop in read_csynth_report(report).loops}
+    theirs = read_csynth_report(report).loops
     rows: list[tuple[object, ...]] = []
-    for loop in figures.loops:
-        other: Any = theirs.get(loop.name)
-        pair = (other.interval, other.depth) if other is not None else ("-", "-")
-        rows.append((loop.name, loop.interval, pair[0], loop.depth, pair[1]))
+    for loop in (loop for loop in figures.loops if loop.is_pipelined):
+        other = next((reported for reported in theirs if reported.has_label(loop.name)), None)
+        interval, depth = (other.interval, other.depth) if other is not None else (None, None)
+        rows.append((loop.name, loop.interval, interval or "-", loop.depth, depth or "-"))
     output.table(f"against {report}", ["loop", "II", "II of the report", "depth", "depth of the report"], rows)

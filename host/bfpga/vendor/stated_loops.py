@@ -53,7 +53,7 @@ def _pragmas(lines: Sequence[str]) -> Iterator[str]:
             yield line
         elif inside and line.strip() and not line.lstrip().startswith("//"):
             return
-        inside = inside or line.rstrip().endswith("{")
+        inside = inside or line.partition("//")[0].rstrip().endswith("{")
 
 
 def _interval(pragmas: Iterable[str]) -> int | None:
