@@ -40,7 +40,7 @@ def test_a_report_of_the_vendor_is_laid_beside(capsys: pytest.CaptureFixture[str
 
 
 def test_what_is_missing_or_wrong_is_one_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["synthesize"]) == 1
+    assert main(["synthesize"]) == 2
     assert "which accelerator?" in capsys.readouterr().err
-    assert main(["synthesize", NAME, "--against", str(tmp_path / "none.xml")]) == 1
+    assert main(["synthesize", NAME, "--against", str(tmp_path / "none.xml")]) == 2
     assert "none.xml" in capsys.readouterr().err
