@@ -7,6 +7,7 @@ needs. Types stay text ("i24", "[4 x i16]"); operands stay text until an instruc
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _DEFINE = re.compile(r'^define .*?@("[^"]+"|[\w.$-]+)\((.*)\)[^()]*\{$')
@@ -65,29 +66,8 @@ class Module:
     metadata: dict[int, str]
 
 
-def split_list(text: str) -> list[str]:
-    """The parts of a comma-separated list, brackets respected."""
-    parts: list[str] = []
-    depth, start, quoted = 0, 0, False
-    for position, character in enumerate(text):
-        if character == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif character in _OPENING:
-            depth += 1
-        elif character in _CLOSING:
-            depth -= 1
-        elif character == "," and depth == 0:
-            parts.append(text[start:position].strip())
-            start = position + 1
-    last = text[start:].strip()
-    return [*parts, last] if last else parts
-
-
-def split_type(text: str) -> tuple[str, str]:
-    """The type at the beginning of ``text`` and what follows it."""
-    text = text.lstrip()
+def _outside_brackets(text: str) -> Iterator[tuple[int, str]]:
+    """Positions and characters that are in no brackets and no quotes."""
     depth, quoted = 0, False
     for position, character in enumerate(text):
         if character == '"':
@@ -98,7 +78,27 @@ def split_type(text: str) -> tuple[str, str]:
             depth += 1
         elif character in _CLOSING:
             depth -= 1
-        elif character == " " and depth == 0:
+        elif depth == 0:
+            yield position, character
+
+
+def split_list(text: str) -> list[str]:
+    """The parts of a comma-separated list, brackets respected."""
+    parts: list[str] = []
+    start = 0
+    for position, character in _outside_brackets(text):
+        if character == ",":
+            parts.append(text[start:position].strip())
+            start = position + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+def split_type(text: str) -> tuple[str, str]:
+    """The type at the beginning of ``text`` and what follows it."""
+    text = text.lstrip()
+    for position, character in _outside_brackets(text):
+        if character == " ":
             return text[:position], text[position + 1 :].lstrip()
     return text, ""
 
