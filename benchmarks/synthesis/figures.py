@@ -7,9 +7,10 @@ To be run again when the kernel's sources change; a test compares their digest. 
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Sequence
 
+from benchmarks.common.command import command
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.devices.csim import cache_directory
 from bfpga.estimate.hardware import write_figures
@@ -17,17 +18,18 @@ from bfpga.synthesis.driver import synthesize
 from bfpga.synthesis.kept import package_path
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> int:
     """Synthesize the named accelerators."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = command(__doc__)
     parser.add_argument("names", nargs="+", help="ready accelerators")
-    for name in parser.parse_args().names:
+    for name in parser.parse_args(given).names:
         accelerator = load_accelerator(name)
         begin = time.perf_counter()
         figures = synthesize(accelerator, cache=cache_directory() / "synthesis" / "netlists")
         write_figures(figures, package_path(accelerator))
         print(f"{name}: {len(figures.loops)} loops in {time.perf_counter() - begin:.0f} s")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

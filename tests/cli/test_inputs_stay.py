@@ -30,6 +30,8 @@ COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["verify", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),
     (["check-tcl", "tiny", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),
     (["lint-hls", "a.yaml", "sources"], ["--json"], ["a.yaml", "sources/kernel.cpp"]),
+    (["synthesize", "a.yaml", "--no-count", "--against", "clocks.json"], ["--json"],
+     ["a.yaml", "b.yaml", "clocks.json"]),
     (["build", "a.yaml", "--dry-run"], ["--json"], ["a.yaml", "b.yaml"]),
     (["deploy", "pynq", "--overlay", "./overlay", "--program", "p.bfpga", "--identity", "key", "--dry-run"], ["--json"],
      ["overlay/overlay.yaml", "p.bfpga", "key"]),
