@@ -12,8 +12,10 @@ from itertools import pairwise
 
 from bfpga.synthesis.body import Opcode, Operation, Place
 
+_MOVED = frozenset(
+    {Opcode.CONCAT, Opcode.ZEXT, Opcode.SEXT, Opcode.CONSTANT, Opcode.SLICE, Opcode.STATE, Opcode.INVARIANT}
+)
 _COMMUTATIVE = frozenset({Opcode.ADD, Opcode.MUL, Opcode.AND, Opcode.OR, Opcode.XOR, Opcode.EQ, Opcode.NE})
-_COMPARISONS = frozenset({Opcode.EQ, Opcode.NE, Opcode.ULT, Opcode.ULE, Opcode.SLT, Opcode.SLE})
 
 
 def mask_of(width: int) -> int:
@@ -35,6 +37,8 @@ class Graph:
         self._known: dict[tuple[object, ...], int] = {}
         self._zeros: list[int] = []
         self._signs: list[int] = []
+        self._sliceable: list[bool] = []
+        self._slices: dict[tuple[int, int, int], int] = {}
 
     # -- construction
 
@@ -52,6 +56,7 @@ class Graph:
         self.operations.append(operation)
         self._zeros.append(self._zero_bits(operation))
         self._signs.append(self._sign_bits(operation))
+        self._sliceable.append(self._is_sliceable(operation))
         if shared:
             self._known[key] = index
         return index
@@ -73,14 +78,16 @@ class Graph:
         """Mask of the bits that are known to be 0."""
         return self._zeros[index]
 
-    def sign_bits(self, index: int) -> int:
-        """How many of the highest bits are known to be equal (at least 1)."""
-        return self._signs[index]
-
     # -- wiring
 
     def slice(self, index: int, low: int, width: int) -> int:
         """Bits ``low`` to ``low + width - 1``."""
+        key = (index, low, width)
+        if key not in self._slices:
+            self._slices[key] = self._sliced(index, low, width)
+        return self._slices[key]
+
+    def _sliced(self, index: int, low: int, width: int) -> int:
         whole = self.operations[index]
         if low == 0 and width == whole.width:
             return index
@@ -94,27 +101,18 @@ class Graph:
             return self._slice_of_concat(whole, low, width)
         if whole.opcode in (Opcode.ZEXT, Opcode.SEXT):
             return self._slice_of_extension(whole, low, width)
-        if whole.opcode is Opcode.SELECT and self._sliceable(whole.operands[1]) and self._sliceable(whole.operands[2]):
+        if whole.opcode is Opcode.SELECT and self._sliceable[index]:
             arms = (self.slice(arm, low, width) for arm in whole.operands[1:])
             return self.select(whole.operands[0], *arms)
         if whole.opcode in (Opcode.AND, Opcode.OR, Opcode.XOR):
             return self.logic(whole.opcode, *(self.slice(side, low, width) for side in whole.operands))
         return self.add(Operation(Opcode.SLICE, width, (index,), low))
 
-    def _sliceable(self, index: int) -> bool:
-        operation = self.operations[index]
-        wiring = (
-            Opcode.CONCAT,
-            Opcode.ZEXT,
-            Opcode.SEXT,
-            Opcode.CONSTANT,
-            Opcode.SLICE,
-            Opcode.STATE,
-            Opcode.INVARIANT,
-        )
+    def _is_sliceable(self, operation: Operation) -> bool:
+        """Whether a slice of it needs no logic of its own: wiring, or a selection among wiring."""
         if operation.opcode is Opcode.SELECT:
-            return self._sliceable(operation.operands[1]) and self._sliceable(operation.operands[2])
-        return operation.opcode in wiring
+            return self._sliceable[operation.operands[1]] and self._sliceable[operation.operands[2]]
+        return operation.opcode in _MOVED
 
     def _slice_of_concat(self, whole: Operation, low: int, width: int) -> int:
         parts, position = [], 0
