@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bfpga.engines.interface.resource_units import half_blocks
 from bfpga.estimate.hardware import Area
 from bfpga.synthesis.body import Memory
 from bfpga.synthesis.delays import technology_of
-from bfpga.synthesis.memories import block_memories, memory_area
+from bfpga.synthesis.memories import memory_area
 
 ZYNQ = technology_of("xc7z020clg400-1")
 
@@ -17,7 +18,7 @@ ZYNQ = technology_of("xc7z020clg400-1")
     [(512, 36, 1), (512, 37, 2), (1024, 18, 1), (4096, 16, 4), (4097, 4, 2), (16384, 1, 1), (8192, 16, 8)],
 )
 def test_block_memories_take_the_shape_with_the_fewest_blocks(words: int, bits: int, blocks: int) -> None:
-    assert block_memories(words, bits) == blocks
+    assert half_blocks(words, bits) == blocks
 
 
 def test_bits_that_carry_nothing_take_no_block() -> None:

@@ -65,6 +65,11 @@ class Board:
     pynq_images: tuple[str, ...]
     arm_cores: ArmCores | None = None
 
+    @property
+    def resources(self) -> dict[str, int]:
+        """What the device has of each resource that estimates and syntheses count."""
+        return {"dsp": self.dsp, "bram36": self.bram36, "lut": self.lut, "ff": self.ff}
+
 
 #: What the files of a folder are called, where the folder's name is another word.
 WORDS = {"networks": "recipes"}

@@ -63,7 +63,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     """Print an accelerator's resources and roofline."""
     board, config = accelerator.board, accelerator.systolic
     parts = estimate_parts(accelerator)
-    limits = {"dsp": board.dsp, "bram36": board.bram36, "lut": board.lut, "ff": board.ff}
+    limits = board.resources
     rows: list[tuple[object, ...]] = [(name, r.dsp, r.bram36, r.lut, r.ff) for name, r in parts.items()]
     rows.append((board.title, *limits.values()))
     used = asdict(parts["total"])
@@ -110,7 +110,7 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
     if figures is None:
         say(f"no synthesis of this kernel confirms its cycles, clock and size: bfpga synthesize {accelerator.name}")
         return None
-    slow = [loop for loop in figures.loops if loop.interval > loop.stated_interval]
+    slow = [loop for loop in figures.loops if loop.is_slow]
     if slow:
         pairs = dict.fromkeys(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
         listed = ", ".join(pairs)
@@ -118,7 +118,7 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
     if figures.counted:
         total = figures.total
         say(
-            f"the code's netlist, interconnect and DMAs have at most {total.lut + total.lut_memory:,} LUT, "
+            f"the code's netlist, interconnect and DMAs have at most {total.tables:,} LUT, "
             f"{total.ff:,} FF, {total.dsp} DSP, {total.bram36:g} BRAM36"
         )
     return {**asdict(figures), "slow_loops": [loop.name for loop in slow]}

@@ -87,7 +87,7 @@ def synthesize(
     for name in names:
         described = load_accelerator(name)
         figures = figures_of(described, loop, count)
-        found = findings(figures, resources_of(described.board))
+        found = findings(figures, described.board.resources)
         show(figures, described.board, loop)
         if against is not None:
             _show_against(figures, against)
@@ -118,11 +118,6 @@ def figures_of(accelerator: Accelerator, loop: str, count: bool) -> HardwareFigu
     return figures
 
 
-def resources_of(board: Board) -> dict[str, int]:
-    """What a board's device has."""
-    return {"dsp": board.dsp, "bram36": board.bram36, "lut": board.lut, "ff": board.ff}
-
-
 def show(figures: HardwareFigures, board: Board, loop: str) -> None:
     """Print the loops, and for one loop or slow ones what limits them."""
     headers = ["loop", "at", "II stated", "II", "depth", "slack ns", "carried ns", "LUT", "FF", "DSP"]
@@ -130,7 +125,7 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
     title = f"{figures.accelerator} on {figures.part} at {figures.period:.2f} ns, {figures.usable:.2f} ns usable"
     output.table(title, headers, rows)
     for one in figures.loops:
-        if loop or one.interval > one.stated_interval:
+        if loop or one.is_slow:
             _show_limits(one)
         if loop:
             _show_parts(one)
@@ -142,10 +137,10 @@ def _row(loop: LoopFigures) -> tuple[object, ...]:
     area = loop.area
     carried = f"{loop.carried:.1f}" if loop.carried else "-"
     if not loop.is_pipelined:
-        return (loop.name, *["-"] * 6, area.lut + area.lut_memory, area.ff, area.dsp)
+        return (loop.name, *["-"] * 6, area.tables, area.ff, area.dsp)
     return (
         loop.name, loop.place, loop.stated_interval, loop.interval, loop.depth, f"{loop.slack:.2f}", carried,
-        area.lut + area.lut_memory, area.ff, area.dsp,
+        area.tables, area.ff, area.dsp,
     )  # fmt: skip
 
 
@@ -158,18 +153,18 @@ def _show_limits(loop: LoopFigures) -> None:
 
 
 def _show_parts(loop: LoopFigures) -> None:
-    rows = [(name, number, a.lut + a.lut_memory, a.ff, a.dsp) for name, number, a in loop.parts[:_SHOWN_PARTS]]
+    rows = [(name, number, a.tables, a.ff, a.dsp) for name, number, a in loop.parts[:_SHOWN_PARTS]]
     if rows:
         output.table(f"functions of {loop.name}", ["function", "instances", "LUT", "FF", "DSP"], rows)
 
 
 def _show_total(figures: HardwareFigures, board: Board) -> None:
     def row(name: str, area: Area) -> tuple[object, ...]:
-        return name, area.dsp, area.bram36, area.lut + area.lut_memory, area.ff
+        return name, area.dsp, area.bram36, area.tables, area.ff
 
-    limits = resources_of(board)
+    limits = board.resources
     total = figures.total
-    used = {"dsp": total.dsp, "bram36": total.bram36, "lut": total.lut + total.lut_memory, "ff": total.ff}
+    used = total.used
     rows: list[tuple[object, ...]] = [
         row(f"loop {loop.name}", loop.area) for loop in figures.loops if loop.is_pipelined
     ]

@@ -34,6 +34,16 @@ class Area:
         return Area(*(one + two for one, two in zip(asdict(self).values(), asdict(other).values(), strict=True)))
 
     @property
+    def tables(self) -> int:
+        """Look-up tables, whatever they do."""
+        return self.lut + self.lut_memory
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What is taken of each resource that a board states."""
+        return {"dsp": self.dsp, "bram36": self.bram36, "lut": self.tables, "ff": self.ff}
+
+    @property
     def bram36(self) -> float:
         """Blocks of 36 Kbit; a half is one of 18 Kbit."""
         return self.bram18 / 2
@@ -79,6 +89,11 @@ class LoopFigures:
     def is_pipelined(self) -> bool:
         """Whether this is a loop; else it is what lies outside of them."""
         return self.stated_interval > 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the interval is longer than the stated one."""
+        return self.interval > self.stated_interval
 
     @property
     def title(self) -> str:
@@ -144,17 +159,13 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
     """
     found = []
     for loop in figures.loops:
-        if loop.interval > loop.stated_interval:
+        if loop.is_slow:
             found.append(_interval_finding(loop))
         if loop.slack < 0:
             worst = ", ".join(loop.worst[-3:])
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
     if figures.counted:
-        used = {
-            "dsp": figures.total.dsp, "bram36": figures.total.bram36,
-            "lut": figures.total.lut + figures.total.lut_memory, "ff": figures.total.ff,
-        }  # fmt: skip
-        for kind, amount in used.items():
+        for kind, amount in figures.total.used.items():
             if amount > FULL * resources[kind]:
                 share = 100 * amount / resources[kind]
                 found.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.graph import signed
 
 #: Terms of a sum, and different steps of a register, before they count as unknown.
 _MOST_TERMS = 12
@@ -88,7 +89,7 @@ class Addresses:
         operands = operation.operands
         opcode = operation.opcode
         if opcode is Opcode.CONSTANT:
-            return Linear(_signed(operation.value, operation.width))
+            return Linear(signed(operation.value, operation.width))
         if opcode in (Opcode.ZEXT, Opcode.SEXT) or (opcode is Opcode.SLICE and operation.value == 0):
             return self._find_extended(index)
         if opcode in (Opcode.ADD, Opcode.SUB):
@@ -101,7 +102,7 @@ class Addresses:
         if opcode in (Opcode.SHL, Opcode.MUL):
             factor = self._body.operations[operands[1]]
             if factor.opcode is Opcode.CONSTANT:
-                by = 1 << factor.value if opcode is Opcode.SHL else _signed(factor.value, factor.width)
+                by = 1 << factor.value if opcode is Opcode.SHL else signed(factor.value, factor.width)
                 return self._bounded(index, _scaled(self.linear(operands[0]), by))
         if opcode is Opcode.CONCAT:
             return self._bounded(index, self._concatenated(operands))
@@ -122,7 +123,7 @@ class Addresses:
         operation = self._body.operations[index]
         inner = self._body.operations[operation.operands[0]]
         if inner.opcode is Opcode.CONSTANT:
-            value = inner.value if operation.opcode is not Opcode.SEXT else _signed(inner.value, inner.width)
+            value = inner.value if operation.opcode is not Opcode.SEXT else signed(inner.value, inner.width)
             return Linear(value)
         if inner.opcode is Opcode.SELECT:
             # Its constants have the sign that the extension gives them.
@@ -223,7 +224,7 @@ class Addresses:
             choices = [self._constants(operand) for operand in operation.operands[1:]]
             return choices[0] | choices[1] if all(choices) else set()
         if operation.opcode is Opcode.CONSTANT:
-            return {_signed(operation.value, operation.width)}
+            return {signed(operation.value, operation.width)}
         if operation.opcode is Opcode.ZEXT:
             inner = self._body.operations[operation.operands[0]]
             return {value % (1 << inner.width) for value in self._constants(operation.operands[0])}
@@ -243,7 +244,7 @@ class Addresses:
         if step.terms or step.constant == 0 or last.terms != ((current, 1),):
             return None
         # The counter's last value is -last.constant.
-        distance = -last.constant - _signed(operations[reset].value, operations[reset].width)
+        distance = -last.constant - signed(operations[reset].value, operations[reset].width)
         if distance % step.constant or distance // step.constant < 1:
             return None
         return Induction(step.constant, step.constant, distance // step.constant + 1)
@@ -316,7 +317,3 @@ def _scaled(value: Linear, factor: int) -> Linear:
     terms = tuple((term, by * factor) for term, by in value.terms if factor)
     zeros = (factor & -factor).bit_length() - 1 if factor else 0
     return Linear(value.constant * factor, terms, value.bits + zeros)
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if width and value >> (width - 1) & 1 else value

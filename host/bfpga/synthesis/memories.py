@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bfpga.engines.interface.resource_units import half_blocks
 from bfpga.estimate.hardware import Area
 from bfpga.synthesis.body import LoopBody, Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
 
-#: (words, bits) that a RAMB18 may have with one write and one read port (UG473, table 1-9; UG573 has the same).
-RAMB18_SHAPES = ((512, 36), (1024, 18), (2048, 9), (4096, 4), (8192, 2), (16384, 1))
 #: Words and bits of an UltraRAM (UG573, chapter 2).
 URAM_SHAPE = (4096, 72)
 #: Distributed memory with a write and a read port: (words, bits, look-up tables) of RAM32M and RAM64M (UG474).
@@ -26,12 +25,7 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
     if implementation == "lutram":
         words, width, tables = _SHALLOW if memory.words <= _SHALLOW[0] else _DEEP
         return Area(lut_memory=copies * tables * -(-memory.words // words) * -(-bits // width))
-    return Area(bram18=copies * block_memories(memory.words, bits))
-
-
-def block_memories(words: int, bits: int) -> int:
-    """RAMB18s of a memory with one write and one read port."""
-    return min(-(-words // depth) * -(-bits // width) for depth, width in RAMB18_SHAPES)
+    return Area(bram18=copies * half_blocks(memory.words, bits))
 
 
 def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:

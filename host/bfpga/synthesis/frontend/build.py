@@ -10,7 +10,16 @@ from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Origin, Pl
 from bfpga.synthesis.frontend.cells import Cells, Index, MemoryAccess, RegisterAccess, shifted
 from bfpga.synthesis.frontend.cfg import Loop
 from bfpga.synthesis.frontend.flatten import LOOP_NOTE, LoopNote
-from bfpga.synthesis.frontend.ir import Block, Function, Instruction, integer_width, split_list, split_type
+from bfpga.synthesis.frontend.ir import (
+    Block,
+    Function,
+    Instruction,
+    integer_width,
+    phi_pairs,
+    pointer_operand,
+    split_list,
+    split_type,
+)
 from bfpga.synthesis.frontend.places import Places
 from bfpga.synthesis.frontend.region import END, Conditions, Region
 from bfpga.synthesis.graph import Graph
@@ -293,7 +302,7 @@ class BodyBuilder:
     def _phi(self, instruction: Instruction) -> None:
         kind, rest = split_type(_FLAGS.sub("", instruction.text))
         width = _width_of(kind)
-        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', rest)
+        pairs = phi_pairs(rest)
         if self._is_carried(pairs):
             register = len(self._body.registers)
             current = self._graph.add(Operation(Opcode.STATE, width, register=register), shared=False)
@@ -331,10 +340,10 @@ class BodyBuilder:
         if volatile:
             return self._stream_read(operand, width)
         size = -(-width // 8)
-        if self._region.skipped and not self._cells.is_known(operand, size):
+        if self._region.skipped and not self._cells.is_known(operand):
             return self._graph.add(Operation(Opcode.INVARIANT, width, name=instruction.result))
         values = []
-        for access, condition in self._cells.accesses(operand, size):
+        for access, condition in self._cells.accesses(operand):
             values.append((self._read(access, size), condition))
         return self._graph.slice(self._of_conditions(values), 0, width)
 
@@ -370,9 +379,9 @@ class BodyBuilder:
         self._write_all(operand, self._graph.extend(Opcode.ZEXT, data, 8 * size), size)
 
     def _write_all(self, operand: str, data: int, size: int) -> None:
-        if self._region.skipped and not self._cells.is_known(operand, size):
+        if self._region.skipped and not self._cells.is_known(operand):
             return
-        for access, condition in self._cells.accesses(operand, size):
+        for access, condition in self._cells.accesses(operand):
             self._write(access, data, size, self._holds(condition))
 
     def _initial_value(self, key: tuple[str, int]) -> int:
@@ -665,7 +674,7 @@ class BodyBuilder:
         if name.startswith("llvm.lifetime.start"):
             self._forget(parts[-1][1])
         elif name.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
-            self._copy(name, parts)
+            self._copy(name, split_list(arguments))
         elif name.startswith("llvm."):
             operands = [self._operand(part[0], part[1].split()[-1]) for part in parts if part[0].startswith("i")]
             self._values[instruction.result] = self._intrinsic(name, kind, operands)
@@ -677,24 +686,15 @@ class BodyBuilder:
             for key in self._cells.all_atoms(place.root):
                 self._state[key] = UNDEFINED
 
-    def _copy(self, name: str, parts: list[tuple[str, str]]) -> None:
-        target, source, count = parts[0][1], parts[1][1], int(parts[2][1].split()[-1])
-        target_pointer = re.sub(
-            r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*",
-            "",
-            target,
-        )
+    def _copy(self, name: str, arguments: list[str]) -> None:
+        target, source, count = arguments[0], arguments[1], int(arguments[2].split()[-1])
         if name.startswith("llvm.memset"):
-            data = self._graph.constant(
-                int.from_bytes(bytes([int(source.split()[-1]) & 255]) * count, "little"), 8 * count
-            )
+            fill = bytes([int(source.split()[-1]) & 255]) * count
+            data = self._graph.constant(int.from_bytes(fill, "little"), 8 * count)
         else:
-            source_pointer = re.sub(
-                r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|readonly|captures\([^)]*\)) )*", "", source
-            )
-            values = [(self._read(a, count), c) for a, c in self._cells.accesses(source_pointer, count)]
+            values = [(self._read(a, count), c) for a, c in self._cells.accesses(pointer_operand(source))]
             data = self._of_conditions(values)
-        self._write_all(target_pointer, data, count)
+        self._write_all(pointer_operand(target), data, count)
 
     def _intrinsic(self, name: str, kind: str, operands: list[int]) -> int:
         graph = self._graph
@@ -776,7 +776,7 @@ class BodyBuilder:
                 self._body.origins[self._cells.atom_name(key)] = Origin(*key)
                 nexts[register] = self._graph.slice(value, 0, width)
         for kind, register, instruction in self._header_phis:
-            pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', instruction.text)
+            pairs = phi_pairs(instruction.text)
             incoming = [(v, b) for v, b in pairs if b in self._region.successors and self._ends(b)]
             values = [self._operand_or_undefined(kind, value) for value, _ in incoming]
             current = self._body.registers[register].current

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import BankOrigin, Memory, Place
 from bfpga.synthesis.frontend.initializers import initial_bytes
-from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, pointer_operand, split_list, split_type
 from bfpga.synthesis.frontend.places import VariableNames
 from bfpga.synthesis.frontend.pointers import Pointer, Pointers, Term
 from bfpga.synthesis.frontend.storage import Array, Storage
@@ -86,7 +86,7 @@ class Cells:
         edges: dict[str, set[int]] = {}
         writes: list[tuple[str, int, int]] = []
         for use in _uses(function, blocks):
-            for access, _ in self.accesses(use.operand, use.size) if self.is_known(use.operand, use.size) else []:
+            for access, _ in self._known_accesses(use.operand):
                 for root, offset in _touched(access):
                     inside = self._borders(root, offset, use.size)
                     edges.setdefault(root, set()).update((offset, offset + use.size), inside)
@@ -111,25 +111,27 @@ class Cells:
     def _places(self, operand: str) -> tuple[Pointer, ...]:
         try:
             return self._pointers.resolve(operand)
-        except Exception:
+        except ToolError:
             return ()
 
     # -- accesses
 
-    def is_known(self, operand: str, size: int) -> bool:
+    def is_known(self, operand: str) -> bool:
         """Whether an access can be followed; those of loops that set up whole arrays cannot."""
+        return bool(self._known_accesses(operand))
+
+    def _known_accesses(self, operand: str) -> list[tuple[Access, Condition]]:
         try:
-            self.accesses(operand, size)
+            return self.accesses(operand)
         except ToolError:
-            return False
-        return True
+            return []
 
     def resolve(self, operand: str) -> tuple[Pointer, ...]:
         """Places of a pointer operand."""
         return self._pointers.resolve(operand)
 
-    def accesses(self, operand: str, size: int) -> list[tuple[Access, Condition]]:
-        """What a load or store of ``size`` bytes touches, with the condition of each alternative."""
+    def accesses(self, operand: str) -> list[tuple[Access, Condition]]:
+        """What a load or store touches, with the condition of each alternative."""
         return [(self._access(place), place.condition) for place in self._pointers.resolve(operand)]
 
     def _access(self, place: Pointer) -> Access:
@@ -373,16 +375,9 @@ def _of_instruction(instruction: Instruction) -> Iterator[_Use]:
     elif instruction.opcode == "call" and ("@llvm.memcpy" in text or "@llvm.memmove" in text or "@llvm.memset" in text):
         target, source, count = split_list(text[text.index("(") + 1 : text.rindex(")")])[:3]
         size = int(count.split()[-1])
-        yield _Use(_pointer_operand(target), size, True)
+        yield _Use(pointer_operand(target), size, True)
         if "@llvm.memset" not in text:
-            yield _Use(_pointer_operand(source), size, False)
-
-
-def _pointer_operand(argument: str) -> str:
-    rest = split_type(argument)[1]
-    return re.sub(
-        r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*", "", rest
-    )
+            yield _Use(pointer_operand(source), size, False)
 
 
 def _bytes(kind: str) -> int:

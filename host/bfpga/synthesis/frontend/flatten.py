@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.frontend.cfg import Loop, natural_loops
-from bfpga.synthesis.frontend.ir import Function, Instruction, Module, read_module, split_list
+from bfpga.synthesis.frontend.ir import Function, Instruction, Module, pointer_operand, read_module, split_list
 from bfpga.synthesis.frontend.places import Places
 
 VARIABLE_NOTE, LOOP_NOTE = "bfpga_hls_variable", "bfpga_hls_loop"
@@ -187,7 +187,7 @@ def _note(module: Module, instruction: Instruction) -> Note:
     pointer, text, file, *numbers = _arguments(instruction)
     line, size, *extents = (int(number.split()[-1]) for number in numbers)
     return Note(
-        re.sub(r"^ptr (?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)) )*", "", pointer),
+        pointer_operand(pointer),
         _string(module, text),
         _string(module, file),
         line,

@@ -20,6 +20,10 @@ _STRUCTURE = re.compile(r'^(%"[^"]+"|%[\w.$-]+) = type (.*)$')
 _GLOBAL = re.compile(r'^(@"[^"]+"|@[\w.$-]+) = (.*)$')
 _ARRAY = re.compile(r"\[(\d+) x (.*)\]$")
 _INTEGER = re.compile(r"i(\d+)$")
+_PHI_PAIR = re.compile(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]')
+_POINTER_ATTRIBUTES = re.compile(
+    r"^(?:(?:noundef|nonnull|align \d+|dereferenceable\(\d+\)|writeonly|readonly|captures\([^)]*\)) )*"
+)
 _OPENING, _CLOSING = "[{(<", "]})>"
 
 
@@ -101,6 +105,16 @@ def split_type(text: str) -> tuple[str, str]:
         if character == " ":
             return text[:position], text[position + 1 :].lstrip()
     return text, ""
+
+
+def phi_pairs(text: str) -> list[tuple[str, str]]:
+    """(value, block that it comes from) of a phi."""
+    return _PHI_PAIR.findall(text)
+
+
+def pointer_operand(argument: str) -> str:
+    """The pointer of a call's argument, without type and attributes."""
+    return _POINTER_ATTRIBUTES.sub("", split_type(argument)[1])
 
 
 def read_module(text: str) -> Module:

@@ -75,9 +75,15 @@ class VariableNames:
 
     def __init__(self, metadata: dict[int, str]) -> None:
         self._metadata = metadata
+        self._globals: dict[str, int | None] = {}
 
     def of_global(self, symbol: str) -> int | None:
         """Type of a global variable by its symbol (without @) as a metadata number."""
+        if symbol not in self._globals:
+            self._globals[symbol] = self._found_global(symbol)
+        return self._globals[symbol]
+
+    def _found_global(self, symbol: str) -> int | None:
         for text in self._metadata.values():
             if "DIGlobalVariable(" in text:
                 fields = _fields(text)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from bfpga.errors import ToolError
-from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, split_list, split_type
+from bfpga.synthesis.frontend.ir import Function, Instruction, Layouts, Module, phi_pairs, split_list, split_type
 
 _FLAGS = re.compile(r"^(?:(?:inbounds|nuw|nusw|nneg|inrange\([^)]*\)) )*")
 
@@ -106,7 +106,7 @@ class Pointers:
         if operand in self._under_way:
             raise UnknownPointerError(f"{operand} moves from iteration to iteration")
         self._under_way.add(operand)
-        pairs = re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(instruction.text)[1])
+        pairs = phi_pairs(split_type(instruction.text)[1])
         block = self._block_of[operand]
         places = tuple(
             Pointer(
@@ -131,7 +131,7 @@ class Pointers:
             inner = self._defined.get(operand)
         if inner is None or inner.opcode != "phi":
             return None
-        values = [value for value, _ in re.findall(r'\[ (.*?), (%"[^"]+"|%[\w.$-]+) \]', split_type(inner.text)[1])]
+        values = [value for value, _ in phi_pairs(split_type(inner.text)[1])]
         step = next(
             (self._defined[v] for v in values if v in self._defined and self._defined[v].opcode == "getelementptr"),
             None,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import LoopBody, Opcode, Operation
+from bfpga.synthesis.graph import mask_of, signed
 
 #: Operations whose result comes from outside of the body; their operands leave it.
 EXTERNAL = frozenset(
@@ -49,7 +50,7 @@ def iterate(body: LoopBody, state: Sequence[int], invariants: Mapping[int, int],
             value = reads.get(index, 0)
         else:
             value = evaluate(body, operation, [values[operand] for operand in operation.operands])
-        values.append(value & _mask(operation.width))
+        values.append(value & mask_of(operation.width))
     following = tuple(values[register.next] for register in body.registers)
     return Outcome(tuple(values), following, accesses)
 
@@ -85,18 +86,9 @@ def evaluate(body: LoopBody, operation: Operation, operands: Sequence[int]) -> i
     raise ValueError(f"{operation.opcode.value} has no value of its own")
 
 
-def signed(value: int, width: int) -> int:
-    """A bit vector read in two's complement."""
-    return value - (1 << width) if value >> (width - 1) & 1 else value
-
-
 def amount_bits(width: int) -> int:
     """Bits in which a shift of a value of this width reads its amount."""
     return (width - 1).bit_length()
-
-
-def _mask(width: int) -> int:
-    return (1 << width) - 1
 
 
 def _concatenate(operands: Sequence[int], widths: Sequence[int]) -> int:
@@ -108,7 +100,7 @@ def _concatenate(operands: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _amount(amount: int, width: int) -> int:
-    return amount & _mask(amount_bits(width))
+    return amount & mask_of(amount_bits(width))
 
 
 def _divide(dividend: int, divisor: int) -> int:
