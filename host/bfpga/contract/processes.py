@@ -1,7 +1,7 @@
 """The processes of a kernel and the streams between them: who sends what to whom, how wide it is, how much waits.
 
-Rendered from here: the streams of the C++ kernel (bfpga/processes/), the block design, its handoff and the manifest. Only
-the standard library is imported: a board loads this module too.
+Rendered from here: the streams of the C++ kernel (bfpga/processes/), the block design, its handoff and the manifest.
+Only the standard library is imported: a board loads this module too.
 """
 
 from __future__ import annotations
