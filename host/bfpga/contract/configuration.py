@@ -20,6 +20,8 @@ Multiplier = Literal["dsp", "dsp_packed", "shift"]
 #: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
 WeightFormat = Literal["linear", "two_hot", "power_of_two"]
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
+#: How a kernel is built: one loop that does everything, or processes that own their memories (docs/kernel.md).
+KernelForm = Literal["loop", "processes"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
@@ -64,6 +66,10 @@ class SystolicConfig:
     position_bins: int = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
     wide_words: int = 0
+    kernel: KernelForm = "loop"
+    #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
+    #: Of a kernel of processes.
+    hop_columns: int = 0
 
     @property
     def engines(self) -> tuple[EngineName, ...]:

@@ -20,6 +20,7 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
+from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
@@ -117,6 +118,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             packing_shift=config.packing_shift,
             accumulator_bits=config.accumulator_bits,
             accumulator_rows=config.accumulator_rows,
+            hop_columns=config.hop_columns or config.columns,
             bias_bits=config.bias_bits,
             skew=config.skew,
         ),
@@ -254,6 +256,24 @@ def _beats() -> list[dict[str, Any]]:
     ]
 
 
+def _commands() -> list[dict[str, Any]]:
+    """What each process hears of descriptors."""
+    return [
+        {
+            "name": f"{_pascal(item.process)}Command",
+            "process": item.process,
+            "fields": item.fields,
+            "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
+            "operations": _mask_of(item.operations),
+        }
+        for item in COMMANDS
+    ]
+
+
+def _mask_of(codes: Iterable[int]) -> int:
+    return sum(1 << code for code in codes)
+
+
 def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
     return {
         "name": name,
@@ -275,6 +295,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "beats": _beats(),
+        "commands": _commands(),
         "layout": json_text(layout(config.functions)),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
@@ -284,6 +305,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
 _FILES = {
     "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
     "include/bfpga/contract/beats.hpp": "systolic/beats.hpp.j2",
+    "include/bfpga/contract/commands.hpp": "systolic/commands.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
     "src/top.hpp": "systolic/top.hpp.j2",

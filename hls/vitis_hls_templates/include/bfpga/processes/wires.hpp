@@ -1,0 +1,323 @@
+// What travels between the processes of a kernel: beats, and the words of streams that carry them.
+//
+// A beat is a structure of fields. On a stream it is one word of bits, so that both ends of a wire agree whatever a tool
+// does with structures; a simulation with native integers sends the structure itself, which is faster and the same.
+#pragma once
+#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/memory/weight_memory.hpp"
+#include "bfpga/ports/stream.hpp"
+
+namespace bfpga {
+
+#ifdef BFPGA_NATIVE_INTEGERS
+
+template <class Beat>
+using wire_t = Beat;
+
+template <class Beat>
+inline const Beat& to_wire(const Beat& beat) {
+    return beat;
+}
+
+template <class Beat>
+inline const Beat& from_wire(const wire_t<Beat>& word) {
+    return word;
+}
+
+#else
+
+// Whole bytes, as AXI-Stream has them.
+template <class Beat>
+using wire_t = bits_t<(Beat::bits + 7) / 8 * 8>;
+
+template <class Beat>
+inline wire_t<Beat> to_wire(const Beat& beat) {
+#pragma HLS INLINE
+    wire_t<Beat> word = 0;
+    beat.pack(word);
+    return word;
+}
+
+template <class Beat>
+inline Beat from_wire(const wire_t<Beat>& word) {
+#pragma HLS INLINE
+    Beat beat;
+    beat.unpack(word);
+    return beat;
+}
+
+#endif
+
+// A word of a command: a field of a descriptor.
+using command_t = int_t<32>;
+
+// Bits `low` and up of a stream's word, as fields of W bits; a field that holds a truth value has one bit.
+template <int W, class Bits>
+inline int64_t field_at(const Bits& word, int low) {
+#pragma HLS INLINE
+    return get_signed<W>(word, low);
+}
+
+template <class Bits>
+inline bool flag_at(const Bits& word, int low) {
+#pragma HLS INLINE
+    return get_signed<1>(word, low) != 0;
+}
+
+// Words of pixels, one after the other from bit 0 on.
+template <class Config, int N>
+struct PackedWords {
+    static constexpr int lane_bits = Config::mantissa_bits;
+    static constexpr int bits = N * Config::lanes * lane_bits;
+
+    template <class Bits>
+    static void pack(Bits& to, const Word<Config> (&word)[N]) {
+#pragma HLS INLINE
+    Words_Pack:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+        Lanes_Pack:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                set_signed<lane_bits>(to, (i * Config::lanes + l) * lane_bits, static_cast<int64_t>(word[i].lane[l]));
+            }
+        }
+    }
+
+    template <class Bits>
+    static void unpack(const Bits& from, Word<Config> (&word)[N]) {
+#pragma HLS INLINE
+    Words_Unpack:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+        Lanes_Unpack:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                word[i].lane[l] = static_cast<typename Geometry<Config>::mantissa_t>(
+                    get_signed<lane_bits>(from, (i * Config::lanes + l) * lane_bits));
+            }
+        }
+    }
+};
+
+// A truth value for each of N columns, from bit `low` on.
+template <int N>
+struct PackedFlags {
+    template <class Bits>
+    static void pack(Bits& to, int low, const bool (&flag)[N]) {
+#pragma HLS INLINE
+    Flags_Pack:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+            set_signed<1>(to, low + i, flag[i] ? 1 : 0);
+        }
+    }
+
+    template <class Bits>
+    static void unpack(const Bits& from, int low, bool (&flag)[N]) {
+#pragma HLS INLINE
+    Flags_Unpack:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+            flag[i] = flag_at(from, low + i);
+        }
+    }
+};
+
+// One word of each of `transfer_pixels` pixels: what a load writes and a store reads in a clock.
+template <class Config>
+struct GroupBeat {
+    using Words = PackedWords<Config, Config::transfer_pixels>;
+    static constexpr int bits = Words::bits;
+
+    Word<Config> word[Config::transfer_pixels];
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        Words::pack(to, word);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        Words::unpack(from, word);
+    }
+};
+
+// Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
+template <class Config>
+struct OperandBeat {
+    using Words = PackedWords<Config, Config::columns>;
+    static constexpr int bits = Words::bits + Config::columns + 4;
+
+    Word<Config> word[Config::columns];
+    bool mine[Config::columns];
+    bool fires;  // the last slot of a step: multiply
+    bool first;  // of the pass: the accumulators start
+    bool last;   // of the pass
+    bool stop;   // the start ends; nothing else counts
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        Words::pack(to, word);
+        PackedFlags<Config::columns>::pack(to, Words::bits, mine);
+        const bool control[4] = {fires, first, last, stop};
+        PackedFlags<4>::pack(to, Words::bits + Config::columns, control);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        Words::unpack(from, word);
+        PackedFlags<Config::columns>::unpack(from, Words::bits, mine);
+        bool control[4];
+        PackedFlags<4>::unpack(from, Words::bits + Config::columns, control);
+        fires = control[0];
+        first = control[1];
+        last = control[2];
+        stop = control[3];
+    }
+};
+
+// Operands that bypass the array. `mine` as above; `present`: the tap lies inside the image and the column works.
+template <class Config>
+struct VectorBeat {
+    using Words = PackedWords<Config, Config::columns>;
+    static constexpr int bits = Words::bits + 2 * Config::columns + 1;
+
+    Word<Config> word[Config::columns];
+    bool mine[Config::columns];
+    bool present[Config::columns];
+    bool fires;  // the last slot of a tap
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        Words::pack(to, word);
+        PackedFlags<Config::columns>::pack(to, Words::bits, mine);
+        PackedFlags<Config::columns>::pack(to, Words::bits + Config::columns, present);
+        set_signed<1>(to, Words::bits + 2 * Config::columns, fires ? 1 : 0);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        Words::unpack(from, word);
+        PackedFlags<Config::columns>::unpack(from, Words::bits, mine);
+        PackedFlags<Config::columns>::unpack(from, Words::bits + Config::columns, present);
+        fires = flag_at(from, Words::bits + 2 * Config::columns);
+    }
+};
+
+// The weights of a step, and how they are held.
+template <class Config>
+struct WeightBeat {
+    static constexpr int weights = Config::rows * Config::lanes;
+    static constexpr int bits = weights * Config::weight_bits + 2;
+
+    WeightWord<Config> weight;
+    bool two_hot;
+    bool power_of_two;
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Weights_Pack:
+        for (int n = 0; n < weights; ++n) {
+#pragma HLS UNROLL
+            set_signed<Config::weight_bits>(to, n * Config::weight_bits,
+                                            static_cast<int64_t>(weight.row[n / Config::lanes][n % Config::lanes]));
+        }
+        set_signed<1>(to, weights * Config::weight_bits, two_hot ? 1 : 0);
+        set_signed<1>(to, weights * Config::weight_bits + 1, power_of_two ? 1 : 0);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Weights_Unpack:
+        for (int n = 0; n < weights; ++n) {
+#pragma HLS UNROLL
+            weight.row[n / Config::lanes][n % Config::lanes] = static_cast<typename Geometry<Config>::weight_t>(
+                get_signed<Config::weight_bits>(from, n * Config::weight_bits));
+        }
+        two_hot = flag_at(from, weights * Config::weight_bits);
+        power_of_two = flag_at(from, weights * Config::weight_bits + 1);
+    }
+};
+
+// Bias and exponent of a row of the output.
+template <class Config>
+struct ParameterBeat {
+    static constexpr int bits = Config::bias_bits + 16;
+
+    Parameters<Config> row;
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        set_signed<Config::bias_bits>(to, 0, static_cast<int64_t>(row.bias));
+        set_signed<16>(to, Config::bias_bits, static_cast<int64_t>(row.exponent));
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        row.bias = static_cast<int_t<Config::bias_bits>>(get_signed<Config::bias_bits>(from, 0));
+        row.exponent = static_cast<int_t<16>>(get_signed<16>(from, Config::bias_bits));
+    }
+};
+
+// One row of accumulators of a finished pass.
+template <class Config>
+struct SumBeat {
+    static constexpr int bits = Config::columns * Config::accumulator_bits;
+
+    int_t<Config::accumulator_bits> sum[Config::columns];
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Columns_Pack:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            set_signed<Config::accumulator_bits>(to, i * Config::accumulator_bits, static_cast<int64_t>(sum[i]));
+        }
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Columns_Unpack:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            sum[i] = static_cast<int_t<Config::accumulator_bits>>(
+                get_signed<Config::accumulator_bits>(from, i * Config::accumulator_bits));
+        }
+    }
+};
+
+// One word of results of all columns; columns without a pixel hold anything.
+template <class Config>
+struct ResultBeat {
+    using Words = PackedWords<Config, Config::columns>;
+    static constexpr int bits = Words::bits;
+
+    Word<Config> word[Config::columns];
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        Words::pack(to, word);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        Words::unpack(from, word);
+    }
+};
+
+}  // namespace bfpga

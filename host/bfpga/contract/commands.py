@@ -1,0 +1,61 @@
+"""The commands of a kernel of processes: which fields of a descriptor each process hears of, declared once.
+
+The sequencer reads descriptors from the input stream and hands every process a command: the fields below, one 32-bit
+word each, of the operations below. Its C++ tables are rendered from here. Only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.contract.descriptor import FIELDS, Operation
+
+COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
+
+
+@dataclass(frozen=True)
+class ProcessCommand:
+    """Operations a process takes part in and the fields it needs, in the order of the descriptor."""
+
+    process: str
+    operations: tuple[Operation, ...]
+    fields: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Places of the fields in a descriptor."""
+        return tuple(FIELDS.index(name) for name in self.fields)
+
+
+def _command(process: str, operations: tuple[Operation, ...], fields: str) -> ProcessCommand:
+    chosen = {"operation", *fields.split()}
+    assert chosen <= set(FIELDS), chosen - set(FIELDS)
+    return ProcessCommand(process, operations, tuple(name for name in FIELDS if name in chosen))
+
+
+COMMANDS = (
+    _command(
+        "scratchpad",
+        (Operation.LOAD, Operation.STORE, *COMPUTING),
+        "flags output_pixels output_width kernel_height kernel_width stride_y stride_x dilation_y dilation_x pad_top "
+        "pad_left input_height input_width channel_words block_step blocks output_rows read_slots write_slots "
+        "read_runs write_runs input_pixel_words input_word input_bank input_step_word input_step_bank input_wrap_word "
+        "input_wrap_bank tap_x_word tap_x_bank tap_y_word tap_y_bank output_pixel_words output_word output_bank "
+        "output_step_word output_step_bank output_wrap_word output_wrap_bank groups after_loads after_results "
+        "after_stores",
+    ),
+    _command(
+        "weights",
+        (Operation.WEIGHTS, Operation.GEMM),
+        "flags kernel_height kernel_width channel_words blocks output_rows weight_base weight_tap_step "
+        "weight_block_step weight_words parameter_base parameter_rows groups after_fills after_reads",
+    ),
+    _command(
+        "post",
+        (Operation.LOAD, Operation.STORE, *COMPUTING),
+        "flags input_slot second_slot output_slot output_pixels kernel_height kernel_width blocks output_rows "
+        "bias_exponent function function_argument function_exponent policy policy_slot output_exponent policy_window "
+        "policy_factor lead_rule position_rate position_margin position_base wide_word groups",
+    ),
+    _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
+)
