@@ -21,6 +21,7 @@ class StreamWaits {
     bool refuses() { return disturbs_ && pretends(); }
 
     uint64_t transfers() const { return transfers_; }
+    bool disturbs() const { return disturbs_; }
 
    protected:
     virtual bool pretends() { return false; }
