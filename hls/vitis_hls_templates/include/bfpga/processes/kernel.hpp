@@ -101,7 +101,7 @@ class DescriptorTrace {
             const std::size_t number = first_ + operations_.size() - 1;
             if (ScratchpadCommand::hears(descriptor.operation)) {
                 scratchpad_.push_back(number);
-            } else if (WeightsCommand::hears(descriptor.operation)) {
+            } else if (static_cast<Operation>(descriptor.operation) == Operation::Weights) {
                 weights_.push_back(number);
             } else {
                 finished_operation(number, 0);
@@ -109,11 +109,11 @@ class DescriptorTrace {
         }
     }
 
-    // The scratchpad has finished its next operation.
-    void finished(int, uint32_t work) { finish_first(scratchpad_, work); }
+    // The scratchpad has finished an operation; `index` counts those that it hears of.
+    void finished(int index, uint32_t work) { finished_operation(scratchpad_[static_cast<std::size_t>(index)], work); }
 
     // The weights process has finished its next WEIGHTS.
-    void filled(uint32_t work) { finish_first(weights_, work); }
+    void filled(uint32_t work) { finished_operation(weights_[filled_++], work); }
 
    private:
     struct Entry {
@@ -121,12 +121,6 @@ class DescriptorTrace {
         bool finished;
         uint32_t work;
     };
-
-    void finish_first(std::deque<std::size_t>& numbers, uint32_t work) {
-        const std::size_t number = numbers.front();
-        numbers.pop_front();
-        finished_operation(number, work);
-    }
 
     void finished_operation(std::size_t number, uint32_t work) {
         Entry& entry = operations_[number - first_];
@@ -143,7 +137,8 @@ class DescriptorTrace {
     int32_t words_[Descriptor::words];
     std::deque<Entry> operations_;  // from the first unfinished one on
     std::size_t first_ = 0;
-    std::deque<std::size_t> scratchpad_, weights_;  // numbers of the operations that each has to finish
+    std::vector<std::size_t> scratchpad_, weights_;  // numbers of the operations that each finishes
+    std::size_t filled_ = 0;
 };
 
 template <class Config, class Storage>
@@ -174,7 +169,7 @@ class ProcessKernel {
                                         store_report_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_command_, loads_, operands_, vectors_, results_, stored_, credits_,
+                scratchpad_.run(scratchpad_command_, loads_, results_, credits_, operands_, vectors_, stored_,
                                 scratchpad_report_, descriptor_trace);
             },
             [&] {

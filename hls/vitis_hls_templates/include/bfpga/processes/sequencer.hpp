@@ -243,7 +243,7 @@ class SequencerProcess {
     part_t part_;                  // word or group of the beat
     beat_t beat_;
     Descriptor tensor_;
-    TransferGroups<Config> groups_;
+    GroupCount<Config> groups_;
 };
 
 }  // namespace bfpga
