@@ -161,6 +161,7 @@ class Program:
         slots = max(d.read_slots, weight_beats(config) if d.flags & Flag.STREAM_WEIGHTS else 1)
         drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
         d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * slots, drain)
+        d.groups = -(-d.output_pixels // kind.columns) if config.kernel == "processes" else 0
         self.operations.append(KernelOperation("compute", d))
         return d
 

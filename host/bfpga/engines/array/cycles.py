@@ -29,9 +29,14 @@ def fetch_cycles(config: SystolicConfig) -> int:
     return DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
 
 
+def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Groups of output pixels that the columns compute together."""
+    return -(-descriptor.output_pixels // active_columns(config, descriptor))
+
+
 def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes of a computing operation: groups of output pixels times row blocks."""
-    return -(-descriptor.output_pixels // active_columns(config, descriptor)) * descriptor.blocks
+    return column_groups(config, descriptor) * descriptor.blocks
 
 
 def kernel_steps(descriptor: Descriptor) -> int:
