@@ -8,7 +8,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
 from bfpga.engines.array.cycles import column_groups, pass_steps
-from bfpga.engines.array.pitch import read_slots, split, write_slots
+from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.errors import ProgramError
@@ -237,7 +237,10 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
-    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+    if config.kernel == "loop":
+        result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+    else:
+        result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch)
     result.steps = pass_steps(config, result)
     if config.kernel == "processes":
         result.groups = column_groups(config, result)
