@@ -20,15 +20,15 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
-from bfpga.contract.commands import COMMANDS
+from bfpga.contract.commands import COMMANDS, TENSOR_COMMAND
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
+from bfpga.contract.processes import PROCESSES, process_streams
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
-from bfpga.contract.wires import wires
 from bfpga.engines.beside.engine import BesideEngine
 from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
@@ -177,14 +177,11 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
 
 
 def _depths(config: SystolicConfig) -> list[dict[str, Any]]:
-    """Depths of the streams between processes: what the hardware holds, and the least that it must."""
+    """Depths of the streams between the processes of a kernel."""
     if config.kernel != "processes":
         return []
-    between = wires(config)
-    return [
-        _group("Words that each stream between two processes holds", **{f"{w.name}_depth": w.depth for w in between}),
-        _group("The least that it must", **{f"{w.name}_minimum": w.minimum for w in between}),
-    ]
+    depths = {f"{item.name}_depth": item.depth for item in process_streams(config)}
+    return [_group("Words that the streams between the processes hold", **depths)]
 
 
 def _engine_header(engine: BesideEngine, config: SystolicConfig) -> dict[str, Any]:
@@ -284,7 +281,7 @@ def _commands() -> list[dict[str, Any]]:
             "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
             "operations": _mask_of(item.operations),
         }
-        for item in COMMANDS
+        for item in (TENSOR_COMMAND, *COMMANDS)
     ]
 
 
@@ -345,6 +342,11 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
         path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
         for path, template in _FILES.items()
     }
+
+
+def top_files(config: SystolicConfig) -> tuple[str, ...]:
+    """The files that a synthesis tool compiles, one for each IP: paths in the project."""
+    return tuple(f"src/{process}.cpp" for process in PROCESSES) if config.kernel == "processes" else ("src/top.cpp",)
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

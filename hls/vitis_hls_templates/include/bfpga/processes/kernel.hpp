@@ -164,20 +164,20 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         scheduler_.run({
             [&] {
-                status = sequencer_.run(descriptors, clear, input, scratchpad_command_, weights_command_, post_command_,
-                                        store_command_, loads_, scratchpad_report_, weights_report_, post_report_,
-                                        store_report_, descriptor_trace);
+                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_, post_commands_,
+                                        store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
+                                        store_reports_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_command_, loads_, results_, credits_, operands_, vectors_, stored_,
-                                scratchpad_report_, descriptor_trace);
+                scratchpad_.run(scratchpad_commands_, loads_, results_, credits_, operands_, vectors_, stored_,
+                                scratchpad_reports_, descriptor_trace);
             },
             [&] {
-                weights_.run(weights_command_, weights, weight_words_, parameters_, weights_report_, descriptor_trace);
+                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_, descriptor_trace);
             },
             [&] { array_.run(operands_, weight_words_, sums_); },
-            [&] { post_.run(post_command_, sums_, vectors_, parameters_, results_, exponents_, post_report_); },
-            [&] { store_.run(store_command_, exponents_, stored_, credits_, output, store_report_); },
+            [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
+            [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
         });
         return status;
     }
@@ -188,30 +188,30 @@ class ProcessKernel {
 
    private:
     void join_streams() {
-        join(scratchpad_command_, Config::scratchpad_command_depth, Config::scratchpad_command_minimum);
-        join(weights_command_, Config::weights_command_depth, Config::weights_command_minimum);
-        join(post_command_, Config::post_command_depth, Config::post_command_minimum);
-        join(store_command_, Config::store_command_depth, Config::store_command_minimum);
-        join(loads_, Config::loads_depth, Config::loads_minimum);
-        join(operands_, Config::operands_depth, Config::operands_minimum);
-        join(vectors_, Config::vectors_depth, Config::vectors_minimum);
-        join(weight_words_, Config::weight_words_depth, Config::weight_words_minimum);
-        join(parameters_, Config::parameters_depth, Config::parameters_minimum);
-        join(sums_, Config::sums_depth, Config::sums_minimum);
-        join(results_, Config::results_depth, Config::results_minimum);
-        join(exponents_, Config::exponents_depth, Config::exponents_minimum);
-        join(stored_, Config::stored_depth, Config::stored_minimum);
-        join(credits_, Config::credits_depth, Config::credits_minimum);
-        join(scratchpad_report_, Config::scratchpad_report_depth, Config::scratchpad_report_minimum);
-        join(weights_report_, Config::weights_report_depth, Config::weights_report_minimum);
-        join(post_report_, Config::post_report_depth, Config::post_report_minimum);
-        join(store_report_, Config::store_report_depth, Config::store_report_minimum);
+        join(scratchpad_commands_, Config::scratchpad_commands_depth);
+        join(weights_commands_, Config::weights_commands_depth);
+        join(post_commands_, Config::post_commands_depth);
+        join(store_commands_, Config::store_commands_depth);
+        join(loads_, Config::loads_depth);
+        join(operands_, Config::operands_depth);
+        join(vectors_, Config::vectors_depth);
+        join(weight_words_, Config::weight_words_depth);
+        join(parameters_, Config::parameters_depth);
+        join(sums_, Config::sums_depth);
+        join(results_, Config::results_depth);
+        join(exponents_, Config::exponents_depth);
+        join(stored_, Config::stored_depth);
+        join(credits_, Config::credits_depth);
+        join(scratchpad_reports_, Config::scratchpad_reports_depth);
+        join(weights_reports_, Config::weights_reports_depth);
+        join(post_reports_, Config::post_reports_depth);
+        join(store_reports_, Config::store_reports_depth);
     }
 
     template <class T>
-    void join(stream<T>& wire, int depth, int minimum) {
-        const int chosen = scheduler_.disturbs() ? minimum + static_cast<int>(scheduler_.random(8)) : depth;
-        wire.join(scheduler_, static_cast<std::size_t>(chosen));
+    void join(stream<T>& wire, int depth) {
+        const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
+        wire.join(scheduler_, static_cast<std::size_t>(depth + more));
     }
 
     ProcessScheduler scheduler_;
@@ -221,8 +221,8 @@ class ProcessKernel {
     ArrayProcess<Config, Storage> array_;
     PostProcess<Config, Storage> post_;
     StoreProcess<Config> store_;
-    stream<command_t> scratchpad_command_{"scratchpad_command"}, weights_command_{"weights_command"};
-    stream<command_t> post_command_{"post_command"}, store_command_{"store_command"};
+    stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
+    stream<command_t> post_commands_{"post_commands"}, store_commands_{"store_commands"};
     stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};
     stream<wire_t<OperandBeat<Config>>> operands_{"operands"};
     stream<wire_t<VectorBeat<Config>>> vectors_{"vectors"};
@@ -232,8 +232,8 @@ class ProcessKernel {
     stream<wire_t<ResultBeat<Config>>> results_{"results"};
     stream<int_t<32>> exponents_{"exponents"};
     stream<bool> credits_{"credits"};
-    stream<report_t> scratchpad_report_{"scratchpad_report"}, weights_report_{"weights_report"};
-    stream<report_t> post_report_{"post_report"}, store_report_{"store_report"};
+    stream<report_t> scratchpad_reports_{"scratchpad_reports"}, weights_reports_{"weights_reports"};
+    stream<report_t> post_reports_{"post_reports"}, store_reports_{"store_reports"};
 };
 
 }  // namespace bfpga
