@@ -34,9 +34,6 @@ def _command(process: str, operations: tuple[Operation, ...], fields: str) -> Pr
 
 
 COMMANDS = (
-<<<<<<< HEAD
-=======
->>>>>>> p_host
     _command(
         "scratchpad",
         (Operation.LOAD, Operation.STORE, *COMPUTING),
