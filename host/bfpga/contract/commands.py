@@ -34,6 +34,8 @@ def _command(process: str, operations: tuple[Operation, ...], fields: str) -> Pr
 
 
 COMMANDS = (
+    # The sequencer's own part: a LOAD is followed by its tensor.
+    _command("sequencer", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words"),
     _command(
         "scratchpad",
         (Operation.LOAD, Operation.STORE, *COMPUTING),

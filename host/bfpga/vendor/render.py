@@ -28,6 +28,7 @@ from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BI
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
+from bfpga.contract.wires import wires
 from bfpga.engines.beside.engine import BesideEngine
 from bfpga.engines.registry import BESIDE, engines_beside
 from bfpga.errors import ConfigurationError
@@ -59,6 +60,11 @@ def library_directory() -> Path:
 def shim_directory() -> Path:
     """Directory with headers under the vendor's names, for compilers that are not the vendor's."""
     return Path(str(importlib.resources.files("vitis_hls_templates"))) / "shim"
+
+
+def shim_headers() -> dict[str, str]:
+    """The headers under the vendor's names: path in a project -> text."""
+    return {f"shim/{header.name}": header.read_text() for header in sorted(shim_directory().glob("*.h"))}
 
 
 @functools.cache
@@ -157,6 +163,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             operation_depth=config.operation_depth,
             engine_depth=ENGINE_DEPTH,
         ),
+        *_depths(config),
         _group(
             "Functions that are built in: bit n for the function of code n",
             functions=_mask(Function.named(name) for name in config.functions),
@@ -166,6 +173,17 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             dependence_latency=DEPENDENCE_LATENCY,
         ),
         *(_engine_header(engine, config) for engine in engines_beside(config)),
+    ]
+
+
+def _depths(config: SystolicConfig) -> list[dict[str, Any]]:
+    """Depths of the streams between processes: what the hardware holds, and the least that it must."""
+    if config.kernel != "processes":
+        return []
+    between = wires(config)
+    return [
+        _group("Words that each stream between two processes holds", **{f"{w.name}_depth": w.depth for w in between}),
+        _group("The least that it must", **{f"{w.name}_minimum": w.minimum for w in between}),
     ]
 
 
@@ -296,6 +314,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "functions": _functions(),
         "beats": _beats(),
         "commands": _commands(),
+        "kernel": config.kernel,
         "layout": json_text(layout(config.functions)),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
@@ -335,7 +354,7 @@ def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
     library that they include, and those that headers include. Nothing else of the library belongs to the kernel.
     """
     sources = dict(rendered)
-    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp"))]
+    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp", ".h"))]
     while waiting:
         for header in _INCLUDE.findall(waiting.pop()):
             path = f"include/{header}"
@@ -375,9 +394,8 @@ def write_project(
 
 def _project_files(name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
     """The files of a project by their paths in it."""
-    sources = kernel_sources(render_kernel(name, digest, config))
+    sources = kernel_sources(render_kernel(name, digest, config) | shim_headers())
     files = {path: text.encode() for path, text in sources.items()}
-    files |= {f"shim/{header.name}": header.read_bytes() for header in sorted(shim_directory().glob("*.h"))}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     return files
