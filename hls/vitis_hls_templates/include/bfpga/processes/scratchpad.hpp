@@ -78,9 +78,9 @@ class ScratchpadProcess {
     // One start. `trace.finished(index, work)` hears of every operation; the index counts the commands of the start.
     template <class Trace>
     void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
-             stream<wire_t<ResultBeat<Config>>>& results, stream<bool>& credits,
              stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
-             stream<wire_t<GroupBeat<Config>>>& stored, stream<command_t>& reports, Trace& trace) {
+             stream<wire_t<ResultBeat<Config>>>& results, stream<wire_t<GroupBeat<Config>>>& stored,
+             stream<bool>& credits, stream<command_t>& reports, Trace& trace) {
 #pragma HLS INLINE
         clear();
         bool running = true;
@@ -168,12 +168,13 @@ class ScratchpadProcess {
 
     void select_write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
-        if (writer_.writes()) {
+        const bool results = writer_.writes(reader_.awaits());
+        if (results) {
             writer_.write(write);
         } else {
             load_.write(write);
         }
-        write.enable = writer_.writes() || load_.waits();
+        write.enable = results || load_.waits();
     }
 
     static void send_group(const Word<Config> (&word)[T::ports], stream<wire_t<GroupBeat<Config>>>& stored) {
@@ -239,10 +240,11 @@ class ScratchpadProcess {
     void advance(stream<wire_t<GroupBeat<Config>>>& loads, stream<wire_t<ResultBeat<Config>>>& results,
                  stream<bool>& credits) {
 #pragma HLS INLINE
-        const bool loaded = load_.waits() && !writer_.writes();
+        const bool writes = writer_.writes(reader_.awaits());
+        const bool loaded = load_.waits() && !writes;
         const bool may = !store_.forced();
         const bool goes = store_.wants() && !reader_.goes(may);
-        const bool returned = writer_.step(results);
+        const bool returned = writer_.step(results, writes);
         load_.step(loads, loaded);
         const bool computed = reader_.step(may, returned);
         store_.step(goes, credits);

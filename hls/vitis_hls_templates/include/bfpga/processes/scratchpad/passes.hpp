@@ -3,7 +3,7 @@
 // Every "is last" is a register, so a step is an AND of flags. What a step reads is a register too (`ReadIssue`) and is
 // executed in the step behind, when the registers of a new group are in place.
 #pragma once
-#include "bfpga/processes/scratchpad/counters.hpp"
+#include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
 
 namespace bfpga {
@@ -24,16 +24,45 @@ inline int output_words(const Descriptor& d) {
     return (d.output_rows + Config::lanes - 1) / Config::lanes;
 }
 
+// What lasts `limit` (1 or more) steps at least; `reached()`: it may end with the step that comes.
+template <int N>
+class Pace {
+   public:
+    bool reached() const { return reached_; }
+
+    void start(uint_t<N> limit) {
+#pragma HLS INLINE
+        limit_ = limit;
+        one_ = limit == 1;
+        left_ = limit;
+        reached_ = one_;
+    }
+
+    void step(bool enable, bool ends) {
+#pragma HLS INLINE
+        const bool next = ends ? one_ : reached_ || left_ == 2;
+        const uint_t<N> fewer = ends ? limit_ : static_cast<uint_t<N>>(left_ - 1);
+        if (enable) {
+            left_ = fewer;
+            reached_ = next;
+        }
+    }
+
+   private:
+    uint_t<N> limit_, left_;
+    bool one_, reached_;
+};
+
 // Limits of the nest.
 template <class Config>
 struct NestSetup {
     static constexpr int bits = 16;
     using T = ScratchpadTypes<Config>;
     using coordinate_t = typename T::coordinate_t;
-    using limit_t = uint_t<bits>;
+    using limit_t = int_t<bits>;
 
     limit_t slots, words, kernel_width, kernel_height, blocks, drain;
-    uint_t<Geometry<Config>::coordinate_bits> groups;
+    coordinate_t groups;
     typename T::port_t columns;
     typename T::word_t block_step;
     Stride<Config> tap_x, tap_y;
@@ -53,7 +82,7 @@ struct NestSetup {
         blocks = gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d));
         block_step = gemm ? static_cast<typename T::word_t>(d.block_step) : static_cast<typename T::word_t>(1);
         drain = drain_of(window, pass_words<Config>(d));
-        groups = static_cast<uint_t<Geometry<Config>::coordinate_bits>>(d.groups);
+        groups = static_cast<coordinate_t>(d.groups);
         columns = static_cast<typename T::port_t>(active_columns<Config>(d));
         tap_x = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
         tap_y = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
@@ -81,7 +110,7 @@ struct ReadIssue {
 
     bool valid;
     bool fires, first, last;  // of the step: its last slot; of the pass: its first, its last step
-    uint_t<NestSetup<Config>::bits> slot;
+    int_t<NestSetup<Config>::bits> slot;
     typename T::word_t offset;  // word in the pixel
     Place<Config> tap;          // distance from the first tap
     typename T::coordinate_t y, x;
@@ -93,6 +122,7 @@ class PassNest {
     using word_t = typename T::word_t;
     using coordinate_t = typename T::coordinate_t;
     static constexpr int bits = NestSetup<Config>::bits;
+    using limit_t = typename NestSetup<Config>::limit_t;
 
    public:
     void clear() {
@@ -138,6 +168,8 @@ class PassNest {
         return running_ && !reading_ && !pausing_ && credit_ && may && (!needs_group_ || full);
     }
     bool goes(bool begins, bool may) const { return begins || (reading_ && may); }
+    // Whether results of a pass are due. Those of a KEPT operation may come before the operation has begun.
+    bool awaits() const { return waiting_ != 0; }
     bool takes_group(bool begins) const { return begins && needs_group_; }
 
     // A clock, with what `begins` and `goes` have said; `returned`: the results of a pass have arrived. Returns whether
@@ -162,12 +194,24 @@ class PassNest {
         pausing_ = (read || pausing_) && !pass;
         reading_ = (goes || reading_) && !read;
         await(begins && n.returns, returned);
-        slots_.step(goes);
-        words_.step(word);
-        kernel_width_.step(tap);
-        kernel_height_.step(row);
-        blocks_.step(pass);
-        groups_.step(group);
+        if (goes) {
+            slots_.next();
+        }
+        if (word) {
+            words_.next();
+        }
+        if (tap) {
+            kernel_width_.next();
+        }
+        if (row) {
+            kernel_height_.next();
+        }
+        if (pass) {
+            blocks_.next();
+        }
+        if (group) {
+            groups_.next();
+        }
         drain_.step(ticks, pass);
         columns_.step(ticks, group);
         return ticks;
@@ -189,7 +233,7 @@ class PassNest {
 
     void walk_words(const NestSetup<Config>& n, bool goes, bool word, bool pass) {
 #pragma HLS INLINE
-        const uint_t<bits> next_slot = slots_.last() ? static_cast<uint_t<bits>>(0) : static_cast<uint_t<bits>>(slot_ + 1);
+        const limit_t next_slot = slots_.last() ? static_cast<limit_t>(0) : static_cast<limit_t>(slot_ + 1);
         const word_t next_word = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
         const word_t next_block =
             blocks_.last() ? static_cast<word_t>(0) : static_cast<word_t>(block_word_ + n.block_step);
@@ -240,11 +284,11 @@ class PassNest {
         credit_ = (none || fewer) || (one && !more);
     }
 
-    Down<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
-    Down<Geometry<Config>::coordinate_bits> groups_;
+    Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
+    Turns<Geometry<Config>::coordinate_bits> groups_;
     Pace<bits> drain_;
     Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
-    uint_t<bits> slot_;
+    limit_t slot_;
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;
     coordinate_t y_, x_;

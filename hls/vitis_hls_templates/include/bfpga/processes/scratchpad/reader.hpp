@@ -71,6 +71,7 @@ class OperandReader {
     }
 
     bool running() const { return nest_.running(); }
+    bool awaits() const { return nest_.awaits(); }
     bool vector() const { return vector_; }
     bool returns() const { return limits_.returns; }
     const ReadIssue<Config>& issue() const { return nest_.issue(); }

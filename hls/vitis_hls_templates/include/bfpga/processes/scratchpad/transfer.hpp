@@ -3,12 +3,12 @@
 // The pixels of a row follow each other, so those of a group lie in banks that follow each other.
 #pragma once
 #include "bfpga/processes/scratchpad/banks.hpp"
-#include "bfpga/processes/scratchpad/counters.hpp"
+#include "bfpga/processes/counters.hpp"
 
 namespace bfpga {
 
 template <class Config>
-class TransferGroups {
+class TransferPlaces {
     using T = ScratchpadTypes<Config>;
     using word_t = typename T::word_t;
     static constexpr int pixels = Config::transfer_pixels;
@@ -35,14 +35,14 @@ class TransferGroups {
         last_pixels_ = static_cast<pixels_t>(last);
         width_ = static_cast<int_t<bits>>(d.output_width);
         pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);
-        row_groups_ = static_cast<uint_t<bits>>((d.output_width + pixels - 1) / pixels);
+        row_groups_ = static_cast<int_t<bits>>((d.output_width + pixels - 1) / pixels);
     }
 
     void start() {
 #pragma HLS INLINE
         place_ = first_;
         word_ = 0;
-        words_.start(static_cast<uint_t<bits>>(pixel_words_));
+        words_.start(static_cast<int_t<bits>>(pixel_words_));
         groups_.start(row_groups_);
         rest_ = static_cast<int_t<bits>>(pixel_count_ - width_);
         last_row_ = pixel_count_ <= width_;
@@ -92,8 +92,12 @@ class TransferGroups {
             last_row_ = last_row;
             rest_ = rest;
         }
-        words_.step(enable);
-        groups_.step(word);
+        if (enable) {
+            words_.next();
+        }
+        if (word) {
+            groups_.next();
+        }
     }
 
    private:
@@ -103,11 +107,11 @@ class TransferGroups {
     word_t pixel_words_;
     pixels_t last_pixels_;
     int_t<bits> width_, pixel_count_;
-    uint_t<bits> row_groups_;
+    int_t<bits> row_groups_;
     // The walk
     Place<Config> place_;
     word_t word_;
-    Down<bits> words_, groups_;
+    Turns<bits> words_, groups_;
     int_t<bits> rest_;  // pixels behind this row
     bool last_row_, running_;
 };
@@ -158,7 +162,9 @@ class LoadWriter {
         if (groups_.running() && (!held_ || written)) {
             held_ = receive(loads);
         }
-        groups_.step(written);
+        if (written) {
+            groups_.next();
+        }
     }
 
    private:
@@ -177,7 +183,7 @@ class LoadWriter {
         return true;
     }
 
-    TransferGroups<Config> groups_;
+    TransferPlaces<Config> groups_;
     Word<Config> word_[Config::transfer_pixels];
     bool held_;
 };
@@ -257,7 +263,9 @@ class StoreReader {
         const bool more = goes && !credit;
         const bool fewer = credit && !goes;
         out_ = more ? static_cast<out_t>(out_ + 1) : fewer ? static_cast<out_t>(out_ - 1) : out_;
-        groups_.step(goes);
+        if (goes) {
+            groups_.next();
+        }
     }
 
    private:
@@ -276,7 +284,7 @@ class StoreReader {
         return credits.read_nb(credit);
     }
 
-    TransferGroups<Config> groups_;
+    TransferPlaces<Config> groups_;
     Issue issue_;
     out_t out_;
     bool room_, forced_;

@@ -2,7 +2,7 @@
 //
 // The pixels follow each other row by row; `columns` of them are a group. What a group lasts is longer than its walk.
 #pragma once
-#include "bfpga/processes/scratchpad/counters.hpp"
+#include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
 
 namespace bfpga {
@@ -16,7 +16,7 @@ struct WalkSetup {
     Place<Config> first;
     Stride<Config> step;  // to the next pixel of the row
     Stride<Config> wrap;  // from the last pixel of a row to the first of the next one
-    uint_t<pixel_bits> width, pixels;
+    int_t<pixel_bits> width, pixels;
     typename T::port_t columns;  // pixels of a group
 
     // `step_*` and `wrap_*` as in a descriptor: the wrap comes on top of a step.
@@ -27,8 +27,8 @@ struct WalkSetup {
         step = step_of;
         wrap = step_of.plus(static_cast<typename T::word_t>(wrap_word), static_cast<typename T::bank_sum_t>(wrap_bank),
                             static_cast<typename T::word_t>(pixel_words));
-        width = static_cast<uint_t<pixel_bits>>(d.output_width);
-        pixels = static_cast<uint_t<pixel_bits>>(d.output_pixels);
+        width = static_cast<int_t<pixel_bits>>(d.output_width);
+        pixels = static_cast<int_t<pixel_bits>>(d.output_pixels);
         columns = static_cast<typename T::port_t>(active_columns<Config>(d));
     }
 };
@@ -84,15 +84,21 @@ class SerialWalk {
         }
         active_ = active_ && !(fill && pixels_.last());
         full_ = fill ? last : !take;
-        pixels_.step(fill);
-        row_.step(fill);
-        columns_.step(fill);
+        if (fill) {
+            pixels_.next();
+        }
+        if (fill) {
+            row_.next();
+        }
+        if (fill) {
+            columns_.next();
+        }
     }
 
    private:
     Place<Config> place_;
-    Down<WalkSetup<Config>::pixel_bits> row_, pixels_;
-    Down<bit_length(ScratchpadTypes<Config>::ports)> columns_;
+    Turns<WalkSetup<Config>::pixel_bits> row_, pixels_;
+    Turns<bit_length(ScratchpadTypes<Config>::ports) + 1> columns_;
     typename T::port_t column_;
     bool active_, begins_row_, full_;
 };

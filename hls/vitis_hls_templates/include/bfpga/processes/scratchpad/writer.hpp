@@ -69,9 +69,9 @@ class ResultWriter {
                     d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
-        pass_words_ = static_cast<uint_t<bits>>(pass_words<Config>(d));
-        group_words_ = static_cast<uint_t<bits>>(output_words<Config>(d));
-        group_count_ = static_cast<uint_t<Geometry<Config>::coordinate_bits>>(d.groups);
+        pass_words_ = static_cast<int_t<bits>>(pass_words<Config>(d));
+        group_words_ = static_cast<int_t<bits>>(output_words<Config>(d));
+        group_count_ = static_cast<typename T::coordinate_t>(d.groups);
     }
 
     void start() {
@@ -87,8 +87,8 @@ class ResultWriter {
     }
 
     bool running() const { return running_; }
-    // A run is written in this clock.
-    bool writes() const { return held_ && open_; }
+    // A run is written in this clock. `due`: a pass awaits results.
+    bool writes(bool due) const { return held_ && open_ && due; }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
@@ -106,10 +106,9 @@ class ResultWriter {
         }
     }
 
-    // A clock; returns whether the last word of a pass is written.
-    bool step(stream<wire_t<ResultBeat<Config>>>& results) {
+    // A clock; `writes`: as above. Returns whether the last word of a pass is written.
+    bool step(stream<wire_t<ResultBeat<Config>>>& results, bool writes) {
 #pragma HLS INLINE
-        const bool writes = held_ && open_;
         const bool done = writes && run_last_;
         const bool pass = done && (pass_.last() || words_.last());
         const bool group = done && words_.last();
@@ -130,13 +129,19 @@ class ResultWriter {
         hand_over(next_group);
         fill();
         walk_.step(setup_, next_group);
-        pass_.step(done);
+        if (done) {
+            pass_.next();
+        }
         if (pass) {
             pass_.restart();
         }
-        words_.step(done);
+        if (done) {
+            words_.next();
+        }
         const bool ends = group && groups_.last();
-        groups_.step(group);
+        if (group) {
+            groups_.next();
+        }
         open_ = next_group || (open_ && !group);
         if (free && running_) {
             held_ = receive(results);
@@ -220,8 +225,8 @@ class ResultWriter {
     WalkSetup<Config> setup_;
     bool gaps_;
     typename T::word_t pixel_words_;
-    uint_t<bits> pass_words_, group_words_;
-    uint_t<Geometry<Config>::coordinate_bits> group_count_;
+    int_t<bits> pass_words_, group_words_;
+    typename T::coordinate_t group_count_;
     // The walk
     SerialWalk<Config> walk_;
     typename T::port_t last_run_;
@@ -230,8 +235,8 @@ class ResultWriter {
     Word<Config> word_held_[columns];
     typename T::word_t word_;
     typename T::port_t run_;
-    Down<bits> words_, pass_;
-    Down<Geometry<Config>::coordinate_bits> groups_;
+    Turns<bits> words_, pass_;
+    Turns<Geometry<Config>::coordinate_bits> groups_;
     bool running_, open_, held_, run_last_;
 };
 
