@@ -26,6 +26,7 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
+from bfpga.contract.processes import PROCESSES
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
 from bfpga.contract.wires import wires
@@ -345,6 +346,11 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
         path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
         for path, template in _FILES.items()
     }
+
+
+def top_files(config: SystolicConfig) -> tuple[str, ...]:
+    """The files that a synthesis tool compiles, one for each IP: paths in the project."""
+    return tuple(f"src/{process}.cpp" for process in PROCESSES) if config.kernel == "processes" else ("src/top.cpp",)
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 // interface of a kernel that is one loop.
 #pragma once
 #include <deque>
+#include <vector>
 
 #include "bfpga/kernel/status.hpp"
 #include "bfpga/processes/array.hpp"
@@ -109,8 +110,8 @@ class DescriptorTrace {
         }
     }
 
-    // The scratchpad has finished its next operation.
-    void finished(int, uint32_t work) { finish_first(scratchpad_, work); }
+    // The scratchpad has finished an operation; those of different kinds may overtake each other.
+    void finished(int index, uint32_t work) { finished_operation(scratchpad_[static_cast<std::size_t>(index)], work); }
 
     // The weights process has finished its next WEIGHTS.
     void filled(uint32_t work) { finish_first(weights_, work); }
@@ -143,7 +144,8 @@ class DescriptorTrace {
     int32_t words_[Descriptor::words];
     std::deque<Entry> operations_;  // from the first unfinished one on
     std::size_t first_ = 0;
-    std::deque<std::size_t> scratchpad_, weights_;  // numbers of the operations that each has to finish
+    std::vector<std::size_t> scratchpad_;  // numbers of the operations that it hears of
+    std::deque<std::size_t> weights_;      // of those that are left to it
 };
 
 template <class Config, class Storage>
