@@ -124,47 +124,45 @@ class LoadWriter {
    public:
     void clear() {
 #pragma HLS INLINE
-        groups_.clear();
+        places_.clear();
         held_ = false;
     }
 
     void take(const Descriptor& d) {
 #pragma HLS INLINE
-        groups_.take(d, d.output_word, d.output_bank, d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
+        places_.take(d, d.output_word, d.output_bank, d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
     }
 
     void start() {
 #pragma HLS INLINE
-        groups_.start();
+        places_.start();
     }
 
-    bool running() const { return groups_.running(); }
-    bool waits() const { return held_ && groups_.running(); }
+    bool running() const { return places_.running(); }
+    bool waits() const { return held_ && places_.running(); }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
-        write.first.bank = groups_.bank();
-        write.first.word = groups_.word();
-        write.carried = groups_.carried();
-        write.rotation = groups_.bank();
+        write.first.bank = places_.bank();
+        write.first.word = places_.word();
+        write.carried = places_.carried();
+        write.rotation = places_.bank();
     Pixels_Write:
         for (int i = 0; i < T::ports; ++i) {
 #pragma HLS UNROLL
             const int pixel = i < Config::transfer_pixels ? i : 0;
             write.word[i] = word_[pixel];
-            write.mask[i] = i < Config::transfer_pixels && groups_.covers(i);
+            write.mask[i] = i < Config::transfer_pixels && places_.covers(i);
         }
     }
 
     // A clock; `written`: what is held has gone to memory.
     void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written) {
 #pragma HLS INLINE
-        if (groups_.running() && (!held_ || written)) {
+        if (places_.running() && (!held_ || written)) {
             held_ = receive(loads);
         }
-        if (written) {
-            groups_.next();
-        }
+        places_.step(written);
     }
 
    private:
@@ -183,7 +181,7 @@ class LoadWriter {
         return true;
     }
 
-    TransferPlaces<Config> groups_;
+    TransferPlaces<Config> places_;
     Word<Config> word_[Config::transfer_pixels];
     bool held_;
 };
@@ -198,7 +196,7 @@ class StoreReader {
    public:
     void clear() {
 #pragma HLS INLINE
-        groups_.clear();
+        places_.clear();
         issue_.valid = false;
         out_ = 0;
         room_ = true;
@@ -208,20 +206,20 @@ class StoreReader {
 
     void take(const Descriptor& d) {
 #pragma HLS INLINE
-        groups_.take(d, d.input_word, d.input_bank, d.input_wrap_word, d.input_wrap_bank, d.input_pixel_words);
+        places_.take(d, d.input_word, d.input_bank, d.input_wrap_word, d.input_wrap_bank, d.input_pixel_words);
     }
 
     void start() {
 #pragma HLS INLINE
-        groups_.start();
+        places_.start();
     }
 
-    bool running() const { return groups_.running(); }
-    bool idle() const { return !groups_.running() && out_ == 0; }
+    bool running() const { return places_.running(); }
+    bool idle() const { return !places_.running() && out_ == 0; }
     // A pass leaves the port to the store in this clock.
     bool forced() const { return forced_; }
     // The store reads, if no pass does.
-    bool wants() const { return groups_.running() && room_; }
+    bool wants() const { return places_.running() && room_; }
     // What was decided in the step before is read in this one.
     bool issued() const { return issue_.valid; }
 
@@ -244,13 +242,13 @@ class StoreReader {
     void step(bool goes, stream<bool>& credits) {
 #pragma HLS INLINE
         issue_.valid = goes;
-        issue_.bank = groups_.bank();
-        issue_.word = groups_.word();
-        issue_.carried = groups_.carried();
+        issue_.bank = places_.bank();
+        issue_.word = places_.word();
+        issue_.carried = places_.carried();
     Pixels_Issue:
         for (int i = 0; i < Config::transfer_pixels; ++i) {
 #pragma HLS UNROLL
-            issue_.covers[i] = groups_.covers(i);
+            issue_.covers[i] = places_.covers(i);
         }
         const bool waits = wants() && !goes;
         forced_ = waits && turn_ == 6;
@@ -263,9 +261,7 @@ class StoreReader {
         const bool more = goes && !credit;
         const bool fewer = credit && !goes;
         out_ = more ? static_cast<out_t>(out_ + 1) : fewer ? static_cast<out_t>(out_ - 1) : out_;
-        if (goes) {
-            groups_.next();
-        }
+        places_.step(goes);
     }
 
    private:
@@ -284,7 +280,7 @@ class StoreReader {
         return credits.read_nb(credit);
     }
 
-    TransferPlaces<Config> groups_;
+    TransferPlaces<Config> places_;
     Issue issue_;
     out_t out_;
     bool room_, forced_;
