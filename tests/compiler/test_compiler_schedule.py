@@ -15,7 +15,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.matmul import matmul_step
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, MatMulNode, Program
+from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, LaunchStep, MatMulNode, Program
 from bfpga.engines.array.cycles import pass_steps
 from bfpga.engines.array.pitch import conflict_free, rows_of_a_group
 from bfpga.formats.block_format import BlockFormat
@@ -37,6 +37,19 @@ def test_every_word_is_read_where_it_was_written(build: object, words: int, tmp_
     MemoryWalk(program).run()
     check_coverage(program)
     assert largest_error(network, program) < 0.2
+
+
+def test_a_concatenation_goes_on_after_a_layer_of_the_host(tmp_path: Path) -> None:
+    """The part that the stage before has stored is loaded again; a place in memory alone does not hold it."""
+    network = Network(4, 3, 5)
+    first = network.conv(20, 4, 1)
+    wide = network.conv(20, 20, 3, pads=[1, 1, 1, 1])  # has no room for one row
+    network.add("Concat", wide, network.conv(4, 20, 1, source=first), axis=1)
+    network.conv(3, 24, 1)
+    program = compiled(network, tmp_path, replace(SMALL, columns=2, lanes=1, activation_words=120, weight_words=30))
+    assert any(isinstance(node, HostNode) for node in program.nodes)
+    MemoryWalk(program).run()
+    check_coverage(program)
 
 
 def test_a_network_that_fits_is_one_kernel_start(tmp_path: Path) -> None:

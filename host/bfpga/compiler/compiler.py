@@ -286,7 +286,8 @@ class _Builder:
             elif stage.kind == ARRAY:
                 nodes = self._stage_nodes(first, last)
                 leaving = self._leaving(nodes)
-                steps += Scheduler(self.config, self.tensors, nodes, plans, leaving).run()
+                begun = {node.output for node in self._stage_nodes(0, first)}
+                steps += Scheduler(self.config, self.tensors, nodes, plans, leaving, begun).run()
             else:
                 for index in range(first, last):
                     node = self.nodes[index]

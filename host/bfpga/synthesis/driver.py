@@ -30,10 +30,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop with its schedule; what lies outside of the loops has none."""
+    """A loop with its schedule; what lies outside of the loops has none. ``ip``: number of the IP it belongs to."""
 
     body: LoopBody
     schedule: Schedule | None
+    ip: int = 0
 
 
 def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress | None = None) -> list[Loop]:
@@ -42,13 +43,14 @@ def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress
     Raises:
         ToolError: clang is missing or refuses the kernel.
     """
-    bodies = analyse_kernel(accelerator, only).loops
+    analyses = analyse_kernel(accelerator, only)
+    bodies = [(ip, body) for ip, analysis in enumerate(analyses) for body in analysis.loops]
     part, clock = accelerator.board.part, clock_of(accelerator)
     with ProcessPoolExecutor() as pool:
-        runs = [pool.submit(schedule_loop, body, part, clock) if body.name != OUTSIDE else None for body in bodies]
+        runs = [pool.submit(schedule_loop, body, part, clock) if body.name != OUTSIDE else None for _, body in bodies]
         loops = []
-        for body, run in zip(bodies, runs, strict=True):
-            loops.append(Loop(body, run.result() if run is not None else None))
+        for (ip, body), run in zip(bodies, runs, strict=True):
+            loops.append(Loop(body, run.result() if run is not None else None, ip))
             if progress is not None:
                 progress(len(loops), len(bodies))
     return loops
@@ -89,9 +91,18 @@ def synthesize(
         period=clock.period,
         usable=clock.usable,
         loops=tuple(figures),
-        memories=memories_area((loop.body for loop in loops), technology_of(part)),
+        memories=_memories(loops, part),
         infrastructure=INFRASTRUCTURE + CLOCK_COUNTER,
         counted=count and not only,
+    )
+
+
+def _memories(loops: Sequence[Loop], part: str) -> Area:
+    """Memories belong to one IP; those of two that are called alike are two."""
+    owners = sorted({loop.ip for loop in loops})
+    technology = technology_of(part)
+    return sum(
+        (memories_area((loop.body for loop in loops if loop.ip == owner), technology) for owner in owners), Area()
     )
 
 

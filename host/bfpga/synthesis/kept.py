@@ -8,16 +8,14 @@ from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
-from bfpga.vendor.render import kernel_sources, render_kernel
-
-#: The file of a kernel that a synthesis tool compiles.
-TOP = "src/top.cpp"
+from bfpga.vendor.render import kernel_sources, render_kernel, top_files
 
 
 def kernel_files(accelerator: Accelerator) -> dict[str, str]:
     """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
     rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
-    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path == TOP}
+    compiled = top_files(accelerator.systolic)
+    tops = {path: text for path, text in rendered.items() if path.endswith(".hpp") or path in compiled}
     return kernel_sources(tops)
 
 

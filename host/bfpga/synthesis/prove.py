@@ -48,7 +48,9 @@ def prove(
     config = accelerator.systolic
     if max(config.stream_bits, config.weight_stream_bits) > WIDEST_BEAT:
         raise ToolError(f"replaying needs streams of {WIDEST_BEAT} bits, and {accelerator.name} has wider ones")
-    analysis = analyse_kernel(accelerator, only)
+    analysis, *others = analyse_kernel(accelerator, only)
+    if others:
+        raise ToolError(f"replaying needs a kernel of one IP, and that of {accelerator.name} has {1 + len(others)}")
     proofs = []
     for body in analysis.loops:
         if body.stated_interval:

@@ -20,12 +20,13 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
-from bfpga.contract.commands import COMMANDS
+from bfpga.contract.commands import COMMANDS, TENSOR_COMMAND
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
+from bfpga.contract.processes import PROCESSES, process_streams
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
 from bfpga.engines.beside.engine import BesideEngine
@@ -59,6 +60,11 @@ def library_directory() -> Path:
 def shim_directory() -> Path:
     """Directory with headers under the vendor's names, for compilers that are not the vendor's."""
     return Path(str(importlib.resources.files("vitis_hls_templates"))) / "shim"
+
+
+def shim_headers() -> dict[str, str]:
+    """The headers under the vendor's names: path in a project -> text."""
+    return {f"shim/{header.name}": header.read_text() for header in sorted(shim_directory().glob("*.h"))}
 
 
 @functools.cache
@@ -157,6 +163,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             operation_depth=config.operation_depth,
             engine_depth=ENGINE_DEPTH,
         ),
+        *_depths(config),
         _group(
             "Functions that are built in: bit n for the function of code n",
             functions=_mask(Function.named(name) for name in config.functions),
@@ -167,6 +174,14 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
         ),
         *(_engine_header(engine, config) for engine in engines_beside(config)),
     ]
+
+
+def _depths(config: SystolicConfig) -> list[dict[str, Any]]:
+    """Depths of the streams between the processes of a kernel."""
+    if config.kernel != "processes":
+        return []
+    depths = {f"{item.name}_depth": item.depth for item in process_streams(config)}
+    return [_group("Words that the streams between the processes hold", **depths)]
 
 
 def _engine_header(engine: BesideEngine, config: SystolicConfig) -> dict[str, Any]:
@@ -266,7 +281,7 @@ def _commands() -> list[dict[str, Any]]:
             "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
             "operations": _mask_of(item.operations),
         }
-        for item in COMMANDS
+        for item in (TENSOR_COMMAND, *COMMANDS)
     ]
 
 
@@ -296,6 +311,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "functions": _functions(),
         "beats": _beats(),
         "commands": _commands(),
+        "kernel": config.kernel,
         "layout": json_text(layout(config.functions)),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
@@ -328,6 +344,11 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     }
 
 
+def top_files(config: SystolicConfig) -> tuple[str, ...]:
+    """The files that a synthesis tool compiles, one for each IP: paths in the project."""
+    return tuple(f"src/{process}.cpp" for process in PROCESSES) if config.kernel == "processes" else ("src/top.cpp",)
+
+
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
     """All that a kernel is compiled from: path in the project -> text.
 
@@ -335,7 +356,7 @@ def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
     library that they include, and those that headers include. Nothing else of the library belongs to the kernel.
     """
     sources = dict(rendered)
-    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp"))]
+    waiting = [text for path, text in rendered.items() if path.endswith((".cpp", ".hpp", ".h"))]
     while waiting:
         for header in _INCLUDE.findall(waiting.pop()):
             path = f"include/{header}"
@@ -375,9 +396,8 @@ def write_project(
 
 def _project_files(name: str, digest: str, config: SystolicConfig, vectors: VectorWriter | None) -> dict[str, bytes]:
     """The files of a project by their paths in it."""
-    sources = kernel_sources(render_kernel(name, digest, config))
+    sources = kernel_sources(render_kernel(name, digest, config) | shim_headers())
     files = {path: text.encode() for path, text in sources.items()}
-    files |= {f"shim/{header.name}": header.read_bytes() for header in sorted(shim_directory().glob("*.h"))}
     for path, content in (vectors(config) if vectors else {}).items():
         files[f"tb/vectors/{path}"] = content
     return files

@@ -8,7 +8,7 @@ that its window needs. Nothing in activation memory is kept from one start to th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
@@ -40,8 +40,12 @@ class Scheduler:
         nodes: list[ArrayNode],
         plans: dict[str, NodeWeights],
         leaving: set[str],
+        begun: Collection[str] = (),
     ) -> None:
-        """nodes: the stage in order; leaving: tensors that anyone outside the stage reads."""
+        """nodes: the stage in order; leaving: tensors that anyone outside the stage reads.
+
+        begun: tensors of which the host holds a part from earlier stages: concatenations that this stage goes on with.
+        """
         self.config = config
         self.tensors = tensors
         self.nodes = nodes
@@ -54,7 +58,7 @@ class Scheduler:
         self.writers: dict[str, str] = {}
         produced = set(self.producers)
         self.on_host = {name for name in self.uses if name not in produced}
-        self.partial: set[str] = set()
+        self.partial = set(begun) & produced
         self.steps: list[LaunchStep] = []
         self._restart()
 

@@ -37,6 +37,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
     array = [node for node in nodes if isinstance(node, ArrayNode)]
     plans = plan_weights(array, program.config)
     steps: list[Step] = []
+    begun: set[str] = set()
     for on_array, numbered in groupby(enumerate(nodes), lambda item: isinstance(item[1], ArrayNode)):
         stage = list(numbered)
         if not on_array:
@@ -45,6 +46,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
         layers = [node for _, node in stage if isinstance(node, ArrayNode)]
         outside = {name for node in nodes if node not in layers for name in node.inputs}
         leaving = {node.output for node in layers} & (outside | set(program.outputs))
-        steps += Scheduler(program.config, program.tensors, layers, plans, leaving).run()
+        steps += Scheduler(program.config, program.tensors, layers, plans, leaving, begun).run()
+        begun |= {node.output for node in layers}
     setup = setup_launch(array, plans, program.config)
     return replace(program, nodes=list(nodes), setup=setup, steps=steps)

@@ -15,10 +15,10 @@ from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_na
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
 from bfpga.synthesis.frontend.loops import loop_bodies
-from bfpga.synthesis.kept import TOP, kernel_files
+from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
-from bfpga.vendor.render import kernel_sources
+from bfpga.vendor.render import kernel_sources, top_files
 
 #: No pass of clang's own runs: `flatten` chooses them.
 _FLAGS = (
@@ -29,19 +29,20 @@ _FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The loops of a kernel and the flat LLVM IR in which they were found."""
+    """The loops of a kernel, or of one IP of it, and the flat LLVM IR in which they were found."""
 
     loops: list[LoopBody]
     flat: str
 
 
-def analyse_kernel(accelerator: Accelerator, only: str = "") -> Analysis:
-    """The pipelined loops of an accelerator. ``only``: of the loop with this label.
+def analyse_kernel(accelerator: Accelerator, only: str = "") -> tuple[Analysis, ...]:
+    """The pipelined loops of each IP of an accelerator. ``only``: of the loop with this label.
 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
-    return analyse_files(kernel_files(accelerator), TOP, only)
+    files = kernel_files(accelerator)
+    return tuple(analyse_files(files, top, only) for top in top_files(accelerator.systolic))
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:

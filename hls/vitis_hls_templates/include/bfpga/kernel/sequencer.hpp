@@ -5,27 +5,12 @@
 #pragma once
 #include "bfpga/array/systolic_array.hpp"
 #include "bfpga/kernel/engines.hpp"
+#include "bfpga/kernel/status.hpp"
 #include "bfpga/kernel/transfers.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/ports/checksum.hpp"
 
 namespace bfpga {
-
-// What a start reports: counters that wrap, sticky bits of `Status`, checksums of its streams.
-struct KernelStatus {
-    uint32_t cycles;
-    uint32_t overflows;
-    uint32_t underflows;
-    int32_t bits;
-    uint32_t input_checksum;
-    uint32_t weight_checksum;
-    uint32_t output_checksum;
-};
-
-// Hears of every finished descriptor; the hardware has nobody who listens.
-struct NoTrace {
-    void finished(int, const Descriptor&, uint32_t) {}
-};
 
 template <class Config, class Storage>
 class Kernel {

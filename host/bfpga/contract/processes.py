@@ -1,0 +1,76 @@
+"""The processes of a kernel and the streams between them: who sends what to whom, how wide it is, how much waits.
+
+Rendered from here: the streams of the C++ kernel (bfpga/processes/), the block design, its handoff and the manifest.
+Only the standard library is imported: a board loads this module too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bfpga.contract.commands import COMMANDS
+from bfpga.contract.configuration import SystolicConfig
+
+SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
+    "sequencer", "scratchpad", "weights", "array", "post", "store",
+)  # fmt: skip
+
+#: Bits of a word of a command, of a report and of an exponent.
+COMMAND_BITS = 32
+#: Operations that may wait in the commands of a process.
+WAITING_OPERATIONS = 8
+#: Groups of pixels that a STORE may have sent without a credit.
+STORE_CREDITS = 64
+#: Passes whose results the scratchpad may await.
+AWAITED_PASSES = 2
+#: The smallest FIFO that the vendor's IP makes.
+SHALLOW = 16
+
+
+@dataclass(frozen=True)
+class ProcessStream:
+    """A stream from one process to another: its name, the bits of a word, the words it must be able to hold.
+
+    A kernel with fewer words of room might wait for ever; more change nothing but time.
+    """
+
+    name: str
+    source: str
+    target: str
+    bits: int
+    depth: int
+
+    @property
+    def octets(self) -> int:
+        """Bytes of a word on the wire."""
+        return -(-self.bits // 8)
+
+
+def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
+    """The streams of a kernel of processes; bits as in bfpga/processes/wires.hpp."""
+    return tuple(_streams(config))
+
+
+def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    word = config.lanes * config.format.mantissa_bits
+    columns, group = config.columns * word, config.transfer_pixels * word
+    weights = config.rows * config.lanes * config.weight_bits
+    pass_words = config.accumulator_rows // config.lanes
+    for command in COMMANDS:
+        depth = WAITING_OPERATIONS * (len(command.fields) + 1)
+        yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
+    yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
+    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4, SHALLOW)
+    yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
+    yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
+    # The parameters of a pass leave beside its weights, before there are sums that need them.
+    parameters = max(SHALLOW, config.accumulator_rows)
+    yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
+    yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
+    yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, 2 * AWAITED_PASSES * pass_words))
+    yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
+    yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)
+    for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
+        yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
