@@ -181,7 +181,7 @@ class ProcessKernel {
                                         store_reports_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_commands_, loads_, results_, credits_, operands_, vectors_, stored_,
+                scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
                                 scratchpad_reports_, descriptor_trace);
             },
             [&] {
