@@ -97,9 +97,7 @@ struct NestSetup {
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
         const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1                        ? window
-                                    : words == Config::words_per_block ? block
-                                                                       : block + block);
+        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
     }
 };
 
@@ -278,7 +276,7 @@ class PassNest {
         const bool one = waiting_ == 1;
         const bool more = one_more && !returned;
         const bool fewer = returned && !one_more;
-        waiting_ = more   ? static_cast<uint_t<2>>(waiting_ + 1)
+        waiting_ = more    ? static_cast<uint_t<2>>(waiting_ + 1)
                    : fewer ? static_cast<uint_t<2>>(waiting_ - 1)
                            : waiting_;
         credit_ = (none || fewer) || (one && !more);
