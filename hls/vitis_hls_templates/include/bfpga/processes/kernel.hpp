@@ -224,7 +224,8 @@ class ProcessKernel {
     template <class T>
     void join(stream<T>& wire, int depth) {
         const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
-        wire.join(scheduler_, static_cast<std::size_t>(depth + more));
+        wire.join(scheduler_);
+        wire.clear(static_cast<std::size_t>(depth + more));
     }
 
     ProcessScheduler scheduler_;
