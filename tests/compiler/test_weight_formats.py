@@ -213,7 +213,7 @@ def test_cycles_of_the_formats_are_those_of_the_descriptors(config: SystolicConf
             for operation in step.operations if isinstance(step, LaunchStep) else []:
                 descriptor = operation.descriptor
                 if descriptor.operation == Operation.GEMM:
-                    steps = max(kernel_steps(descriptor), config.block_rows(wanted))
+                    steps = max(kernel_steps(config, descriptor), config.block_rows(wanted))
                     assert descriptor.read_slots == 1
                     assert steps == descriptor.steps or descriptor.write_slots > 1
                     spent[operation.layer] += passes(config, descriptor) * steps

@@ -44,7 +44,7 @@ int64_t count_wrong(int operand_bits, int stride) {
 template <int SHIFT>
 bool unpacks(int64_t high, int64_t low) {
     using Tile = bfpga::PackedProducts<8, SHIFT, 1>;
-    const int64_t sum = high * (static_cast<int64_t>(1) << SHIFT) + low;
+    const int64_t sum = high * (static_cast<int64_t>(1) << SHIFT) + low + Tile::preload;
     const typename Tile::Pair pair = Tile::unpack(static_cast<bfpga::int_t<Tile::sum_bits>>(sum));
     return pair.high == high && pair.low == low;
 }

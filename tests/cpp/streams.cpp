@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "bfpga/ports/stream.hpp"
+#include "bfpga/simulation/process_scheduler.hpp"
 
 namespace {
 
@@ -57,6 +58,59 @@ int unit_stream_pass(int count, int burst, int depth) {
         }
     }
     return static_cast<int>(numbers.peak_occupancy());
+}
+
+// Passes `count` numbers from one process to another and their doubles back, by streams of `depth` words; `seed`: in an
+// order drawn by chance. Returns the sum of what came back. `lost`: words that the second process swallows first;
+// `fails`: the word at which it throws. After an error, which `text` has then, both run again without it, and the sum
+// is returned with the other sign.
+long long unit_stream_processes(int count, int depth, long long seed, int lost, int fails, char* text, int size) {
+    bfpga::ProcessScheduler scheduler;
+    bfpga::stream<int> there("there", static_cast<std::size_t>(depth)), back("back", static_cast<std::size_t>(depth));
+    there.join(scheduler);
+    back.join(scheduler);
+    scheduler.add("first");
+    scheduler.add("second");
+    scheduler.disturb(static_cast<uint64_t>(seed));
+    long long sum = 0;
+    const auto first = [&] {
+        int sent = 0;
+        for (int received = 0; received < count;) {
+            if (sent < count && sent - received < depth) {
+                there.write(sent++);
+            }
+            int number = 0;
+            if (back.read_nb(number)) {
+                sum += number;
+                ++received;
+            }
+        }
+    };
+    const auto second = [&] {
+        for (int k = 0; k < count; ++k) {
+            const int number = there.read();
+            if (k == fails) {
+                throw bfpga::StreamError("the second process fails");
+            }
+            if (k >= lost) {
+                back.write(2 * number);
+            }
+        }
+    };
+    std::snprintf(text, size, "nothing");
+    try {
+        scheduler.run({first, second});
+        return sum;
+    } catch (const bfpga::StreamError& error) {
+        std::snprintf(text, size, "%s", error.what());
+    }
+    there.clear(static_cast<std::size_t>(depth));
+    back.clear(static_cast<std::size_t>(depth));
+    lost = 0;
+    fails = -1;
+    sum = 0;
+    scheduler.run({first, second});
+    return -sum;
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
 import subprocess
@@ -167,3 +168,36 @@ def test_streams_say_what_is_missing(integers: Integers) -> None:
 def test_streams_keep_the_order_and_remember_their_peak(burst: int, depth: int, peak: int) -> None:
     """R61"""
     assert library("streams", "native").unit_stream_pass(2000, burst, depth) == peak
+
+
+def run_processes(
+    integers: Integers, count: int, depth: int, seed: int = 0, lost: int = 0, fails: int = -1
+) -> tuple[int, str]:
+    """Sum of the numbers that came back, and the error of the first run; see ``tests/cpp/streams.cpp``."""
+    function = library("streams", integers).unit_stream_processes
+    function.argtypes = (
+        [ctypes.c_int, ctypes.c_int, ctypes.c_longlong] + 2 * [ctypes.c_int] + [ctypes.c_char_p, ctypes.c_int]
+    )
+    function.restype = ctypes.c_longlong
+    text = ctypes.create_string_buffer(400)
+    return function(count, depth, seed, lost, fails, text, len(text)), text.value.decode()
+
+
+@pytest.mark.parametrize("integers", [*BUILDS, "exact"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_processes_wait_for_each_other_at_streams(integers: Integers, seed: int) -> None:
+    """The order of the processes and how full a stream is change no value."""
+    for depth in (1, 2, 7, 1000):
+        assert run_processes(integers, 300, depth, seed) == (300 * 299, "nothing")
+
+
+def test_processes_that_wait_for_ever_are_named_with_their_streams() -> None:
+    """The word that a process lost is missed by the other; afterwards both run as if nothing had been."""
+    total, text = run_processes("native", 20, 4, lost=1)
+    assert text == "the processes of the kernel wait for each other: `first` looks for a word of `back`"
+    assert total == -20 * 19
+
+
+def test_an_error_of_a_process_ends_all_of_them() -> None:
+    total, text = run_processes("native", 20, 4, fails=9)
+    assert (total, text) == (-20 * 19, "the second process fails")

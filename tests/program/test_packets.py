@@ -16,6 +16,7 @@ from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
+from bfpga.engines.array.order import COUNT_WORDS, start_counts, wrapped
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.packets import SamplePackets
@@ -68,6 +69,23 @@ def test_packed_samples_are_single_packets_in_a_row(
     packets.unpack(sent, got, 0, samples)
     np.testing.assert_array_equal(got["y"].mantissa, tensors["x"].mantissa)
     np.testing.assert_array_equal(got["y"].exponent, tensors["x"].exponent)
+
+
+def test_samples_of_a_kernel_of_processes_wait_for_those_before_them() -> None:
+    config = replace(SMALL, kernel="processes")
+    program, tensors = mixed_program(config)
+    many = {name: samples_of(name, tensor, 5, 3) for name, tensor in tensors.items()}
+    packets = SamplePackets(program.operations, config)
+    start = packets.pack(many, 0, 5)
+    counts = wrapped(start_counts(program.operations, config, 5))
+    loop = SamplePackets(program.operations, SMALL).pack(many, 0, 5).reshape(5, -1).view("<i4")
+    words = start.reshape(5, -1).view("<i4").copy()
+    assert counts[0].tolist() != counts[1].tolist()
+    size = [len(streams.input_packet([operation], config, tensors)) // 4 for operation in program.operations]
+    for first, column in zip(np.cumsum([0, *size]), range(len(size)), strict=False):
+        np.testing.assert_array_equal(words[:, first + np.array(COUNT_WORDS)], counts[:, column])
+        words[:, first + np.array(COUNT_WORDS)] = 0
+    np.testing.assert_array_equal(words, loop)
 
 
 def test_samples_in_one_start_compute_what_single_starts_compute() -> None:

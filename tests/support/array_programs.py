@@ -158,9 +158,12 @@ class Program:
             d.dilation_x = d.dilation_y = 0
         d.read_runs, d.read_slots = self._runs(d, kind.columns, source.pitch, stride)
         d.write_runs, d.write_slots = self._runs(d, kind.columns, target.pitch, (1, 1))
+        if config.kernel == "processes":
+            d.write_runs, d.write_slots = self._rows(d, kind.columns, target.pitch)
         slots = max(d.read_slots, weight_beats(config) if d.flags & Flag.STREAM_WEIGHTS else 1)
         drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
         d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * slots, drain)
+        d.groups = -(-d.output_pixels // kind.columns) if config.kernel == "processes" else 0
         self.operations.append(KernelOperation("compute", d))
         return d
 
@@ -182,6 +185,15 @@ class Program:
             conflict |= len(set(banks)) < len(banks)
             spread = max(spread, pixels[-1][0] - pixels[0][0] + 1)
         return (1, spread) if conflict else (0, 1)
+
+    @staticmethod
+    def _rows(d: Descriptor, columns: int, pitch: int) -> tuple[int, int]:
+        """(runs, slots): one slot for each output row of a group, unless rows follow each other in memory."""
+        spread = 1
+        for first in range(0, d.output_pixels, columns):
+            last = min(first + columns, d.output_pixels) - 1
+            spread = max(spread, last // d.output_width - first // d.output_width + 1)
+        return (0, 1) if pitch == d.output_width else (int(spread > 1), spread)
 
     def stream_weights(self, weights: np.ndarray) -> None:
         """Weights of the last GEMM, which streams them: the words of all blocks, once for each group of columns."""

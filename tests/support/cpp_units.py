@@ -25,6 +25,7 @@ BUILDS: tuple[Integers, ...] = ("native", "ap_int")
 _OPTIMIZATION = ("-O1", "-Wno-maybe-uninitialized")
 #: Rendered headers the library includes; they are the same for all configurations.
 _RENDERED = (
+    "include/bfpga/contract/commands.hpp",
     "include/bfpga/contract/descriptor.hpp",
     "include/bfpga/contract/beats.hpp",
     "include/bfpga/output/activation_tables.hpp",

@@ -1,16 +1,18 @@
 // `hls::stream` outside the vendor's tool, under the vendor's name: a FIFO that never waits for ever.
 //
 // Reading an empty stream or writing a full one throws a sentence that says which stream it was and what its user waits
-// for. A stream without a depth takes every word, as the vendor's does in C simulation; it remembers its peak
-// occupancy, which is the depth hardware needs. The vendor's tool has a header of this name and never sees this one.
+// for; a stream that joins two processes lets the others run instead. A stream without a depth takes every word, as the
+// vendor's does in C simulation; it remembers its peak occupancy, which is the depth hardware needs. The vendor's tool
+// has a header of this name and never sees this one.
 #pragma once
 #include <cstddef>
 #include <string>
 #include <vector>
 
 #include "bfpga/numeric/checks.hpp"
+#include "bfpga/simulation/stream_waits.hpp"
 
-// What only this stream has: `expect`, `peak_occupancy`.
+// What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`.
 #define BFPGA_STREAM_SHIM
 
 namespace hls {
@@ -30,30 +32,49 @@ class stream {
         what_ = what;
     }
 
+    // Its ends are processes that `waits` runs.
+    void join(bfpga::StreamWaits& waits) { waits_ = &waits; }
+    // Its ends are such processes no longer.
+    void part() { waits_ = nullptr; }
+
+    // Forgets its words; from now on it holds as many as `depth`.
+    void clear(std::size_t depth) {
+        depth_ = depth;
+        first_ = 0;
+        held_ = 0;
+        ring_.resize(first_capacity(depth_));
+    }
+
     T read() {
-        if (empty()) {
+        if (waits_ != nullptr) {
+            await(true);
+        } else if (empty()) {
             throw bfpga::StreamError("stream `" + name_ + "` is empty: the kernel waits for " +
                                      std::to_string(expected_) + " more " + what_);
         }
-        const T value = ring_[first_];
-        first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
-        --held_;
-        expected_ -= expected_ > 1 ? 1 : 0;
-        return value;
+        return take();
+    }
+
+    // Whether there was a word, which `value` has then.
+    bool read_nb(T& value) {
+        if (waits_ != nullptr && (empty() || waits_->refuses())) {
+            waits_->polled(name_);
+        }
+        if (empty()) {
+            return false;
+        }
+        value = take();
+        return true;
     }
 
     void write(const T& value) {
-        if (full()) {
+        if (waits_ != nullptr) {
+            await(false);
+        } else if (full()) {
             throw bfpga::StreamError("stream `" + name_ + "` is full: nobody reads its " + std::to_string(depth_) +
                                      " words");
         }
-        if (held_ == ring_.size()) {
-            grow();
-        }
-        const std::size_t end = first_ + held_;
-        ring_[end < ring_.size() ? end : end - ring_.size()] = value;
-        ++held_;
-        peak_ = held_ > peak_ ? held_ : peak_;
+        put(value);
     }
 
     bool empty() const { return held_ == 0; }
@@ -66,6 +87,41 @@ class stream {
     // Deep streams take memory when they need it.
     static std::size_t first_capacity(std::size_t depth) { return depth < 64 ? depth : 64; }
 
+    void await(bool reads) {
+        if (waits_->refuses()) {
+            waits_->wait(name_, reads);
+        }
+        while (reads ? empty() : full()) {
+            waits_->wait(name_, reads);
+        }
+    }
+
+    T take() {
+        const T value = ring_[first_];
+        first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+        --held_;
+        expected_ -= expected_ > 1 ? 1 : 0;
+        count_transfer();
+        return value;
+    }
+
+    void put(const T& value) {
+        if (held_ == ring_.size()) {
+            grow();
+        }
+        const std::size_t end = first_ + held_;
+        ring_[end < ring_.size() ? end : end - ring_.size()] = value;
+        ++held_;
+        peak_ = held_ > peak_ ? held_ : peak_;
+        count_transfer();
+    }
+
+    void count_transfer() {
+        if (waits_ != nullptr) {
+            waits_->moved();
+        }
+    }
+
     void grow() {
         std::vector<T> larger(2 * ring_.size() < depth_ ? 2 * ring_.size() : depth_);
         for (std::size_t k = 0; k < held_; ++k) {
@@ -77,6 +133,7 @@ class stream {
 
     std::string name_;
     std::size_t depth_;
+    bfpga::StreamWaits* waits_ = nullptr;
     std::vector<T> ring_;
     std::size_t first_ = 0;
     std::size_t held_ = 0;

@@ -158,6 +158,8 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         beside=engines.numbers(),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
+        kernel=section.kernel,
+        hop_columns=section.hop_columns,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.contract.configuration import Dsp, Multiplier
+from bfpga.contract.configuration import Dsp, KernelForm, Multiplier
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
@@ -96,6 +96,12 @@ class SystolicSection(Section):
     )
     wide_words: int = Field(
         0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
+    )
+    kernel: KernelForm = Field(
+        "loop", description="loop: one loop that does everything; processes: transfers overlap with computing"
+    )
+    hop_columns: int = Field(
+        0, ge=0, le=128, description="columns of a kernel of processes that share a copy of the weights; 0: all of them"
     )
 
 

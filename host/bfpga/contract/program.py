@@ -241,6 +241,14 @@ class Transfer:
 
 
 @dataclass
+class MemoryUse:
+    """Words of all activation memories that an operation reads and writes: ranges [first, last)."""
+
+    reads: tuple[tuple[int, int], ...] = ()
+    writes: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
 class KernelOperation:
     """One descriptor with what it needs from outside; ``weights`` are its bytes on the weight stream.
 
@@ -255,6 +263,8 @@ class KernelOperation:
     #: Run only while the policy slot of its layer is unused (the measuring pass of a predicting policy, BFP R38).
     first_only: bool = False
     clocks: int = 0
+    #: What decides which operations of a kernel of processes may overlap; None: anything, so that none does.
+    memory: MemoryUse | None = None
 
 
 @dataclass

@@ -57,12 +57,15 @@ def build(config: SystolicConfig, integers: Integers, name: str, digest: str, fl
     cannot be written.
     """
     try:
-        from bfpga.vendor.render import kernel_sources, render_kernel
+        from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers
     except ModuleNotFoundError as error:
         raise ToolError(f"a simulated kernel needs the package {error.name}: pip install {error.name}") from None
 
     rendered = render_kernel(name, digest, config)
-    sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(("include/", "src/"))})
+    if config.kernel == "processes":  # their streams are `hls::stream`
+        rendered |= shim_headers()
+    chosen_paths = ("include/", "src/", "shim/")
+    sources = kernel_sources({path: text for path, text in rendered.items() if path.startswith(chosen_paths)})
     chosen = shlex.split(os.environ.get("BFPGA_CXXFLAGS", ""))
     arguments = [*toolchain.WARNINGS, *_FLAGS[integers], *chosen, *flags]
     if integers == "ap_int":
@@ -90,7 +93,7 @@ def _compile(
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
-    includes = ["-I", str(directory / "include"), "-I", str(directory / "src")]
+    includes = [flag for folder in ("shim", "include", "src") for flag in ("-I", str(directory / folder))]
     bridge = str(directory / "src" / "bridge.cpp")
     toolchain.run_compiler([*arguments, *includes, "-fPIC", "-shared", bridge, "-o", str(built)], compiler)
 

@@ -15,7 +15,15 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
-from bfpga.engines.array.cycles import fetch_cycles, kernel_steps, passes, tensor_beats
+from bfpga.engines.array.cycles import (
+    fetch_cycles,
+    kernel_steps,
+    pass_steps,
+    passes,
+    step_slots,
+    tensor_beats,
+    weight_slots,
+)
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, step_operations
@@ -144,7 +152,7 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
     if operation is Operation.WEIGHTS:
         return size + descriptor.parameter_rows * beat + descriptor.weight_words * word
     if operation is Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
-        return size + passes(config, descriptor) * kernel_steps(descriptor) * word
+        return size + passes(config, descriptor) * kernel_steps(config, descriptor) * word
     return size
 
 
@@ -153,17 +161,17 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
 
     `array`: products; `elements`: pooling and addition; `weight stream`, `activation memory`: steps that wait for the
     weight stream or for banks that collide; `output stage`: passes shorter than their drain; `pipeline`: filling and
-    emptying; `transfer`: data moved.
+    emptying; `addresses`: groups of pixels found later than the one before is computed; `transfer`: data moved.
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
-    count, steps = passes(config, descriptor), kernel_steps(descriptor)
-    streamed = config.beats_per_weight_word if descriptor.flags & Flag.STREAM_WEIGHTS else 1
-    slots = max(descriptor.read_slots, streamed)
-    waits = "weight stream" if streamed >= descriptor.read_slots else "activation memory"
+    count, steps = passes(config, descriptor), kernel_steps(config, descriptor)
+    slots = step_slots(config, descriptor)
+    waits = "weight stream" if weight_slots(config, descriptor) >= descriptor.read_slots else "activation memory"
     shares = {
         "array" if descriptor.operation == Operation.GEMM else "elements": count * steps,
         waits: count * steps * (slots - 1),
-        "output stage": count * (descriptor.steps - steps * slots),
+        "output stage": count * (pass_steps(config, descriptor) - steps * slots),
     }
-    return {**shares, "pipeline": cycles - sum(shares.values())}
+    rest = "addresses" if config.kernel == "processes" else "pipeline"
+    return {**shares, rest: cycles - sum(shares.values())}

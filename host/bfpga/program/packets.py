@@ -1,26 +1,37 @@
 """The streams of several samples in one kernel start: packed and unpacked for all samples at once.
 
-Descriptors do not change from sample to sample, so they are packed once into a template; only tensors are filled in.
+Descriptors do not change from sample to sample, so they are packed once into a template; only tensors are filled in,
+and for a kernel of processes what operations wait for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.descriptor import FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
-from bfpga.engines.array.streams import pack_rows, pad_to, stored_bytes, transfer_of, unpack_rows, weight_stream
+from bfpga.engines.array.order import COUNT_WORDS, descriptor_words, start_counts, wrapped
+from bfpga.engines.array.streams import (
+    descriptor_bytes,
+    pack_rows,
+    stored_bytes,
+    transfer_of,
+    unpack_rows,
+    weight_stream,
+)
 from bfpga.errors import DataError
 from bfpga.program.cycles import longest_clocks, started_clocks
 
 Bytes = npt.NDArray[np.uint8]
+_FLAGS = FIELDS.index("flags")
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class SamplePackets:
         self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
+        #: First word of every descriptor in the stream of one sample.
+        self._starts: list[int] = []
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
         self._place_stores()
@@ -63,15 +76,15 @@ class SamplePackets:
 
     def _packed(self, ends: bool) -> bytes:
         """Descriptors with zeros for the tensors; without ``ends`` no store ends the packet."""
-        beat = self.config.stream_bits // 8
-        self._loads, parts, size = [], [], 0
-        for operation in self.operations:
-            descriptor = operation.descriptor
-            if not ends and descriptor.operation == Operation.STORE:
-                descriptor = replace(descriptor, flags=descriptor.flags & ~int(Flag.END_PACKET))
-            parts.append(pad_to(descriptor.to_words().astype("<i4").tobytes(), beat))
+        self._loads, self._starts, parts, size = [], [], [], 0
+        for operation, words in zip(self.operations, descriptor_words(self.operations, self.config), strict=True):
+            kind = operation.descriptor.operation
+            if not ends and kind == Operation.STORE:
+                words[_FLAGS] &= ~int(Flag.END_PACKET)
+            parts.append(descriptor_bytes(words, self.config))
+            self._starts.append(size // _WORD_BYTES)
             size += len(parts[-1])
-            if descriptor.operation == Operation.LOAD:
+            if kind == Operation.LOAD:
                 length = _loaded_bytes(operation, self.config)
                 self._loads.append(_Place(operation, transfer_of(operation), size, size + length))
                 parts.append(bytes(length))
@@ -95,7 +108,14 @@ class SamplePackets:
             if place.transfer.tensor not in tensors:
                 raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
             packets[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
+        if self.config.kernel == "processes" and self.operations:
+            self._order(packets)
         return packets.reshape(-1)
+
+    def _order(self, packets: Bytes) -> None:
+        """What the operations of every sample wait for: earlier samples of the start are at work still."""
+        places = np.array(self._starts)[:, None] + COUNT_WORDS
+        packets.view("<i4")[:, places] = wrapped(start_counts(self.operations, self.config, len(packets)))
 
     def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
         """Header and elements of every sample: (samples, bytes)."""

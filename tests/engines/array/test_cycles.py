@@ -70,7 +70,7 @@ def test_streamed_weights_slow_a_step_down_to_their_beats() -> None:
     descriptor = product_descriptor(config, 16, 64, 2)
     descriptor.flags = Flag.STREAM_WEIGHTS
     assert config.beats_per_weight_word == 4
-    assert pass_steps(config, descriptor) == 4 * kernel_steps(descriptor)
+    assert pass_steps(config, descriptor) == 4 * kernel_steps(config, descriptor)
 
 
 @pytest.mark.parametrize(("columns", "stream_bits", "pixels"), [(1, 64, 1), (2, 64, 4), (2, 128, 4), (12, 128, 8)])
@@ -98,6 +98,61 @@ def test_weights_take_a_beat_a_clock() -> None:
     assert operation_cycles(config, weights) == 16 + 5 * config.beats_per_weight_word + 8
     assert operation_cycles(config, Descriptor(Operation.NONE)) == 0
     assert fetch_cycles(config) == 40
+
+
+PROCESSES = SystolicConfig(columns=5, rows=8, lanes=2, kernel="processes")
+
+
+def steps_of_processes(config: SystolicConfig, d: Descriptor) -> int:
+    """The steps of the scratchpad for a computing operation, one after the other (docs/kernel.md)."""
+    single = d.operation != Operation.GEMM
+    blocks = -(-d.output_rows // config.lanes) if single else d.blocks
+    rows = config.lanes if single else config.block_rows("power_of_two" if d.flags & Flag.POWER_OF_TWO else "linear")
+    work = pixel = 0
+    while pixel < d.output_pixels:
+        group = 0
+        for _ in range(blocks):
+            words = d.kernel_height * d.kernel_width * (1 if single else d.channel_words)
+            clocks = sum(d.read_slots for _ in range(words))
+            written = sum(max(config.lanes, d.write_slots) for _ in range(rows // config.lanes))
+            group += max(clocks, written)
+        work += max(group, config.columns)
+        pixel += config.columns
+    return work
+
+
+@pytest.mark.parametrize("operation", [Operation.GEMM, Operation.MAX, Operation.SUM])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_work_of_processes_is_their_steps_without_what_fills_and_empties_them(
+    operation: Operation, seed: int
+) -> None:
+    rng = np.random.default_rng([14, seed])
+    numbers = {
+        name: int(rng.integers(low, high))
+        for name, (low, high) in {
+            "output_pixels": (1, 40), "kernel_height": (1, 4), "kernel_width": (1, 4), "channel_words": (1, 6),
+            "blocks": (1, 4), "read_slots": (1, 4), "write_slots": (1, 5), "output_rows": (1, 20),
+        }.items()
+    }  # fmt: skip
+    flags = int(Flag.STREAM_WEIGHTS) if seed % 2 else 0  # what it waits for the stream is not its work
+    descriptor = Descriptor(operation, flags, **numbers)
+    assert operation_cycles(PROCESSES, descriptor) == steps_of_processes(PROCESSES, descriptor)
+
+
+def test_groups_of_pixels_last_as_long_as_their_addresses_take() -> None:
+    single = Descriptor(Operation.MAX, output_pixels=10, output_rows=2)
+    assert operation_cycles(PROCESSES, single) == 2 * 5
+    assert operation_cycles(PROCESSES, replace(single, kernel_width=7)) == 2 * 7
+
+
+def test_the_work_of_transfers_is_what_they_move() -> None:
+    load = Descriptor(Operation.LOAD, output_pixels=10, output_width=5, output_pixel_words=3)
+    assert operation_cycles(PROCESSES, load) == 2 * 2 * 3
+    store = Descriptor(Operation.STORE, output_pixels=10, output_width=10, input_pixel_words=2)
+    assert operation_cycles(PROCESSES, store) == 3 * 2
+    weights = Descriptor(Operation.WEIGHTS, parameter_rows=16, weight_words=5)
+    assert operation_cycles(PROCESSES, weights) == 16 + 5 * PROCESSES.beats_per_weight_word
+    assert fetch_cycles(PROCESSES) == 0
 
 
 def test_a_programs_clocks_are_those_of_its_operations() -> None:

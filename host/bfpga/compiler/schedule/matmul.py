@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bfpga.compiler.schedule.node_operations import load_operation, store_operation
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation, Policy
@@ -14,14 +15,12 @@ from bfpga.contract.program import (
     MatMulStep,
     TensorSpec,
     Tile,
-    Transfer,
     Window,
 )
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
-    load_descriptor,
-    store_descriptor,
+    computed_use,
     weights_descriptor,
 )
 from bfpga.engines.array.regions import ActivationMemory
@@ -113,18 +112,17 @@ class _Product:
             target = memory.place(node.output, (y0, y1), 1, 1, node.columns)
             assert source is not None
             assert target is not None
-            load = Transfer(node.inputs[0], y0, y1)
-            result.append(KernelOperation(name, load_descriptor(config, source), load))
+            result.append(load_operation(config, name, source))
             for m0, m1 in self.tiles:
                 if len(self.tiles) > 1:
                     result.append(self._weights(m0, m1))
                 place = Placement(
                     self.array, self.spec, [source], target, Tile(y0, y1, m0, m1), self.word, self.row, flags=flags
                 )
-                result.append(KernelOperation(name, compute_descriptor(config, place)))
+                used = computed_use(config, place)
+                result.append(KernelOperation(name, compute_descriptor(config, place), memory=used))
             if not flags & Flag.MEASURE:
-                store = Transfer(node.output, y0, y1)
-                result.append(KernelOperation(name, store_descriptor(config, target), store))
+                result.append(store_operation(config, name, target))
         products = [operation for operation in result if operation.descriptor.operation == Operation.GEMM]
         products[0].descriptor.flags |= int(Flag.FIRST)
         if not flags & Flag.MEASURE:

@@ -17,11 +17,12 @@ from bfpga.engines.array.cycles import active_columns, fetch_cycles, operation_c
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
+    computed_use,
     load_descriptor,
     store_descriptor,
     weight_words,
 )
-from bfpga.engines.array.regions import Region
+from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
@@ -44,12 +45,14 @@ class Strip:
 
 def load_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
     """LOAD of a region's rows."""
-    return KernelOperation(layer, load_descriptor(config, region), Transfer(region.tensor, region.y0, region.y1))
+    transfer = Transfer(region.tensor, region.y0, region.y1)
+    return KernelOperation(layer, load_descriptor(config, region), transfer, memory=memory_use(config, [], [region]))
 
 
 def store_operation(config: SystolicConfig, layer: str, region: Region) -> KernelOperation:
     """STORE of a region's rows."""
-    return KernelOperation(layer, store_descriptor(config, region), Transfer(region.tensor, region.y0, region.y1))
+    transfer = Transfer(region.tensor, region.y0, region.y1)
+    return KernelOperation(layer, store_descriptor(config, region), transfer, memory=memory_use(config, [region], []))
 
 
 class NodeOperations:
@@ -229,4 +232,4 @@ class NodeOperations:
             if node.uniform_weights:
                 repeats *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
             data = words * repeats
-        return KernelOperation(node.name, descriptor, weights=data)
+        return KernelOperation(node.name, descriptor, weights=data, memory=computed_use(self.config, place))

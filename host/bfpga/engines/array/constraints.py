@@ -22,6 +22,7 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from width_findings(config)
     yield from function_findings(config)
     yield from position_findings(config)
+    yield from kernel_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -82,3 +83,18 @@ def position_findings(config: SystolicConfig) -> Iterator[Finding]:
         below = config.wide_words // WIDE_WORDS * WIDE_WORDS
         text = f"is {config.wide_words}; must be a multiple of {WIDE_WORDS}: {below} or {below + WIDE_WORDS}"
         yield Finding("wide_words", text)
+
+
+def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """What a kernel of processes cannot have, and what only such a kernel has."""
+    hop, columns = config.hop_columns, config.columns
+    if config.kernel == "loop":
+        if hop:
+            yield Finding("hop_columns", f"is {hop}; only a kernel of processes (`kernel: processes`) has such columns")
+        return
+    if config.beside:
+        names = " and ".join(config.engines[1:])
+        yield Finding("kernel", f"is processes; beside the array is {names}, which needs `kernel: loop`")
+    if hop and columns % hop:
+        fitting = ", ".join(str(number) for number in range(1, columns + 1) if columns % number == 0)
+        yield Finding("hop_columns", f"is {hop}; must divide the {columns} columns: {fitting}, or 0 for all of them")

@@ -25,31 +25,60 @@ def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def fetch_cycles(config: SystolicConfig) -> int:
-    """Clocks to read one descriptor from the input stream."""
-    return DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
+    """Clocks to read one descriptor from the input stream; processes read it while others work."""
+    return 0 if config.kernel == "processes" else DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
+
+
+def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Groups of output pixels that the columns compute together."""
+    return -(-descriptor.output_pixels // active_columns(config, descriptor))
+
+
+def takes_single_words(config: SystolicConfig, descriptor: Descriptor) -> bool:
+    """Whether a pass computes one word of channels, not a block of rows: MAX and SUM of a kernel of processes."""
+    return config.kernel == "processes" and descriptor.operation != Operation.GEMM
+
+
+def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Passes over a group of output pixels."""
+    if takes_single_words(config, descriptor):
+        return -(-descriptor.output_rows // config.lanes)
+    return descriptor.blocks
 
 
 def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes of a computing operation: groups of output pixels times row blocks."""
-    return -(-descriptor.output_pixels // active_columns(config, descriptor)) * descriptor.blocks
+    return column_groups(config, descriptor) * row_blocks(config, descriptor)
 
 
-def kernel_steps(descriptor: Descriptor) -> int:
+def kernel_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Steps of one pass: words read at all taps."""
-    return descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
+    words = 1 if takes_single_words(config, descriptor) else descriptor.channel_words
+    return descriptor.kernel_height * descriptor.kernel_width * words
+
+
+def weight_slots(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks that the weights of a step take to arrive. What processes wait for them is no work of theirs."""
+    streamed = config.kernel == "loop" and descriptor.flags & Flag.STREAM_WEIGHTS
+    return config.beats_per_weight_word if streamed else 1
+
+
+def step_slots(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of one step of a pass."""
+    return max(descriptor.read_slots, weight_slots(config, descriptor))
 
 
 def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks one pass takes to leave through the output stage, which is the least a pass may take."""
     words = config.block_rows(weight_format(descriptor)) // config.lanes
+    if takes_single_words(config, descriptor):
+        words = 1
     return words * max(config.lanes, descriptor.write_slots)
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
     """What the field ``steps`` of a descriptor must hold: clocks of one pass."""
-    streamed = config.beats_per_weight_word if descriptor.flags & Flag.STREAM_WEIGHTS else 1
-    slots = max(descriptor.read_slots, streamed)
-    return max(kernel_steps(descriptor) * slots, drain_cycles(config, descriptor))
+    return max(kernel_steps(config, descriptor) * step_slots(config, descriptor), drain_cycles(config, descriptor))
 
 
 def pixel_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -81,17 +110,30 @@ def selection_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation without the fetch of its descriptor. BFP 6, R71.
 
-    ValueError for operations of other engines, which a descriptor alone does not tell.
+    Of a kernel of processes: its work, that is the clocks it takes where it never waits (docs/kernel.md). ValueError
+    for operations of other engines, which a descriptor alone does not tell.
     """
     operation = Operation(descriptor.operation)
-    if operation in (Operation.LOAD, Operation.STORE):
-        return 1 + pixel_groups(config, descriptor) * pixel_words(descriptor) + TRANSFER_DEPTH
-    if operation is Operation.WEIGHTS:
-        return descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word + TRANSFER_DEPTH
     if operation in ARRAY_OPERATIONS:
-        tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
-        end = config.operation_depth + selection_cycles(config, descriptor)
-        return config.columns + passes(config, descriptor) * descriptor.steps + tail + end
-    if operation is not Operation.NONE:
+        return computing_cycles(config, descriptor)
+    if operation in (Operation.LOAD, Operation.STORE):
+        moved, around = pixel_groups(config, descriptor) * pixel_words(descriptor), 1 + TRANSFER_DEPTH
+    elif operation is Operation.WEIGHTS:
+        moved = descriptor.parameter_rows + descriptor.weight_words * config.beats_per_weight_word
+        around = TRANSFER_DEPTH
+    elif operation is Operation.NONE:
+        return 0
+    else:
         raise ValueError(f"the clocks of {operation.name} depend on more than its descriptor")
-    return 0
+    return moved if config.kernel == "processes" else moved + around
+
+
+def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """``operation_cycles`` of GEMM, MAX and SUM."""
+    if config.kernel == "processes":
+        # The next group's pixels are found one a clock meanwhile.
+        group = row_blocks(config, descriptor) * pass_steps(config, descriptor)
+        return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))
+    tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
+    end = config.operation_depth + selection_cycles(config, descriptor)
+    return config.columns + passes(config, descriptor) * descriptor.steps + tail + end

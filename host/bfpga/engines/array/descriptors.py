@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.program import ArrayNode, TensorSpec, Tile
-from bfpga.engines.array.cycles import pass_steps
-from bfpga.engines.array.pitch import read_slots, split, write_slots
-from bfpga.engines.array.regions import Region
+from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
+from bfpga.engines.array.cycles import column_groups, pass_steps
+from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
+from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.errors import ProgramError
 
@@ -140,6 +140,16 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     return result
 
 
+def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse | None:
+    """Words that a computing operation uses: one that only measures writes nothing, one of kept results reads nothing.
+
+    None for a kernel of one loop.
+    """
+    reads = [] if place.flags & Flag.KEPT else place.inputs
+    writes = [] if place.flags & Flag.MEASURE else [place.output]
+    return memory_use(config, reads, writes)
+
+
 def operation_flags(place: Placement) -> Flag:
     """Flags of an operation that computes; FIRST and LAST are the schedule's."""
     node, flags = place.node, place.flags
@@ -227,8 +237,13 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
-    result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+    if config.kernel == "loop":
+        result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+    else:
+        result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch)
     result.steps = pass_steps(config, result)
+    if config.kernel == "processes":
+        result.groups = column_groups(config, result)
 
 
 def _weights(place: Placement, result: Descriptor) -> None:

@@ -55,6 +55,12 @@ def write_slots(columns: int, banks: int, width: int, pixels: int, pitch: int) -
     return read_slots(columns, banks, width, pixels, 1, 1, pitch)
 
 
+def write_steps(columns: int, width: int, pixels: int, pitch: int) -> tuple[int, int]:
+    """(slots, runs) that writing results takes where a write reaches pixels that follow each other in memory."""
+    rows = 1 if pitch == width else rows_of_a_group(columns, width, pixels)
+    return rows, int(rows > 1)
+
+
 def split(config: SystolicConfig, pixel: int, pixel_words: int) -> tuple[int, int]:
     """A pixel distance as (word, bank) of an address step; the bank is never negative."""
     return pixel // config.banks * pixel_words, pixel % config.banks

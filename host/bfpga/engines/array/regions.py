@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import MemoryUse
 
 
 @dataclass
@@ -37,6 +39,18 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
     largest = config.accumulator_rows
     overshoot = -(-channels // largest) * largest // config.lanes - words if channels > config.rows else 0
     return -(-pixels // config.banks) * words + overshoot
+
+
+def memory_use(config: SystolicConfig, reads: Iterable[Region], writes: Iterable[Region]) -> MemoryUse | None:
+    """Words of the activation memories that an operation uses, from the regions of its operands and results.
+
+    None for a kernel of one loop, which does one operation after the other.
+    """
+    return MemoryUse(_ranges(reads), _ranges(writes)) if config.kernel == "processes" else None
+
+
+def _ranges(regions: Iterable[Region]) -> tuple[tuple[int, int], ...]:
+    return tuple(dict.fromkeys((region.base, region.base + region.words) for region in regions))
 
 
 class ActivationMemory:

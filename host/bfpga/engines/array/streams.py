@@ -19,6 +19,7 @@ from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Tran
 from bfpga.contract.streams import ACTIVATION_ORDER, PARAMETER_ROW, TENSOR_HEADER, WEIGHT_ORDER, reordered
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
+from bfpga.engines.array.order import descriptor_words
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
@@ -184,14 +185,19 @@ def unpack_rows(
     return pixels.reshape(rows, -1, words * lanes)[:, :width]
 
 
+def descriptor_bytes(words: IntArray, config: SystolicConfig) -> bytes:
+    """A descriptor's words in whole beats of the input stream."""
+    return pad_to(words.astype("<i4").tobytes(), config.stream_bits // 8)
+
+
 def input_packet(
     operations: Sequence[KernelOperation], config: SystolicConfig, tensors: Mapping[str, BlockTensor], sample: int = 0
 ) -> bytes:
     """The input stream of one kernel start: every descriptor, each LOAD followed by its rows of ``sample``."""
     parts: list[bytes] = []
-    for operation in operations:
+    for operation, words in zip(operations, descriptor_words(operations, config), strict=True):
         descriptor = operation.descriptor
-        parts.append(pad_to(descriptor.to_words().astype("<i4").tobytes(), config.stream_bits // 8))
+        parts.append(descriptor_bytes(words, config))
         if descriptor.operation != Operation.LOAD:
             continue
         transfer = transfer_of(operation)

@@ -11,6 +11,7 @@ template <class Config>
 class ColumnWeights<Config, true> {
     using weight_t = typename Geometry<Config>::weight_t;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
+    using accumulator_t = int_t<Config::accumulator_bits>;
 
     struct Mantissas {
         mantissa_t cell[Config::rows][Config::lanes];
@@ -32,8 +33,18 @@ class ColumnWeights<Config, true> {
     };
 
    public:
+    ColumnWeights() {}
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
-        : mantissas_(w, mode.two_hot), multiplied_(mantissas_.cell, false), shifted_(w, false) {}
+        : multiplied_(Mantissas(w, mode.two_hot).cell, false), shifted_(w, false) {}
+
+    void sums(int index, const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
+#pragma HLS INLINE
+        if (index < Config::columns - Config::shift_columns) {
+            multiplied_.sums(x, sum);
+        } else {
+            shifted_.sums(x, sum);
+        }
+    }
 
     template <class Column>
     void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes]) const {
@@ -46,7 +57,6 @@ class ColumnWeights<Config, true> {
     }
 
    private:
-    Mantissas mantissas_;
     typename Config::Multiplier::template Weights<Config> multiplied_;
     ShiftUnits::Weights<Config> shifted_;
 };

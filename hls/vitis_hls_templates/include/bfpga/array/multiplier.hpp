@@ -62,41 +62,69 @@ struct PackedProducts {
         return result;
     }
 
+    // What a chain begins with: the low field is never negative then, and never borrows from the high one.
+    static constexpr int64_t preload = static_cast<int64_t>(1) << (SHIFT - 1);
+
     static int_t<sum_bits> multiply(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
 #pragma HLS INLINE
-        int_t<sum_bits> sum = product(x[0], w[0]);
+        int_t<sum_bits> sum = static_cast<int_t<sum_bits>>(preload);
     Lanes_Multiply:
-        for (int l = 1; l < LANES; ++l) {
+        for (int l = 0; l < LANES; ++l) {
 #pragma HLS UNROLL
             sum = static_cast<int_t<sum_bits>>(sum + product(x[l], w[l]));
         }
         return sum;
     }
 
-    // A negative low field has borrowed one from the high field.
+    // The low field without its preload has its top bit inverted: no adder.
     static Pair unpack(int_t<sum_bits> sum) {
 #pragma HLS INLINE
         Pair pair;
-        pair.low = low_bits<SHIFT>(sum);
-        pair.high = static_cast<int_t<field_bits>>((sum >> SHIFT) + (pair.low < 0 ? 1 : 0));
+        pair.low = low_bits<SHIFT>(sum ^ static_cast<int_t<sum_bits>>(preload));
+        pair.high = static_cast<int_t<field_bits>>(sum >> SHIFT);
         return pair;
     }
 };
 
-// Each tag has `Weights`, a weight word made ready once for all columns. `accumulate` adds the products of one clock,
-// weight row r times the operands of a column, to row r of the column.
+// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `sums` are
+// the sums of the products of one clock, weight row r times the operands of a column; `accumulate` adds them to row r
+// of the column.
 struct Dsp {
     template <class Config>
     class Weights {
         using mantissa_t = int_t<Config::mantissa_bits>;
 
+        using accumulator_t = int_t<Config::accumulator_bits>;
+        using Tile = Products<Config::mantissa_bits, Config::accumulator_bits, Config::lanes>;
+
        public:
-        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) : w_(w) {}
+        Weights() {}
+        Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) {
+#pragma HLS INLINE
+#pragma HLS ARRAY_PARTITION variable=w_ complete dim=0
+        Rows_Hold:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+            Lanes_Hold:
+                for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                    w_[r][l] = w[r][l];
+                }
+            }
+        }
+
+        void sums(const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
+#pragma HLS INLINE
+        Rows_Sums:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+                sum[r] = Tile::add(static_cast<accumulator_t>(0), x, w_[r]);
+            }
+        }
 
         template <class Column>
         void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
 #pragma HLS INLINE
-            using Tile = Products<Config::mantissa_bits, Config::accumulator_bits, Config::lanes>;
         Rows_Multiply:
             for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
@@ -105,7 +133,7 @@ struct Dsp {
         }
 
        private:
-        const mantissa_t (&w_)[Config::rows][Config::lanes];
+        mantissa_t w_[Config::rows][Config::lanes];
     };
 };
 
@@ -114,9 +142,11 @@ struct DspPacked {
     class Weights {
         static_assert(Config::rows % 2 == 0, "packed multipliers serve pairs of rows");
         using mantissa_t = int_t<Config::mantissa_bits>;
+        using accumulator_t = int_t<Config::accumulator_bits>;
         using Tile = PackedProducts<Config::mantissa_bits, Config::packing_shift, Config::lanes>;
 
        public:
+        Weights() {}
         Weights(const mantissa_t (&w)[Config::rows][Config::lanes], bool) {
 #pragma HLS INLINE
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
@@ -131,16 +161,27 @@ struct DspPacked {
             }
         }
 
-        template <class Column>
-        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+        void sums(const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
 #pragma HLS INLINE
-            using accumulator_t = int_t<Config::accumulator_bits>;
         Pairs_Multiply:
             for (int r = 0; r < Config::rows; r += 2) {
 #pragma HLS UNROLL
                 const typename Tile::Pair pair = Tile::unpack(Tile::multiply(x, operand_[r / 2]));
-                column.set(r, static_cast<accumulator_t>(column.get(r) + pair.low));
-                column.set(r + 1, static_cast<accumulator_t>(column.get(r + 1) + pair.high));
+                sum[r] = static_cast<accumulator_t>(pair.low);
+                sum[r + 1] = static_cast<accumulator_t>(pair.high);
+            }
+        }
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+            accumulator_t sum[Config::accumulator_rows];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            sums(x, sum);
+        Rows_Accumulate:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+                column.set(r, static_cast<accumulator_t>(column.get(r) + sum[r]));
             }
         }
 

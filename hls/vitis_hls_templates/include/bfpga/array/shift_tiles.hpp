@@ -49,20 +49,33 @@ struct ShiftUnits {
         using weight_t = typename Geometry<Config>::weight_t;
         // Where the rows of accumulator 1 begin; in an array without them row 0, which is then left alone.
         static constexpr int second_row = Config::accumulator_rows - Config::rows;
+        using accumulator_t = int_t<Config::accumulator_bits>;
 
        public:
-        Weights(const weight_t (&w)[Config::rows][Config::lanes], bool pow2) : w_(w), pow2_(pow2) {}
-
-        // Row r takes the two-hot products, or those of field 2; row rows + r those of field 1 (SM R17, R20).
-        template <class Column>
-        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+        Weights() {}
+        Weights(const weight_t (&w)[Config::rows][Config::lanes], bool pow2) : pow2_(pow2) {
 #pragma HLS INLINE
-            using accumulator_t = int_t<Config::accumulator_bits>;
+#pragma HLS ARRAY_PARTITION variable=w_ complete dim=0
+        Rows_Hold:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+            Lanes_Hold:
+                for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                    w_[r][l] = w[r][l];
+                }
+            }
+        }
+
+        // Row r takes the two-hot products, or those of field 2; row rows + r those of field 1 (SM R17, R20), which are
+        // zero in two-hot mode.
+        void sums(const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
+#pragma HLS INLINE
         Rows_Multiply:
             for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
-                accumulator_t first = column.get(r);
-                accumulator_t second = column.get(second_row + r);
+                accumulator_t first = 0;
+                accumulator_t second = 0;
             Lanes_Multiply:
                 for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
@@ -70,15 +83,27 @@ struct ShiftUnits {
                     first = static_cast<accumulator_t>(first + product.signed0());
                     second = static_cast<accumulator_t>(second + product.signed1());
                 }
-                column.set(r, first);
-                if (second_row > 0 && pow2_) {
-                    column.set(second_row + r, second);
-                }
+                // Without rows for field 1 its place is row r's, which comes last.
+                sum[second_row + r] = second;
+                sum[r] = first;
+            }
+        }
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes]) const {
+#pragma HLS INLINE
+            accumulator_t sum[Config::accumulator_rows];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            sums(x, sum);
+        Rows_Accumulate:
+            for (int r = 0; r < Config::accumulator_rows; ++r) {
+#pragma HLS UNROLL
+                column.set(r, static_cast<accumulator_t>(column.get(r) + sum[r]));
             }
         }
 
        private:
-        const weight_t (&w_)[Config::rows][Config::lanes];
+        weight_t w_[Config::rows][Config::lanes];
         bool pow2_;
     };
 };

@@ -5,37 +5,17 @@
 #pragma once
 #include "bfpga/array/systolic_array.hpp"
 #include "bfpga/kernel/engines.hpp"
+#include "bfpga/kernel/status.hpp"
 #include "bfpga/kernel/transfers.hpp"
+#include "bfpga/output/layer_registers.hpp"
 #include "bfpga/ports/checksum.hpp"
 
 namespace bfpga {
 
-// What a start reports: counters that wrap, sticky bits of `Status`, checksums of its streams.
-struct KernelStatus {
-    uint32_t cycles;
-    uint32_t overflows;
-    uint32_t underflows;
-    int32_t bits;
-    uint32_t input_checksum;
-    uint32_t weight_checksum;
-    uint32_t output_checksum;
-};
-
-// Hears of every finished descriptor; the hardware has nobody who listens.
-struct NoTrace {
-    void finished(int, const Descriptor&, uint32_t) {}
-};
-
 template <class Config, class Storage>
 class Kernel {
    public:
-    Kernel() : exponent_(), policy_() {
-// Exponents are in registers (BFP R39).
-#pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
-// Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
-#pragma HLS AGGREGATE variable=policy_
-#pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
-    }
+    Kernel() {}
 
     // Executes `descriptors` descriptors. `clear`: the policy slots forget what they have learned, and the engines the
     // sums of a start that was given up.
@@ -47,7 +27,7 @@ class Kernel {
         CheckedSink<Config::stream_bits, Sink> output(sink);
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         if (clear) {
-            clear_policies();
+            layers_.clear_policies();
             beside_.clear();
         }
     Descriptors:
@@ -68,15 +48,6 @@ class Kernel {
     }
 
    private:
-    void clear_policies() {
-    Policies_Clear:
-        for (int slot = 0; slot < Config::policy_slots; ++slot) {
-// II=1: one slot a clock.
-#pragma HLS PIPELINE II=1
-            policy_[slot] = PolicySlot<Config>();
-        }
-    }
-
     template <class Source>
     static uint32_t fetch(Source& input, Descriptor& descriptor) {
         constexpr int per_beat = Config::stream_bits / 32;
@@ -109,11 +80,11 @@ class Kernel {
             case Operation::Load: {
                 int32_t exponent = 0;
                 const int clocks = load_tensor<Config>(d, activations_, input, exponent);
-                exponent_[slot(d.output_slot)] = exponent;
+                layers_.set_exponent(d.output_slot, exponent);
                 return clocks + Config::transfer_depth;
             }
             case Operation::Store:
-                return store_tensor<Config>(d, activations_, output, exponent_of(d.input_slot)) +
+                return store_tensor<Config>(d, activations_, output, layers_.exponent(d.input_slot)) +
                        Config::transfer_depth;
             case Operation::Weights:
                 return load_weights(d, weights_, parameters_, weight_stream) + Config::transfer_depth;
@@ -134,50 +105,16 @@ class Kernel {
     template <class Engine, class WeightSource>
     uint32_t compute(Engine& engine, const Descriptor& d, WeightSource& weight_stream, KernelStatus& status) {
         weight_stream.expect(1, "streamed weights for slot", d.output_slot);
-        const int index = policy_index(d.policy_slot);
-        PolicySlot<Config> policy = policy_[index];
-        const LayerExponents exponents = layer_exponents(d, policy, status);
+        PolicySlot<Config> policy = layers_.policy(d.policy_slot);
+        const LayerExponents exponents = layers_.begin(d, policy, status.bits);
         KernelMemories<Config, Storage> memories = {activations_, weights_, parameters_};
         const uint32_t clocks = engine.run(d, exponents, memories, policy, weight_stream, status);
         if (d.has(Flag::Last)) {
             policy.learn(d, exponents.output, status.bits);
         }
-        policy_[index] = policy;
+        layers_.set_policy(d.policy_slot, policy);
         const uint32_t selection = selects_position<Config>(d) ? Config::position_bins : 0;
         return clocks + Config::operation_depth + selection;
-    }
-
-    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that
-    // writes.
-    LayerExponents layer_exponents(const Descriptor& d, PolicySlot<Config>& policy, KernelStatus& status) {
-        LayerExponents exponents;
-        exponents.first = exponent_of(d.input_slot);
-        const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
-        exponents.second = two ? exponent_of(d.second_slot) : exponents.first;
-        exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
-        const bool first = d.has(Flag::First);
-        const bool measures = d.has(Flag::Measure);
-        if (first) {
-            policy.begin(measures);
-        }
-        if (first && !measures) {
-            exponent_[slot(d.output_slot)] = policy.choose(d, exponents.accumulator, status.bits);
-        }
-        // A measurement has no output, so its register may never have been written.
-        exponents.output = measures ? 0 : exponent_of(d.output_slot);
-        return exponents;
-    }
-
-    int32_t exponent_of(int32_t index) const { return static_cast<int32_t>(exponent_[slot(index)]); }
-
-    static int slot(int32_t index) {
-        simulation_check(index >= 0 && index < Config::tensor_slots, "a descriptor", "names tensor slot", index);
-        return index;
-    }
-
-    static int policy_index(int32_t index) {
-        simulation_check(index >= 0 && index < Config::policy_slots, "a descriptor", "names policy slot", index);
-        return index;
     }
 
     ActivationMemory<Config, typename Storage::Ports> activations_;
@@ -185,8 +122,7 @@ class Kernel {
     ParameterMemory<Config> parameters_;
     SystolicArray<Config, Storage> array_;
     EnginesBeside<Config, Storage> beside_;
-    int_t<32> exponent_[Config::tensor_slots];
-    PolicySlot<Config> policy_[Config::policy_slots];
+    LayerRegisters<Config> layers_;
 };
 
 }  // namespace bfpga

@@ -34,6 +34,17 @@ class AxisSource {
         return beats_.read().data;
     }
 
+    // Whether there was a beat, which `data` has then.
+    bool read_nb(bits_t<N>& data) {
+#pragma HLS INLINE
+        axis_beat<N> beat;
+        if (!beats_.read_nb(beat)) {
+            return false;
+        }
+        data = beat.data;
+        return true;
+    }
+
     // What the next reads are for, told by a simulated stream that is empty.
     void expect(long long count, const char* what, int number) {
 #pragma HLS INLINE

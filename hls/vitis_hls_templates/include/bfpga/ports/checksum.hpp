@@ -43,6 +43,16 @@ class CheckedSource {
         return beat;
     }
 
+    // Whether there was a beat, which `beat` has then.
+    bool read_nb(bits_t<Bits>& beat) {
+#pragma HLS INLINE
+        if (!source_.read_nb(beat)) {
+            return false;
+        }
+        checksum_.add(beat);
+        return true;
+    }
+
     void expect(long long count, const char* what, int number) {
 #pragma HLS INLINE
         source_.expect(count, what, number);

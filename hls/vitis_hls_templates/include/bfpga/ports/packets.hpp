@@ -48,11 +48,19 @@ class PacketReader {
         number_ = number;
     }
 
-    bits_t<Bits> read() {
-        if (left_ < Bits / 8) {
+    // Whether a beat is left.
+    bool ready() const { return left_ >= Bits / 8; }
+
+    // Returns if a beat is left: no more will come.
+    void await() const {
+        if (!ready()) {
             throw StreamError("stream `" + std::string(name_) + "` is empty: the kernel waits for " +
                               std::to_string(expected_) + " more beats of " + what_ + " " + std::to_string(number_));
         }
+    }
+
+    bits_t<Bits> read() {
+        await();
         const bits_t<Bits> beat = BeatBytes<Bits>::get(next_);
         next_ += Bits / 8;
         left_ -= Bits / 8;
@@ -78,11 +86,19 @@ class PacketWriter {
     PacketWriter(const char* name, uint8_t* bytes, uint64_t capacity)
         : name_(name), begin_(bytes), capacity_(capacity) {}
 
-    void write(const bits_t<Bits>& beat, bool last) {
-        if (bytes_ + Bits / 8 > capacity_) {
+    // Whether there is room for a beat.
+    bool ready() const { return bytes_ + Bits / 8 <= capacity_; }
+
+    // Returns if there is room for a beat: no more will be.
+    void await() const {
+        if (!ready()) {
             throw StreamError("stream `" + std::string(name_) + "` is full: its reader has taken " +
                               std::to_string(bytes_ / (Bits / 8)) + " beats and expects no more");
         }
+    }
+
+    void write(const bits_t<Bits>& beat, bool last) {
+        await();
         BeatBytes<Bits>::set(begin_ + bytes_, beat);
         bytes_ += Bits / 8;
         open_beats_ = last ? 0 : open_beats_ + 1;

@@ -1,7 +1,8 @@
 // What travels between the processes of a kernel: beats, and the words of streams that carry them.
 //
-// A beat is a structure of fields. On a stream it is one word of bits, so that both ends of a wire agree whatever a tool
-// does with structures; a simulation with native integers sends the structure itself, which is faster and the same.
+// A beat is a structure of fields. On a stream it is one word of bits, so that both ends of a wire agree whatever a
+// tool does with structures; a simulation with native integers sends the structure itself, which is faster and the
+// same.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/memory/weight_memory.hpp"
@@ -61,7 +62,8 @@ inline int64_t field_at(const Bits& word, int low) {
 template <class Bits>
 inline bool flag_at(const Bits& word, int low) {
 #pragma HLS INLINE
-    return get_signed<1>(word, low) != 0;
+    // A number of one bit is no legal signed integer of clang.
+    return ((word >> static_cast<unsigned>(low)) & 1) != 0;
 }
 
 // Words of pixels, one after the other from bit 0 on.

@@ -51,10 +51,18 @@ class FedSource {
         number_ = number;
     }
 
-    bits_t<Bits> read() {
-        while (next_ == end_) {
+    // Whether a beat is there.
+    bool ready() const { return next_ != end_; }
+
+    // Suspends the kernel until a beat is there.
+    void await() {
+        while (!ready()) {
             suspension_.wait(reason_);
         }
+    }
+
+    bits_t<Bits> read() {
+        await();
         const bits_t<Bits> beat = BeatBytes<Bits>::get(next_);
         next_ += Bits / 8;
         ++beats_;
@@ -94,11 +102,19 @@ class FedSink {
         ended_ = false;
     }
 
-    // A beat with TLAST closes the space, so that one piece never holds parts of two packets.
-    void write(const bits_t<Bits>& beat, bool last) {
-        while (next_ == end_ || ended_) {
+    // Whether there is room for a beat. A beat with TLAST closes the space, so that one piece never holds parts of two
+    // packets.
+    bool ready() const { return next_ != end_ && !ended_; }
+
+    // Suspends the kernel until there is room.
+    void await() {
+        while (!ready()) {
             suspension_.wait(StartState::NeedsSpace);
         }
+    }
+
+    void write(const bits_t<Bits>& beat, bool last) {
+        await();
         BeatBytes<Bits>::set(next_, beat);
         next_ += Bits / 8;
         ++beats_;

@@ -1,0 +1,71 @@
+// What a kernel remembers of its layers: the exponents of its tensors, and what the policies have learned.
+#pragma once
+#include "bfpga/memory/kernel_memories.hpp"
+#include "bfpga/output/exponent_selector.hpp"
+
+namespace bfpga {
+
+template <class Config>
+class LayerRegisters {
+   public:
+    LayerRegisters() : exponent_(), policy_() {
+// Exponents are in registers (BFP R39).
+#pragma HLS ARRAY_PARTITION variable=exponent_ complete dim=0
+// Policy slots are rows of a LUT memory; the slot of the running operation is copied to registers.
+#pragma HLS AGGREGATE variable=policy_
+#pragma HLS BIND_STORAGE variable=policy_ type=ram_s2p impl=lutram
+    }
+
+    // The policies forget what they have learned.
+    void clear_policies() {
+    Policies_Clear:
+        for (int slot = 0; slot < Config::policy_slots; ++slot) {
+// II=1: one slot a clock.
+#pragma HLS PIPELINE II=1
+            policy_[slot] = PolicySlot<Config>();
+        }
+    }
+
+    int32_t exponent(int32_t tensor) const { return static_cast<int32_t>(exponent_[tensor_index(tensor)]); }
+    void set_exponent(int32_t tensor, int32_t exponent) { exponent_[tensor_index(tensor)] = exponent; }
+
+    PolicySlot<Config> policy(int32_t slot) const { return policy_[policy_index(slot)]; }
+    void set_policy(int32_t slot, const PolicySlot<Config>& policy) { policy_[policy_index(slot)] = policy; }
+
+    // The exponents of a layer's operands and of its result; the result's is chosen at the first descriptor that
+    // writes. `status`: receives the bits that the choice earns.
+    LayerExponents begin(const Descriptor& d, PolicySlot<Config>& policy, int32_t& status) {
+        LayerExponents exponents;
+        exponents.first = exponent(d.input_slot);
+        const bool two = static_cast<Operation>(d.operation) == Operation::Sum && d.kernel_width > 1;
+        exponents.second = two ? exponent(d.second_slot) : exponents.first;
+        exponents.accumulator = exponents.second > exponents.first ? exponents.second : exponents.first;
+        const bool first = d.has(Flag::First);
+        const bool measures = d.has(Flag::Measure);
+        if (first) {
+            policy.begin(measures);
+        }
+        if (first && !measures) {
+            set_exponent(d.output_slot, policy.choose(d, exponents.accumulator, status));
+        }
+        // A measurement has no output, so its register may never have been written.
+        exponents.output = measures ? 0 : exponent(d.output_slot);
+        return exponents;
+    }
+
+   private:
+    static int tensor_index(int32_t index) {
+        simulation_check(index >= 0 && index < Config::tensor_slots, "a descriptor", "names tensor slot", index);
+        return index;
+    }
+
+    static int policy_index(int32_t index) {
+        simulation_check(index >= 0 && index < Config::policy_slots, "a descriptor", "names policy slot", index);
+        return index;
+    }
+
+    int_t<32> exponent_[Config::tensor_slots];
+    PolicySlot<Config> policy_[Config::policy_slots];
+};
+
+}  // namespace bfpga

@@ -1,0 +1,98 @@
+// Counters whose last value is known a clock before: loops of processes carry a flag and one subtraction, no comparison
+// and no product.
+#pragma once
+#include "bfpga/memory/geometry.hpp"
+#include "bfpga/numeric/checks.hpp"
+
+namespace bfpga {
+
+// Counts down a number of turns again and again.
+template <int Bits>
+class Turns {
+    using count_t = int_t<Bits>;
+
+   public:
+    // `turns`: 1 or more.
+    void start(count_t turns) {
+#pragma HLS INLINE
+        from_ = static_cast<count_t>(turns - 1);
+        single_ = turns == 1;
+        restart();
+    }
+
+    void restart() {
+#pragma HLS INLINE
+        left_ = from_;
+        last_ = single_;
+    }
+
+    // To the next turn; after the last one the first.
+    void next() {
+#pragma HLS INLINE
+        if (last_) {
+            restart();
+        } else {
+            last_ = left_ == 1;
+            left_ = static_cast<count_t>(left_ - 1);
+        }
+    }
+
+    // Whether this is the last turn.
+    bool last() const { return last_; }
+
+   private:
+    count_t from_, left_;  // turns after this one
+    bool single_, last_;
+};
+
+// The groups of a tensor as a transfer moves them (kernel/transfers.hpp): row by row, in a row `transfer_pixels` pixels
+// after the other, word by word of these pixels together.
+template <class Config>
+class GroupCount {
+    static constexpr int coordinate_bits = Geometry<Config>::coordinate_bits;
+    using coordinate_t = typename Geometry<Config>::coordinate_t;
+    static constexpr int pixel_shift = bit_length(Config::transfer_pixels) - 1;
+
+   public:
+    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each.
+    void start(int32_t pixels, int32_t width, int32_t words) {
+#pragma HLS INLINE
+        width_ = static_cast<coordinate_t>(width);
+        left_ = static_cast<coordinate_t>(pixels);
+        word_.start(static_cast<coordinate_t>(words));
+        group_.start(static_cast<coordinate_t>((width + Config::transfer_pixels - 1) >> pixel_shift));
+        last_row_ = pixels <= width;
+        any_ = pixels > 0;
+    }
+
+    bool any() const { return any_; }
+
+    // Whether the group that moves now is the tensor's last.
+    bool last() const { return word_.last() && group_.last() && last_row_; }
+
+    void next() {
+#pragma HLS INLINE
+        if (word_.last()) {
+            if (group_.last()) {
+                next_row();
+            }
+            group_.next();
+        }
+        word_.next();
+    }
+
+   private:
+    void next_row() {
+#pragma HLS INLINE
+        simulation_check(left_ >= width_, "a transfer", "ends inside a row; pixels moved beyond its end:",
+                         static_cast<long long>(width_) - static_cast<long long>(left_));
+        left_ = static_cast<coordinate_t>(left_ - width_);
+        last_row_ = left_ <= width_;
+    }
+
+    Turns<coordinate_bits> word_, group_;
+    coordinate_t width_, left_;  // pixels of a row; from this row on
+    bool last_row_, any_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,253 @@
+// A kernel of processes in a simulation: what hardware has as separate blocks with streams between them, behind the
+// interface of a kernel that is one loop.
+#pragma once
+#include <deque>
+
+#include "bfpga/kernel/status.hpp"
+#include "bfpga/processes/array.hpp"
+#include "bfpga/processes/post.hpp"
+#include "bfpga/processes/scratchpad.hpp"
+#include "bfpga/processes/sequencer.hpp"
+#include "bfpga/processes/store.hpp"
+#include "bfpga/processes/weights.hpp"
+#include "bfpga/simulation/process_scheduler.hpp"
+
+namespace bfpga {
+
+// A source of the kernel as one of its processes has it: while it is empty, the others run.
+template <int Bits, class Source>
+class OutsideSource : public OutsideEnd {
+   public:
+    OutsideSource(const char* name, Source& source, ProcessScheduler& scheduler)
+        : name_(name), source_(source), scheduler_(scheduler) {}
+
+    bool starves() const override { return starves_; }
+    void await() override { source_.await(); }
+
+    void expect(long long count, const char* what, int number) { source_.expect(count, what, number); }
+
+    bits_t<Bits> read() {
+        while (!source_.ready()) {
+            starves_ = true;
+            scheduler_.wait(name_, true);
+        }
+        return take();
+    }
+
+    bool read_nb(bits_t<Bits>& beat) {
+        if (!source_.ready() || scheduler_.refuses()) {
+            starves_ = true;
+            scheduler_.polled(name_);
+        }
+        if (!source_.ready()) {
+            return false;
+        }
+        beat = take();
+        return true;
+    }
+
+   private:
+    bits_t<Bits> take() {
+        starves_ = false;
+        scheduler_.moved();
+        return source_.read();
+    }
+
+    std::string name_;
+    Source& source_;
+    ProcessScheduler& scheduler_;
+    bool starves_ = false;
+};
+
+// The sink of the kernel as its process has it.
+template <int Bits, class Sink>
+class OutsideSink : public OutsideEnd {
+   public:
+    OutsideSink(const char* name, Sink& sink, ProcessScheduler& scheduler)
+        : name_(name), sink_(sink), scheduler_(scheduler) {}
+
+    bool starves() const override { return starves_; }
+    void await() override { sink_.await(); }
+
+    void write(const bits_t<Bits>& data, bool last) {
+        while (!sink_.ready()) {
+            starves_ = true;
+            scheduler_.wait(name_, false);
+        }
+        starves_ = false;
+        scheduler_.moved();
+        sink_.write(data, last);
+    }
+
+   private:
+    std::string name_;
+    Sink& sink_;
+    ProcessScheduler& scheduler_;
+    bool starves_ = false;
+};
+
+// Puts what the processes tell of their operations into the order of the descriptors.
+template <class Trace>
+class DescriptorTrace {
+   public:
+    explicit DescriptorTrace(Trace& trace) : trace_(trace) {}
+
+    // The sequencer has read a word of a descriptor. Its operation may end before the last one.
+    void word(int, int index, int32_t word) {
+        words_[index] = word;
+        if (index == 0) {
+            begin(word);
+        }
+        if (index == Descriptor::words - 1) {
+            operations_.back().descriptor = decode_descriptor(words_);
+            operations_.back().complete = true;
+            tell();
+        }
+    }
+
+    // The scratchpad has finished an operation; `index` counts those that it hears of.
+    void finished(int index, uint32_t work) { finish(scratchpad_[static_cast<std::size_t>(index)], work); }
+
+    // The weights process has finished its next WEIGHTS.
+    void filled(uint32_t work) { finish(weights_[filled_++], work); }
+
+   private:
+    struct Entry {
+        Descriptor descriptor;
+        bool complete, finished;
+        uint32_t work;
+    };
+
+    void begin(int32_t operation) {
+        const std::size_t number = first_ + operations_.size();
+        const bool computes = ScratchpadCommand::hears(operation);
+        const bool fills = static_cast<Operation>(operation) == Operation::Weights;
+        operations_.push_back({Descriptor(), false, !computes && !fills, 0});
+        if (computes) {
+            scratchpad_.push_back(number);
+        } else if (fills) {
+            weights_.push_back(number);
+        }
+    }
+
+    void finish(std::size_t number, uint32_t work) {
+        Entry& entry = operations_[number - first_];
+        entry.finished = true;
+        entry.work = work;
+        tell();
+    }
+
+    void tell() {
+        while (!operations_.empty() && operations_.front().finished && operations_.front().complete) {
+            trace_.finished(static_cast<int>(first_), operations_.front().descriptor, operations_.front().work);
+            operations_.pop_front();
+            ++first_;
+        }
+    }
+
+    Trace& trace_;
+    int32_t words_[Descriptor::words];
+    std::deque<Entry> operations_;  // from the first on that has not been told
+    std::size_t first_ = 0;
+    std::vector<std::size_t> scratchpad_, weights_;  // numbers of the operations that each finishes
+    std::size_t filled_ = 0;
+};
+
+template <class Config, class Storage>
+class ProcessKernel {
+   public:
+    ProcessKernel() {
+        for (const char* name : {"sequencer", "scratchpad", "weights", "array", "post", "store"}) {
+            scheduler_.add(name);
+        }
+        join_streams();
+    }
+
+    // Executes `descriptors` descriptors, as `Kernel::run` does.
+    template <class Source, class WeightSource, class Sink, class Trace>
+    KernelStatus run(int descriptors, bool clear, Source& source, WeightSource& weight_source, Sink& sink,
+                     Trace& trace) {
+        OutsideSource<Config::stream_bits, Source> input("input", source, scheduler_);
+        OutsideSource<Config::weight_stream_bits, WeightSource> weights("weights", weight_source, scheduler_);
+        OutsideSink<Config::stream_bits, Sink> output("output", sink, scheduler_);
+        DescriptorTrace<Trace> descriptor_trace(trace);
+        KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
+        join_streams();
+        scheduler_.outside({&output, &weights, &input});
+        scheduler_.run({
+            [&] {
+                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
+                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
+                                        post_reports_, store_reports_, descriptor_trace);
+            },
+            [&] {
+                scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
+                                scratchpad_reports_, descriptor_trace);
+            },
+            [&] {
+                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_,
+                             descriptor_trace);
+            },
+            [&] { array_.run(operands_, weight_words_, sums_); },
+            [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
+            [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
+        });
+        return status;
+    }
+
+    // From now on the processes run in an order drawn by chance, streams hold any number of words that suffices, and
+    // pretend to be empty or full at times. 0: no longer.
+    void disturb(uint64_t seed) { scheduler_.disturb(seed); }
+
+   private:
+    void join_streams() {
+        join(scratchpad_commands_, Config::scratchpad_commands_depth);
+        join(weights_commands_, Config::weights_commands_depth);
+        join(post_commands_, Config::post_commands_depth);
+        join(store_commands_, Config::store_commands_depth);
+        join(loads_, Config::loads_depth);
+        join(operands_, Config::operands_depth);
+        join(vectors_, Config::vectors_depth);
+        join(weight_words_, Config::weight_words_depth);
+        join(parameters_, Config::parameters_depth);
+        join(sums_, Config::sums_depth);
+        join(results_, Config::results_depth);
+        join(exponents_, Config::exponents_depth);
+        join(stored_, Config::stored_depth);
+        join(credits_, Config::credits_depth);
+        join(scratchpad_reports_, Config::scratchpad_reports_depth);
+        join(weights_reports_, Config::weights_reports_depth);
+        join(post_reports_, Config::post_reports_depth);
+        join(store_reports_, Config::store_reports_depth);
+    }
+
+    template <class T>
+    void join(stream<T>& wire, int depth) {
+        const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
+        wire.join(scheduler_);
+        wire.clear(static_cast<std::size_t>(depth + more));
+    }
+
+    ProcessScheduler scheduler_;
+    SequencerProcess<Config> sequencer_;
+    ScratchpadProcess<Config, Storage> scratchpad_;
+    WeightsProcess<Config> weights_;
+    ArrayProcess<Config, Storage> array_;
+    PostProcess<Config, Storage> post_;
+    StoreProcess<Config> store_;
+    stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
+    stream<command_t> post_commands_{"post_commands"}, store_commands_{"store_commands"};
+    stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};
+    stream<wire_t<OperandBeat<Config>>> operands_{"operands"};
+    stream<wire_t<VectorBeat<Config>>> vectors_{"vectors"};
+    stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};
+    stream<wire_t<ParameterBeat<Config>>> parameters_{"parameters"};
+    stream<wire_t<SumBeat<Config>>> sums_{"sums"};
+    stream<wire_t<ResultBeat<Config>>> results_{"results"};
+    stream<int_t<32>> exponents_{"exponents"};
+    stream<bool> credits_{"credits"};
+    stream<report_t> scratchpad_reports_{"scratchpad_reports"}, weights_reports_{"weights_reports"};
+    stream<report_t> post_reports_{"post_reports"}, store_reports_{"store_reports"};
+};
+
+}  // namespace bfpga

@@ -1,0 +1,320 @@
+// The process of the output stage: sums and parameters in, words of mantissas out.
+//
+// It owns the exponents of all tensors, what the policies have learned, and the keep buffer. Operations come one after
+// the other: their exponents and policies are settled once, between operations; then one loop takes the rows of all
+// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators.
+#pragma once
+#include "bfpga/contract/commands.hpp"
+#include "bfpga/output/keep_buffer.hpp"
+#include "bfpga/output/layer_registers.hpp"
+#include "bfpga/output/output_stage.hpp"
+#include "bfpga/processes/vector_words.hpp"
+
+namespace bfpga {
+
+// The rows of an operation in the order in which they leave: group of output pixels, block of output rows, row.
+template <class Config>
+class OutputRows {
+    using coordinate_t = typename Geometry<Config>::coordinate_t;
+    using lane_t = uint_t<bit_length(Config::lanes)>;
+
+   public:
+    void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
+#pragma HLS INLINE
+        group_ = static_cast<coordinate_t>(active_columns<Config>(d));
+        output_rows_ = d.output_rows;
+        blocks_ = blocks;
+        block_rows_ = rows_of_block;
+        pixels_left_ = d.output_pixels;
+        rows_left_ = d.output_rows;
+        block_rows_left_ = rows_of_block;
+        blocks_left_ = blocks;
+        groups_left_ = d.groups;
+        lane_ = 0;
+        word_exists_ = false;
+    }
+
+    // Blocks may have more rows than the output.
+    bool exists() const { return rows_left_ > 0; }
+    bool covers(int column) const { return column < pixels_left_ && column < group_; }
+    // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
+    int lane() const { return static_cast<int>(lane_); }
+    bool ends_word() const { return lane_ == Config::lanes - 1; }
+    bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
+    bool last() const { return block_rows_left_ == 1 && blocks_left_ == 1 && groups_left_ == 1; }
+
+    void next() {
+#pragma HLS INLINE
+        const bool last_row = block_rows_left_ == 1;
+        const bool last_block = blocks_left_ == 1;
+        word_exists_ = word_exists();
+        lane_ = ends_word() ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        block_rows_left_ = last_row ? block_rows_ : static_cast<coordinate_t>(block_rows_left_ - 1);
+        rows_left_ = last_row && last_block ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
+        if (!last_row) {
+            return;
+        }
+        blocks_left_ = last_block ? blocks_ : static_cast<coordinate_t>(blocks_left_ - 1);
+        if (last_block) {
+            --groups_left_;
+            pixels_left_ -= group_;
+        }
+    }
+
+   private:
+    // Of the operation: columns that work, output channels, row blocks and their rows
+    coordinate_t group_, output_rows_, blocks_, block_rows_;
+    // What is left, with the row, block and group under way
+    coordinate_t pixels_left_, rows_left_, block_rows_left_, blocks_left_, groups_left_;
+    lane_t lane_;
+    bool word_exists_;
+};
+
+template <class Config, class Storage>
+class PostProcess {
+    using accumulator_t = int_t<Config::accumulator_bits>;
+    using mantissa_t = typename Geometry<Config>::mantissa_t;
+    using Sums = SumBeat<Config>;
+    using Vectors = VectorBeat<Config>;
+    using RowParameters = ParameterBeat<Config>;
+    using Results = ResultBeat<Config>;
+    static constexpr int columns = Config::columns;
+
+   public:
+    PostProcess() : word_() {
+#pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
+    }
+
+    // Executes the commands of a start: the first word says whether the policies forget what they have learned, then
+    // come the commands, each with one word more than `PostCommand` has: the exponent of what a LOAD brings.
+    void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
+             stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
+             stream<command_t>& reports) {
+#pragma HLS INLINE
+        if (commands.read() != 0) {
+            layers_.clear_policies();
+        }
+        counters_.overflows = 0;
+        counters_.underflows = 0;
+        counters_.bits = 0;
+        bool running = true;
+    Commands:
+        while (running) {
+// Not pipelined: an operation begins when the one before has shown its results.
+#pragma HLS LOOP_TRIPCOUNT min=2 max=257
+            Descriptor d = {};
+            const int32_t extra = fetch(commands, d);
+            const Operation operation = static_cast<Operation>(d.operation);
+            if (operation == Operation::Load) {
+                layers_.set_exponent(d.output_slot, extra);
+            } else if (operation == Operation::Store) {
+                exponents.write(static_cast<command_t>(layers_.exponent(d.input_slot)));
+            } else if (operation == Operation::None) {
+                running = false;
+            } else {
+                compute(d, sums, vectors, parameters, results);
+            }
+        }
+        reports.write(static_cast<command_t>(counters_.overflows));
+        reports.write(static_cast<command_t>(counters_.underflows));
+        reports.write(static_cast<command_t>(counters_.bits));
+    }
+
+   private:
+    // What a start reports.
+    struct Counters {
+        uint32_t overflows;
+        uint32_t underflows;
+        int32_t bits;
+    };
+
+    // The next command; returns the word behind it.
+    static int32_t fetch(stream<command_t>& commands, Descriptor& d) {
+#pragma HLS INLINE
+        int32_t word = 0;
+    Words_Fetch:
+        for (int index = 0; index <= PostCommand::words; ++index) {
+// II=1: a word is read a clock; the fields are registers.
+#pragma HLS PIPELINE II=1
+            word = static_cast<int32_t>(commands.read());
+            PostCommand::set(d, index, word);
+        }
+        return word;
+    }
+
+    // A GEMM, MAX or SUM.
+    void compute(const Descriptor& d, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
+                 stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results) {
+#pragma HLS INLINE
+        PolicySlot<Config> policy = layers_.policy(d.policy_slot);
+        start(d, layers_.begin(d, policy, counters_.bits));
+        bool running = true;
+        PipelinedLoop loop("Rows");
+    Rows:
+        while (running) {
+// II=1: a row of all columns passes the stage; counters, sums of words and the statistics take one addition each. The
+// keep buffer is written or read, never both in one operation.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
+            const bool leaves = row_is_there();
+            const bool last = leaves && rows_.last();
+            if (leaves) {
+                row(d, policy, results);
+            }
+            if (combined_) {
+                combine();
+            }
+            running = !last;
+            if (running) {
+                refill(sums, vectors, parameters);
+            }
+        }
+        finish(d, policy);
+    }
+
+    void start(const Descriptor& d, const LayerExponents& exponents) {
+#pragma HLS INLINE
+        combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
+        kept_ = d.has(Flag::Kept);
+        keeps_ = d.has(Flag::Keep);
+        simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
+        simulation_check(!(combined_ && (kept_ || d.has(Flag::Bias) || d.has(Flag::RowExponents))), "an operation",
+                         "without weights has parameters or kept sums, policy slot", d.policy_slot);
+        sends_ = !d.has(Flag::Measure);
+        output_exponent_ = exponents.output;
+        const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
+        rows_.start(d, combined_ ? words : d.blocks, combined_ ? Config::lanes : block_rows<Config>(d));
+        if (combined_) {
+            words_.start(d, exponents, words);
+        }
+        draining_ = false;
+        stage_.start(d, exponents.accumulator, exponents.output);
+        wide_.start(d.wide_word, keeps_ || kept_);
+    }
+
+    // What the operation has shown goes to the policy and to the counters of the start.
+    void finish(const Descriptor& d, PolicySlot<Config>& policy) {
+#pragma HLS INLINE
+        stage_.finish(policy, counters_);
+        if (d.has(Flag::Last)) {
+            policy.learn(d, output_exponent_, counters_.bits);
+        }
+        layers_.set_policy(d.policy_slot, policy);
+    }
+
+    bool row_is_there() const {
+#pragma HLS INLINE
+        if (combined_) {
+            return draining_;
+        }
+        return (kept_ || sum_.there()) && (!rows_.exists() || parameter_.there());
+    }
+
+    // One row of all columns through the stage; a complete word of results leaves.
+    void row(const Descriptor& d, PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
+#pragma HLS INLINE
+        const bool exists = rows_.exists();
+        if (exists) {
+            const Parameters<Config>& parameters = parameter_.beat().row;
+            const int_t<Config::bias_bits> bias =
+                combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
+            stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
+        }
+    Columns_Row:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            mantissa_t mantissa = 0;
+            if (exists && rows_.covers(i)) {
+                mantissa = stage_.value(source(i), i, d, policy);
+            }
+        Lanes_Assemble:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                if (l == rows_.lane()) {
+                    word_[i].lane[l] = mantissa;
+                }
+            }
+        }
+        if (exists) {
+            wide_.next();
+            parameter_.drop();
+        }
+        sum_.drop();
+        if (rows_.ends_word()) {
+            draining_ = false;
+            if (sends_ && rows_.word_exists()) {
+                send(results);
+            }
+        }
+        rows_.next();
+    }
+
+    // The accumulator of a column in the row that leaves.
+    accumulator_t source(int column) {
+#pragma HLS INLINE
+        const accumulator_t sum = combined_ ? words_.result(rows_.lane(), column)
+                                  : kept_   ? wide_.read(column)
+                                            : sum_.beat().sum[column];
+        if (keeps_) {
+            wide_.write(column, sum);
+        }
+        return sum;
+    }
+
+    void send(stream<wire_t<Results>>& results) {
+#pragma HLS INLINE
+        Results beat;
+    Columns_Send:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            beat.word[i] = word_[i];
+        }
+        results.write(to_wire(beat));
+    }
+
+    // Operands that are there go to the word that is combined; a complete one begins to leave.
+    void combine() {
+#pragma HLS INLINE
+        if (vector_.there() && words_.takes(!draining_)) {
+            if (words_.take(vector_.beat())) {
+                draining_ = true;
+            }
+            vector_.drop();
+        }
+    }
+
+    void refill(stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
+                stream<wire_t<RowParameters>>& parameters) {
+#pragma HLS INLINE
+        if (combined_) {
+            vector_.refill(vectors);
+            return;
+        }
+        if (!kept_) {
+            sum_.refill(sums);
+        }
+        if (rows_.exists()) {
+            parameter_.refill(parameters);
+        }
+    }
+
+    LayerRegisters<Config> layers_;
+    OutputStage<Config> stage_;
+    KeepBuffer<Config> wide_;
+    Counters counters_;
+    // Of the operation
+    bool combined_, kept_, keeps_, sends_;
+    int32_t output_exponent_;
+    OutputRows<Config> rows_;
+    VectorWords<Config, Storage> words_;
+    bool draining_;  // a combined word leaves
+    // Beats that wait
+    HeldBeat<Sums> sum_;
+    HeldBeat<Vectors> vector_;
+    HeldBeat<RowParameters> parameter_;
+    // The word of results that is assembled
+    Word<Config> word_[columns];
+};
+
+}  // namespace bfpga

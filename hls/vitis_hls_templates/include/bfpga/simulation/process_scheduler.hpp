@@ -1,0 +1,235 @@
+// Runs the processes of a kernel in a simulation: each is a coroutine that runs until it has to wait for a stream.
+//
+// Values do not depend on who runs when, so the order is free: round robin, or drawn by chance to try that very claim.
+#pragma once
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/waivers.hpp"
+#include "bfpga/simulation/coroutine.hpp"
+#include "bfpga/simulation/stream_waits.hpp"
+
+namespace bfpga {
+
+// Thrown through the processes of a start that is given up.
+struct ProcessAborted {};
+
+// An end of the kernel that somebody outside serves: asked for once no process can do anything else.
+class OutsideEnd {
+   public:
+    virtual ~OutsideEnd() {}
+    // Whether a process has found the end not ready since it moved a beat last.
+    virtual bool starves() const = 0;
+    // Returns when the end is ready; throws if it never will be.
+    virtual void await() = 0;
+};
+
+class ProcessScheduler : public StreamWaits {
+   public:
+    using Body = std::function<void()>;
+
+    // A process more; processes run in this order.
+    void add(const char* name) { processes_.emplace_back(new Process(*this, name)); }
+
+    // The ends that somebody outside serves, the most urgent first.
+    void outside(std::vector<OutsideEnd*> ends) { ends_ = std::move(ends); }
+
+    // From now on the order is drawn by chance, and streams pretend to be empty or full. 0: no longer.
+    void disturb(uint64_t seed) {
+        disturbs_ = seed != 0;
+        random_ = seed;
+    }
+
+    // The next number of the generator that `disturb` has set, below `limit` (xorshift, Marsaglia 2003).
+    uint64_t random(uint64_t limit) {
+        random_ ^= random_ << 13;
+        random_ ^= random_ >> 7;
+        random_ ^= random_ << 17;
+        return (random_ >> 11) % limit;
+    }
+
+    // Runs a body for each process until all have returned. An error of one of them is thrown on; the others are given
+    // up then.
+    void run(const std::vector<Body>& bodies) {
+        failure_ = nullptr;
+        idle_rounds_ = 0;
+        for (std::size_t k = 0; k < processes_.size(); ++k) {
+            processes_[k]->start(bodies[k]);
+        }
+        LoopOfKernel loop;
+        while (failure_ == nullptr && round()) {
+        }
+        if (failure_ != nullptr) {
+            abort();
+        }
+        running_ = nullptr;
+        loop.resume();
+        if (failure_ != nullptr) {
+            std::rethrow_exception(failure_);
+        }
+    }
+
+    void wait(const std::string& stream, bool reads) override {
+        running_->waits_for(stream, reads ? Waits::Word : Waits::Room);
+        suspend();
+    }
+
+    void polled(const std::string& stream) override {
+        if (running_->transfers_at_poll == transfers_) {
+            running_->waits_for(stream, Waits::Perhaps);
+            suspend();
+        }
+        running_->transfers_at_poll = transfers_;
+    }
+
+   protected:
+    bool pretends() override { return random(8) == 0; }
+
+   private:
+    enum class Waits { Nothing, Word, Room, Perhaps };
+
+    struct Process {
+        Process(ProcessScheduler& own, const char* text) : scheduler(own), name(text), coroutine(stack_bytes) {}
+
+        void start(const Body& work) {
+            body = &work;
+            waits = Waits::Nothing;
+            transfers_at_poll = ~static_cast<uint64_t>(0);
+            coroutine.start(&Process::enter, this);
+        }
+
+        void waits_for(const std::string& name_of_stream, Waits what) {
+            stream = &name_of_stream;
+            waits = what;
+        }
+
+        static void enter(void* self) { static_cast<Process*>(self)->execute(); }
+
+        void execute() {
+            NoLoop own;  // the loop that another process is in is not this one's
+            if (scheduler.failure_ != nullptr) {
+                return;
+            }
+            try {
+                (*body)();
+            } catch (const ProcessAborted&) {
+            } catch (...) {
+                scheduler.failure_ = std::current_exception();
+            }
+        }
+
+        ProcessScheduler& scheduler;
+        const char* name;
+        Coroutine coroutine;
+        const Body* body = nullptr;
+        const std::string* stream = nullptr;
+        Waits waits = Waits::Nothing;
+        uint64_t transfers_at_poll = 0;
+    };
+
+    // Every process once; whether one is left.
+    bool round() {
+        const uint64_t before = transfers_;
+        bool left = false;
+        bool asks = false;  // one of them may do something without a word of a stream
+        for (std::size_t k = 0; k < processes_.size(); ++k) {
+            Process& process = *processes_[disturbs_ ? random(processes_.size()) : k];
+            if (process.coroutine.running() && failure_ == nullptr) {
+                resume(process);
+            }
+        }
+        for (const std::unique_ptr<Process>& process : processes_) {
+            left = left || process->coroutine.running();
+            asks = asks || (process->coroutine.running() && process->waits == Waits::Perhaps);
+        }
+        idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
+        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience : 0)) {
+            nothing_moves();
+        }
+        return left;
+    }
+
+    void resume(Process& process) {
+        running_ = &process;
+        process.coroutine.resume();
+    }
+
+    void suspend() {
+        Process* self = running_;
+        LoopOfKernel loop;
+        self->coroutine.suspend();
+        loop.resume();
+        if (failure_ != nullptr) {
+            throw ProcessAborted();
+        }
+    }
+
+    // All wait: for somebody outside, or for each other.
+    void nothing_moves() {
+        idle_rounds_ = 0;
+        try {
+            for (OutsideEnd* end : ends_) {
+                if (end->starves()) {
+                    end->await();
+                    return;
+                }
+            }
+            throw StreamError("the processes of the kernel wait for each other: " + waiting());
+        } catch (...) {
+            failure_ = std::current_exception();
+        }
+    }
+
+    std::string waiting() const {
+        std::string text;
+        for (const std::unique_ptr<Process>& process : processes_) {
+            if (process->coroutine.running()) {
+                text += (text.empty() ? "`" : ", `") + std::string(process->name) + "` " + reason(*process);
+            }
+        }
+        return text;
+    }
+
+    static std::string reason(const Process& process) {
+        if (process.stream == nullptr) {
+            return "has not begun";
+        }
+        const std::string stream = "`" + *process.stream + "`";
+        switch (process.waits) {
+            case Waits::Word:
+                return "reads " + stream + ", which is empty";
+            case Waits::Room:
+                return "writes " + stream + ", which is full";
+            default:
+                return "looks for a word of " + stream;
+        }
+    }
+
+    // Every process that has not returned unwinds.
+    void abort() {
+        const std::exception_ptr first = failure_;
+        for (const std::unique_ptr<Process>& process : processes_) {
+            while (process->coroutine.running()) {
+                resume(*process);
+            }
+        }
+        failure_ = first;
+    }
+
+    // Stack of a process: pages that are never touched cost nothing.
+    static constexpr std::size_t stack_bytes = std::size_t(1) << 20;
+    // Rounds in which a process counts clocks without moving a word: guards and pauses are shorter.
+    static constexpr int patience = 8192;
+
+    std::vector<std::unique_ptr<Process>> processes_;
+    std::vector<OutsideEnd*> ends_;
+    Process* running_ = nullptr;
+    std::exception_ptr failure_;
+    uint64_t random_ = 0;
+    int idle_rounds_ = 0;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,159 @@
+"""What each operation of a start must wait for in a kernel of processes: hazards between operations as counts.
+
+Processes of a kernel of processes work at the same time (docs/kernel.md). Loads are in order among themselves, so are
+stores, weight transfers and computing operations; an operation of one kind waits for the last earlier one of each other
+kind whose words conflict with its own. What it waits for is a number of finished operations of the start, modulo 2**16.
+Exponents and policy slots need no counts: one process handles them in the order of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Flag, Operation
+from bfpga.contract.program import KernelOperation, MemoryUse
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.formats.arrays import IntArray
+
+#: Fields that tell the order, in the order of the counts here.
+COUNTS = ("after_loads", "after_results", "after_stores", "after_fills", "after_reads")
+#: Their places in a descriptor, and the kind of operation that each counts.
+COUNT_WORDS = [FIELDS.index(name) for name in COUNTS]
+COUNT_BITS = 16
+#: A count lies at most this far behind the operations before it, so that the comparison of counts that wrap around is
+#: right. So many operations of a kind are never on their way at once: nothing waits for it.
+RECENT = 1 << 14
+
+LOADS, RESULTS, STORES, FILLS, READS = range(len(COUNTS))
+Range = tuple[int, int]
+
+
+def weight_range(descriptor: Descriptor) -> Range:
+    """Weight words that a WEIGHTS fills or a GEMM reads; none of a GEMM that takes them elsewhere."""
+    if descriptor.operation == Operation.WEIGHTS:
+        return descriptor.weight_base, descriptor.weight_base + descriptor.weight_words
+    if descriptor.flags & (Flag.STREAM_WEIGHTS | Flag.KEPT):
+        return descriptor.weight_base, descriptor.weight_base
+    taps = descriptor.kernel_height * descriptor.kernel_width
+    last = (taps - 1) * descriptor.weight_tap_step + (descriptor.blocks - 1) * descriptor.weight_block_step
+    return descriptor.weight_base, descriptor.weight_base + last + descriptor.channel_words
+
+
+def parameter_range(descriptor: Descriptor) -> Range:
+    """Parameter rows that a WEIGHTS fills or a GEMM reads."""
+    rows = descriptor.parameter_rows if descriptor.operation == Operation.WEIGHTS else descriptor.output_rows
+    return descriptor.parameter_base, descriptor.parameter_base + rows
+
+
+class _Users:
+    """For each word of a memory the number of the last operation of one kind that used it in one way; 0: none."""
+
+    def __init__(self, words: int) -> None:
+        self._last = np.zeros(words, np.int64)
+
+    def use(self, ranges: Iterable[Range], number: int) -> None:
+        for start, end in ranges:
+            self._last[start:end] = number
+
+    def last(self, ranges: Iterable[Range]) -> int:
+        return max((int(self._last[start:end].max(initial=0)) for start, end in ranges), default=0)
+
+
+class _Start:
+    """Operations of one start, one after the other."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        words = config.activation_words
+        self._everything = MemoryUse(((0, words),), ((0, words),))
+        self._loaded, self._written, self._stored, self._read = (_Users(words) for _ in range(4))
+        self._filled, self._fetched = _Users(config.weight_words), _Users(config.weight_words)
+        self._filled_rows, self._fetched_rows = _Users(config.parameter_rows), _Users(config.parameter_rows)
+        self._streamed = 0
+        #: Operations of each kind so far.
+        self.done = [0] * len(COUNTS)
+
+    def counts(self, operation: KernelOperation) -> list[int]:
+        """What the next operation waits for: numbers of operations by kind, 0 for those it does not wait for."""
+        descriptor, use = operation.descriptor, operation.memory or self._everything
+        result = [0] * len(COUNTS)
+        if descriptor.operation == Operation.LOAD:
+            result[RESULTS] = max(self._written.last(use.writes), self._read.last(use.writes))
+            result[STORES] = self._stored.last(use.writes)
+            self._loaded.use(use.writes, self._next(LOADS))
+        elif descriptor.operation == Operation.STORE:
+            result[LOADS], result[RESULTS] = self._loaded.last(use.reads), self._written.last(use.reads)
+            self._stored.use(use.reads, self._next(STORES))
+        elif descriptor.operation == Operation.WEIGHTS:
+            self._fill(descriptor, result)
+        elif descriptor.operation in ARRAY_OPERATIONS:
+            result[LOADS] = max(self._loaded.last(use.reads), self._loaded.last(use.writes))
+            # Results are written in order, and behind all that operations before it read: only what it reads matters.
+            result[RESULTS] = self._written.last(use.reads)
+            result[STORES] = self._stored.last(use.writes)
+            number = self._next(RESULTS)
+            self._read.use(use.reads, number)
+            self._written.use(use.writes, number)
+            if descriptor.operation == Operation.GEMM:
+                self._multiply(descriptor, result)
+        return result
+
+    def _next(self, kind: int) -> int:
+        self.done[kind] += 1
+        return self.done[kind]
+
+    def _fill(self, descriptor: Descriptor, result: list[int]) -> None:
+        words, rows = [weight_range(descriptor)], [parameter_range(descriptor)]
+        result[READS] = max(self._fetched.last(words), self._fetched_rows.last(rows), self._streamed)
+        number = self._next(FILLS)
+        self._filled.use(words, number)
+        self._filled_rows.use(rows, number)
+
+    def _multiply(self, descriptor: Descriptor, result: list[int]) -> None:
+        words, rows = [weight_range(descriptor)], [parameter_range(descriptor)]
+        streams = bool(descriptor.flags & Flag.STREAM_WEIGHTS)
+        result[FILLS] = self.done[FILLS] if streams else max(self._filled.last(words), self._filled_rows.last(rows))
+        number = self._next(READS)
+        self._fetched.use(words, number)
+        self._fetched_rows.use(rows, number)
+        if streams:  # what follows on the weight stream belongs to operations behind this one
+            self._streamed = number
+
+
+def start_counts(operations: Sequence[KernelOperation], config: SystolicConfig, samples: int = 1) -> IntArray:
+    """(samples, operations, counts): what every operation of a start of ``samples`` samples waits for, not wrapped.
+
+    Every sample runs the same operations. What an operation of a sample waits for lies in the same sample or in the one
+    before; so do the operations of all samples but the first, each a whole sample later.
+    """
+    start = _Start(config)
+    found, done = [], []
+    analysed = min(samples, 2)
+    for _ in range(analysed):
+        for operation in operations:
+            done.append(list(start.done))
+            found.append(start.counts(operation))
+    shape = (analysed, len(operations), len(COUNTS))
+    needed, before = np.array(found, np.int64).reshape(shape), np.array(done, np.int64).reshape(shape)
+    if samples > 2 and operations:
+        later = np.arange(1, samples - 1)[:, None, None] * before[1, 0]
+        needed = np.concatenate([needed, np.where(needed[1] > 0, needed[1] + later, 0)])
+        before = np.concatenate([before, before[1] + later])
+    return np.maximum(needed, before - RECENT)
+
+
+def wrapped(counts: IntArray) -> IntArray:
+    """Counts as descriptors hold them."""
+    return counts & ((1 << COUNT_BITS) - 1)
+
+
+def descriptor_words(operations: Sequence[KernelOperation], config: SystolicConfig) -> IntArray:
+    """(operations, DESCRIPTOR_WORDS) words of the descriptors of one start, with the order that its kernel needs."""
+    words = np.zeros((len(operations), DESCRIPTOR_WORDS), np.int32)
+    for row, operation in zip(words, operations, strict=True):
+        row[:] = operation.descriptor.to_words()
+    if config.kernel == "processes" and operations:
+        words[:, COUNT_WORDS] = wrapped(start_counts(operations, config)[0])
+    return words
