@@ -139,7 +139,8 @@ def test_sums_of_narrow_accumulators_are_certified_row_by_row(tmp_path: Path) ->
     assert exponent is not None
     full = 0
     for node, unit in ((first, exponent), (second, first.policy.exponent)):
-        assert node.bias is not None and node.weight_exponents is not None
+        assert node.bias is not None
+        assert node.weight_exponents is not None
         sums = np.abs(np.asarray(node.weights, np.int64)).reshape(node.channels, -1).sum(axis=1)
         bias = np.ceil(np.abs(node.bias) * 2.0 ** (node.bias_exponent - unit - node.weight_exponents))
         assert (sums * 128 + bias < 1 << 23).all()
