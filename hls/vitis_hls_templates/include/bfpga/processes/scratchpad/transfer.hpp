@@ -4,6 +4,7 @@
 #pragma once
 #include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/wires.hpp"
 
 namespace bfpga {
 
