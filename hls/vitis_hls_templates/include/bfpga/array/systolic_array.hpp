@@ -144,21 +144,32 @@ class SystolicArray {
             const Parameters<Config> parameters = memory.read(write_back_.parameter());
             stage_.row(parameters.bias, static_cast<int32_t>(parameters.exponent));
         }
+        accumulator_t sum[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+        bool covered[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
     Columns_Drain:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
-            typename Geometry<Config>::mantissa_t mantissa = 0;
-            if (exists && write_back_.covers(i)) {
-                const accumulator_t sum = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
+            covered[i] = exists && write_back_.covers(i);
+            sum[i] = 0;
+            if (covered[i]) {
+                sum[i] = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
                 if (keeps_) {
-                    wide_.write(i, sum);
+                    wide_.write(i, sum[i]);
                 }
-                mantissa = stage_.value(sum, i, d, policy);
             }
-            write_back_.assemble(i, mantissa);
         }
+        typename Geometry<Config>::mantissa_t mantissa[Config::columns] = {};
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
         if (exists) {
+            stage_.values(sum, covered, d, policy, mantissa);
             wide_.next();
+        }
+    Columns_Assemble:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            write_back_.assemble(i, mantissa[i]);
         }
     }
 

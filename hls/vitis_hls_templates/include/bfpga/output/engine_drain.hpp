@@ -188,14 +188,22 @@ class EngineDrain {
             stage_.row(parameters.bias, static_cast<int32_t>(parameters.exponent));
             sums.take(static_cast<int>(kernel_), value);
         }
+        bool covered[ports];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+    Ports_Cover:
+        for (int i = 0; i < ports; ++i) {
+#pragma HLS UNROLL
+            covered[i] = covers(i);
+        }
+        typename G::mantissa_t mantissa[ports] = {};
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
+        if (exists) {
+            stage_.values(value, covered, d, policy, mantissa);
+        }
     Ports_Leave:
         for (int i = 0; i < ports; ++i) {
 #pragma HLS UNROLL
-            typename G::mantissa_t mantissa = 0;
-            if (exists && covers(i)) {
-                mantissa = stage_.value(value[i], i, d, policy);
-            }
-            words_.assemble(i, static_cast<int>(clock_), mantissa);
+            words_.assemble(i, static_cast<int>(clock_), mantissa[i]);
         }
         ++kernel_;
         ++parameter_;

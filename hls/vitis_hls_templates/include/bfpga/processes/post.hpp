@@ -221,25 +221,27 @@ class PostProcess {
                 combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
             stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
         }
-    Columns_Row:
-        for (int i = 0; i < columns; ++i) {
+        mantissa_t mantissa[columns] = {};
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
+        if (exists) {
+            accumulator_t sum[columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            bool covered[columns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        Columns_Row:
+            for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-            mantissa_t mantissa = 0;
-            if (exists && rows_.covers(i)) {
-                mantissa = stage_.value(source(i), i, d, policy);
-            }
-        Lanes_Assemble:
-            for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-                if (l == rows_.lane()) {
-                    word_[i].lane[l] = mantissa;
+                covered[i] = rows_.covers(i);
+                sum[i] = source(i);
+                if (keeps_ && covered[i]) {
+                    wide_.write(i, sum[i]);
                 }
             }
-        }
-        if (exists) {
+            stage_.values(sum, covered, d, policy, mantissa);
             wide_.next();
             parameter_.drop();
         }
+        assemble(mantissa);
         sum_.drop();
         if (rows_.ends_word()) {
             draining_ = false;
@@ -251,15 +253,26 @@ class PostProcess {
     }
 
     // The accumulator of a column in the row that leaves.
-    accumulator_t source(int column) {
+    accumulator_t source(int column) const {
 #pragma HLS INLINE
-        const accumulator_t sum = combined_ ? words_.result(rows_.lane(), column)
-                                  : kept_   ? wide_.read(column)
-                                            : sum_.beat().sum[column];
-        if (keeps_) {
-            wide_.write(column, sum);
+        return combined_ ? words_.result(rows_.lane(), column)
+               : kept_   ? wide_.read(column)
+                         : sum_.beat().sum[column];
+    }
+
+    void assemble(const mantissa_t (&mantissa)[columns]) {
+#pragma HLS INLINE
+    Columns_Assemble:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+        Lanes_Assemble:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                if (l == rows_.lane()) {
+                    word_[i].lane[l] = mantissa[i];
+                }
+            }
         }
-        return sum;
     }
 
     void send(stream<wire_t<Results>>& results) {
