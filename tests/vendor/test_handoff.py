@@ -12,9 +12,10 @@ import pytest
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
-from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design, kernel_vlnv
+from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design
 from bfpga.vendor.handoff import derived_parameters, render_handoff
 from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
+from bfpga.vendor.kernel_ips import kernel_vlnv
 
 #: One accelerator of each family of processing systems.
 FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense"}

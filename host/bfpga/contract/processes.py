@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
 SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
     "sequencer", "scratchpad", "weights", "array", "post", "store",
 )  # fmt: skip
 
+#: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
+HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
 #: Bits of a word of a command, of a report and of an exponent.
 COMMAND_BITS = 32
 #: Operations that may wait in the commands of a process.
@@ -45,6 +48,11 @@ class ProcessStream:
     def octets(self) -> int:
         """Bytes of a word on the wire."""
         return -(-self.bits // 8)
+
+
+def process_function(process: str) -> str:
+    """The top function of a process, which is the name of its IP: who has the registers is the kernel to the host."""
+    return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
 
 
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:

@@ -14,7 +14,8 @@ from bfpga.vendor.bitstream.ip_check import check_ip
 from bfpga.vendor.bitstream.runner import Command
 from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below, read_result
 from bfpga.vendor.bitstream.tools import HlsFlow
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.build_scripts import CSYNTH_REPORT
 from bfpga.vendor.csynth_report import read_csynth_report
 from bfpga.vendor.render import kernel_sources, render_kernel

@@ -22,7 +22,8 @@ from bfpga.contract.registers import (
 )
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.xml_reader import read_xml, text
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 
 #: Pins that every kernel with a control port has.
 PINS = ("ap_clk", "ap_rst_n", "interrupt")

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.catalog import CATALOG, COUNTER_REFERENCE, clock_counter, kernel
 from bfpga.vendor.tcl_check.commands import Parsed, nearest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.commands import nearest
 from bfpga.vendor.tcl_check.files import compiler_flags

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltDesign
 from bfpga.vendor.tcl_check.commands import Parsed

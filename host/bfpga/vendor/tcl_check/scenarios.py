@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.tcl_check.catalog import CATALOG
 
 Answers = tuple[tuple[str, str], ...]
