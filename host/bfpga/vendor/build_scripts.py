@@ -251,7 +251,8 @@ def _reports(paths: ScriptPaths) -> dict[str, str]:
 
 def _kernel(ip: KernelIp, paths: ScriptPaths) -> dict[str, str]:
     vendor, library, name, version = ip.vlnv.split(":")
-    missing = f"{{the {'IP' if ip.part else 'kernel'} {ip.vlnv} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
+    what = f"the {'IP' if ip.part else 'kernel'} {ip.vlnv}"
+    missing = f"{{{what} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
     return {
         "vlnv": ip.vlnv,
         "vendor": vendor,

@@ -1,6 +1,6 @@
 """The IPs that C synthesis makes of a kernel: one, or one for each process; how they lie in the block design.
 
-What is said here once reaches the HLS scripts, the checks of what the tools export, cells and links of the block design.
+What is said here once reaches the HLS scripts, the checks of what the tools export, the cells and links of the design.
 """
 
 from __future__ import annotations

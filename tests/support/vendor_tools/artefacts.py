@@ -15,8 +15,8 @@ from bfpga.contract.registers import (
 )
 from bfpga.vendor.bitstream.hls_stages import kernel_loops
 from bfpga.vendor.block_design import BlockDesign
-from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.handoff import render_handoff
+from bfpga.vendor.kernel_ips import kernel_vlnv
 
 #: Row of a utilization report by family, in the order of `usage`.
 ROWS = {
