@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from process_designs import TINY
 from vendor_scripts import Mutation, scripts, whole_lines
 
 HLS, BLOCK, SYNTHESIS, IMPLEMENTATION = "hls.tcl", "block_design.tcl", "synthesis.tcl", "implementation.tcl"
@@ -226,6 +227,35 @@ MUTATIONS = [
              "-part {xc7z020clg400-1}", "missing-command"),
     Mutation("property of nothing", BLOCK, "board_part $board_part [current_project]", "board_part $board_part",
              "command-option", "set_property board_part"),
+    # Processes
+    Mutation("stream between processes left open", BLOCK, line_of("operands_fifo/M_AXIS", accelerator=TINY), "",
+             "process-stream", "[get_bd_intf_pins operands_fifo/S_AXIS]", TINY),
+    Mutation("stream to another process", BLOCK, "[get_bd_intf_pins exponents_fifo/M_AXIS] [get_bd_intf_pins "
+             "store/exponents]", "[get_bd_intf_pins exponents_fifo/M_AXIS] [get_bd_intf_pins accelerator/post_reports]",
+             "process-stream", "[get_bd_intf_pins exponents_fifo/M_AXIS]", TINY),
+    Mutation("stream past its FIFO", BLOCK, line_of("scratchpad/stored]", accelerator=TINY),
+             "connect_bd_intf_net [get_bd_intf_pins scratchpad/stored] [get_bd_intf_pins store/stored]\n",
+             "process-stream", "scratchpad/stored", TINY),
+    Mutation("FIFO that holds too little", BLOCK, "CONFIG.FIFO_DEPTH {512}", "CONFIG.FIFO_DEPTH {256}",
+             "process-stream", "axis_data_fifo] scratchpad_commands_fifo", TINY),
+    Mutation("FIFO of no power of two", BLOCK, "CONFIG.FIFO_DEPTH {512}", "CONFIG.FIFO_DEPTH {360}",
+             "parameter-value", "{360}", TINY),
+    Mutation("FIFO narrower than its stream", BLOCK, "CONFIG.TDATA_NUM_BYTES {9}", "CONFIG.TDATA_NUM_BYTES {8}",
+             "stream-width", "weights/weight_words]", TINY),
+    Mutation("process without a clock", BLOCK,
+             "connect_bd_net [get_bd_pins ps/FCLK_CLK0] [get_bd_pins post/ap_clk]\n", "", "pin-open",
+             "bfpga_post:1.0 post", TINY),
+    Mutation("process in place of another", BLOCK, "xilinx.com:hls:bfpga_store:1.0 store",
+             "xilinx.com:hls:bfpga_post:1.0 store", "process-stream", accelerator=TINY),
+    Mutation("missing process ignored", BLOCK, "if {[llength [get_ipdefs -quiet -all xilinx.com:hls:bfpga_array:1.0]] "
+             "== 0} {", "if {0} {", "guard", accelerator=TINY),
+    Mutation("top function of another process", "hls_array.tcl", "set_top bfpga_array", "set_top bfpga_post",
+             "kernel-name", "set_top", TINY),
+    Mutation("IP of a process put into the place of all", "hls_array.tcl", "{/build/ip/array}\nfile copy -force "
+             "{/build/hls_array/solution/syn", "{/build/ip}\nfile copy -force {/build/hls_array/solution/syn", "path",
+             "impl/ip}", TINY),
+    Mutation("process of another name in the configuration", "hls_store_config.cfg", "package.ip.name=bfpga_store",
+             "package.ip.name=bfpga_post", "config-value", "package.ip.name", TINY),
     # Configuration file
     Mutation("misspelt key", CONFIG, "syn.top=", "syn.topp=", "config-key", "syn.topp="),
     Mutation("key given twice", CONFIG, "flow_target=vivado\n", "flow_target=vivado\nflow_target=vivado\n",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from process_designs import OF_PROCESSES, described
+
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import on_board
@@ -19,14 +21,15 @@ EVERYTHING = ScriptOptions(csim=True, cosim=True)
 
 @cache
 def design(accelerator: str = "pynq_z2_dense", board: str | None = None) -> BlockDesign:
-    """The block design of a ready accelerator, on its own board or on another."""
-    described = load_accelerator(accelerator)
-    return block_design(described if board is None else on_board(described, load_board(board)))
+    """The block design of a ready accelerator or its variant of processes, on its own board or on another."""
+    found = described(accelerator)
+    return block_design(found if board is None else on_board(found, load_board(board)))
 
 
 @cache
 def scripts(accelerator: str = "pynq_z2_dense", board: str | None = None) -> Mapping[str, str]:
-    return render_scripts(design(accelerator, board), PATHS, 4, EVERYTHING)
+    options = ScriptOptions() if accelerator.endswith(OF_PROCESSES) else EVERYTHING
+    return render_scripts(design(accelerator, board), PATHS, 4, options)
 
 
 def small_accelerator(board: str) -> Accelerator:

@@ -13,8 +13,9 @@ from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.accelerator.variants import fitting_boards, on_board
 from bfpga.errors import ConfigurationError
-from bfpga.vendor.block_design import block_design, kernel_vlnv
+from bfpga.vendor.block_design import block_design
 from bfpga.vendor.build_scripts import STAGES, ScriptOptions, ScriptPaths, render_scripts
+from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.render import render_kernel
 from bfpga.vendor.tcl_check import check_scripts
 

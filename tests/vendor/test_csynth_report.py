@@ -16,11 +16,12 @@ from bfpga.errors import ConfigurationError, DataError
 from bfpga.vendor.bitstream import source_stages
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.gates import ROUTED_LIMITS, TITLES
-from bfpga.vendor.bitstream.hls_gates import COMPUTING_LOOPS, hls_gate, known_gates
+from bfpga.vendor.bitstream.hls_gates import COMPUTING_LOOPS, IpReport, hls_gate, known_gates
 from bfpga.vendor.bitstream.hls_stages import checked_gates, kernel_loops
 from bfpga.vendor.bitstream.pipeline import run_build
 from bfpga.vendor.block_design import BlockDesign, block_design
 from bfpga.vendor.csynth_report import CsynthReport, ReportedLoop, read_csynth_report
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel
 from bfpga.vendor.stated_loops import StatedLoop, stated_loops
 
@@ -57,6 +58,11 @@ def written(path: Path, text: str) -> Path:
 def report_of(folder: Path, design: BlockDesign, **wrong: object) -> tuple[CsynthReport, Path]:
     path = written(folder / "csynth.xml", csynth_xml(design, **wrong))  # type: ignore[arg-type]
     return read_csynth_report(path), path
+
+
+def reports(design: BlockDesign, report: CsynthReport, path: Path) -> list[IpReport]:
+    """The report of a kernel that is one IP."""
+    return [IpReport(kernel_ips(design.accelerator.systolic)[0], kernel_loops(design), report, path)]
 
 
 @pytest.fixture
@@ -144,7 +150,7 @@ def test_intervals_are_those_of_the_pragmas_directly_below_the_head() -> None:
 def test_a_report_that_keeps_what_the_kernel_states_passes(tmp_path: Path, name: str) -> None:
     design = block_design(load_accelerator(name))
     report, path = report_of(tmp_path, design)
-    assert hls_gate(design, kernel_loops(design), report, path, ()) == []
+    assert hls_gate(design, reports(design, report, path), ()) == []
 
 
 @pytest.mark.parametrize(
@@ -162,16 +168,15 @@ def test_a_report_that_keeps_what_the_kernel_states_passes(tmp_path: Path, name:
 def test_a_report_that_breaks_what_the_kernel_states_stops_with_the_name(
     tmp_path: Path, design: BlockDesign, wrong: dict[str, object], gate: str, kind: str, said: str
 ) -> None:
-    loops = kernel_loops(design)
     report, path = report_of(tmp_path, design, **wrong)
     with pytest.raises(BuildError) as error:
-        hls_gate(design, loops, report, path, ())
+        hls_gate(design, reports(design, report, path), ())
     assert (error.value.kind, error.value.log) == (kind, path)
     assert said in str(error.value)
     assert f"`--accept {gate}`" in str(error.value)
     if gate == "Array":
         assert "include/bfpga/array/systolic_array.hpp:" in str(error.value)
-    notes = hls_gate(design, loops, report, path, [gate])
+    notes = hls_gate(design, reports(design, report, path), [gate])
     assert notes[0].startswith("accepted: ")
     assert said in notes[0]
 
@@ -180,7 +185,7 @@ def test_all_shortfalls_are_told_and_each_is_accepted_for_itself(tmp_path: Path,
     report, path = report_of(tmp_path, design, intervals={"Array": 2, "Beats_Load": 3}, used={"DSP": 221})
     for accepted, left in ((["Array"], ("Beats_Load", "221 DSP")), (["Array", "dsp"], ("Beats_Load",))):
         with pytest.raises(BuildError) as error:
-            hls_gate(design, kernel_loops(design), report, path, accepted)
+            hls_gate(design, reports(design, report, path), accepted)
         assert all(word in str(error.value) for word in left)
         assert "loop Array" not in str(error.value)
 
@@ -188,7 +193,7 @@ def test_all_shortfalls_are_told_and_each_is_accepted_for_itself(tmp_path: Path,
 def test_what_is_only_worth_knowing_is_a_remark(tmp_path: Path, design: BlockDesign) -> None:
     period = design.clock.period_ns
     report, path = report_of(tmp_path, design, without=["Bins_Scan"], estimated_ns=0.9 * period)
-    notes = hls_gate(design, kernel_loops(design), report, path, ())
+    notes = hls_gate(design, reports(design, report, path), ())
     assert len(notes) == 2
     assert "Bins_Scan (include/bfpga/" in notes[0]
     assert "leaves less than its margin" in notes[1]

@@ -9,19 +9,22 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from process_designs import OF_PROCESSES, TINY, described
 
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import accelerator_names
 from bfpga.contract.registers import ARGUMENT_REGISTERS, REGISTER_SPACE, REGISTERS, Control
-from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design, kernel_vlnv
+from bfpga.vendor.block_design import INTERRUPTS, BlockDesign, Cell, Link, Net, Segment, block_design
 from bfpga.vendor.handoff import derived_parameters, render_handoff
 from bfpga.vendor.ip_registers import counter_registers, dma_registers, interrupt_controller_registers, kernel_registers
+from bfpga.vendor.kernel_ips import kernel_vlnv
 
-#: One accelerator of each family of processing systems.
-FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense"}
+#: One accelerator of each family of processing systems, and one whose kernel is processes.
+FAMILIES = {"zynq7": "pynq_z2_dense", "zynqmp": "zcu104_dense", "processes": TINY}
+NAMES = [*accelerator_names(), TINY, f"kv260_dense{OF_PROCESSES}"]
 
 
 def design(name: str) -> BlockDesign:
-    return block_design(load_accelerator(name))
+    return block_design(described(name))
 
 
 def document(name: str) -> ElementTree.Element:
@@ -41,7 +44,7 @@ def values(element: ElementTree.Element | None) -> dict[str, str]:
 # The file and the block design hold the same
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_cells_of_the_file_are_those_of_the_design(name: str) -> None:
     source = design(name)
     found = {}
@@ -59,7 +62,7 @@ def test_cells_of_the_file_are_those_of_the_design(name: str) -> None:
     assert found == {cell.name: cell for cell in source.cells}
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_links_of_the_file_are_those_of_the_design(name: str) -> None:
     ends: dict[str, dict[str, Any]] = {}
     for instance, module in modules(document(name)).items():
@@ -70,13 +73,17 @@ def test_links_of_the_file_are_those_of_the_design(name: str) -> None:
             assert role not in link, "two interfaces of one role on a link"
             link[role] = f"{instance}/{interface.attrib['NAME']}"
             link["protocol"] = interface.attrib["VLNV"].split(":")[2]
+            if link["protocol"] == "axis":
+                assert link.setdefault("packets", values(interface)["HAS_TLAST"] == "1") == (
+                    values(interface)["HAS_TLAST"] == "1"
+                ), "TLAST at one end alone"
             bits = int(values(interface).get("TDATA_NUM_BYTES", "0")) * 8 or int(interface.get("DATAWIDTH", "0"))
             assert link.setdefault("bits", bits or None) == (bits or None), "widths differ at the two ends"
     assert {Link(**link) for link in ends.values()} == set(design(name).links)
     assert len(ends) == len(design(name).links)
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_nets_of_the_file_are_those_of_the_design(name: str) -> None:
     source = design(name)
     driven, received = {}, {}
@@ -93,7 +100,7 @@ def test_nets_of_the_file_are_those_of_the_design(name: str) -> None:
     assert received == {load: ([net.driver], net.bits) for net in source.nets for load in net.loads}
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_address_ranges_of_the_file_are_those_of_the_design(name: str) -> None:
     found = set()
     for instance, module in modules(document(name)).items():

@@ -6,7 +6,7 @@ rendered. Names of cells are what a user meets in `overlay.ip_dict`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bfpga.accelerator.clocks import ClockSetting, clock_setting
@@ -18,16 +18,25 @@ from bfpga.contract.registers import (
     INPUT_STREAM,
     OUTPUT_STREAM,
     REGISTER_SPACE,
-    TOP_FUNCTION,
     WEIGHT_STREAM,
 )
 from bfpga.vendor.clock_counter import CONTROL_MONITOR, INTERRUPT_PIN
+from bfpga.vendor.kernel_ips import (
+    FIFO_IP,
+    FIFO_VERSION,
+    KERNEL_CELL,
+    KERNEL_VERSION,
+    fifo_cell,
+    fifo_parameters,
+    host_stream_cell,
+    inner_streams,
+    kernel_ips,
+    process_cell,
+)
 from bfpga.vendor.processing_systems import PROCESSING_SYSTEMS, ProcessingSystem
 
 #: Bits of the DMA's length register: the most that the IP offers (PG021), 64 MiB - 1 byte.
 DMA_LENGTH_BITS = 26
-#: Version of the kernel as IP.
-KERNEL_VERSION = "1.0"
 #: Vendor and library under which Vivado lists a module of plain Verilog (UG994, module references).
 MODULE_REFERENCE = "xilinx.com:module_ref"
 
@@ -56,7 +65,7 @@ class Link:
     """An interface connection, master to slave, ends as `cell/interface`. ``protocol``: aximm or axis.
 
     ``bits``: data width of the link at both ends, None where an interconnect converts. ``monitor``: an interface that
-    watches the link and drives none of its wires.
+    watches the link and drives none of its wires. ``packets``: a stream has TLAST; those between processes have none.
     """
 
     master: str
@@ -64,6 +73,7 @@ class Link:
     protocol: str
     bits: int | None = None
     monitor: str | None = None
+    packets: bool = True
 
     @property
     def name(self) -> str:
@@ -117,13 +127,11 @@ class BlockDesign:
         return next(s.base for s in self.segments if s.usage == "register" and s.slave.split("/")[0] == cell)
 
 
-def kernel_vlnv() -> str:
-    """Vendor, library, name and version of the kernel as IP."""
-    return f"xilinx.com:hls:{TOP_FUNCTION}:{KERNEL_VERSION}"
-
-
 def block_design(accelerator: Accelerator) -> BlockDesign:
-    """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1."""
+    """The design of an accelerator on its board: tensors by one DMA on port HP0, weights by another on HP1.
+
+    A kernel of processes is six IPs with a FIFO in every stream between them, so that a stream holds what it must.
+    """
     system = PROCESSING_SYSTEMS[accelerator.board.processing_system]
     clock = clock_setting(system.name, accelerator.clock_mhz)
     return BlockDesign(
@@ -132,7 +140,7 @@ def block_design(accelerator: Accelerator) -> BlockDesign:
         clock,
         _cells(accelerator, system, clock),
         _links(accelerator, system),
-        (*_clock_and_reset(system), *_interrupts(system)),
+        (*_clock_and_reset(accelerator, system), *_interrupts(system)),
         _segments(accelerator, system),
     )
 
@@ -143,7 +151,8 @@ def _cells(accelerator: Accelerator, system: ProcessingSystem, clock: ClockSetti
     return (
         Cell("ps", system.ip, system.version, system.parameters(clock, accelerator.board.port_bits)),
         Cell("reset", "xilinx.com:ip:proc_sys_reset", "5.0"),
-        Cell("accelerator", f"xilinx.com:hls:{TOP_FUNCTION}", KERNEL_VERSION),
+        *(Cell(ip.cell, ip.ip, KERNEL_VERSION) for ip in kernel_ips(config)),
+        *(Cell(fifo_cell(stream), FIFO_IP, FIFO_VERSION, fifo_parameters(stream)) for stream in inner_streams(config)),
         Cell("clock_counter", f"{MODULE_REFERENCE}:{CLOCK_COUNTER}", "1.0"),
         Cell("tensor_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.stream_bits, True)),
         Cell("weight_dma", "xilinx.com:ip:axi_dma", "7.1", _dma(accelerator, system, config.weight_stream_bits, False)),
@@ -183,17 +192,19 @@ def _dma(accelerator: Accelerator, system: ProcessingSystem, bits: int, both: bo
 def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ...]:
     config = accelerator.systolic
     tensors, weights = config.stream_bits, config.weight_stream_bits
+    ports = {name: f"{host_stream_cell(config, name)}/{name}" for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)}
     return (
-        _watched("tensor_dma/M_AXIS_MM2S", f"accelerator/{INPUT_STREAM}", "axis", tensors, INPUT_STREAM),
-        _watched("weight_dma/M_AXIS_MM2S", f"accelerator/{WEIGHT_STREAM}", "axis", weights, WEIGHT_STREAM),
-        _watched(f"accelerator/{OUTPUT_STREAM}", "tensor_dma/S_AXIS_S2MM", "axis", tensors, OUTPUT_STREAM),
+        _watched("tensor_dma/M_AXIS_MM2S", ports[INPUT_STREAM], "axis", tensors, INPUT_STREAM),
+        _watched("weight_dma/M_AXIS_MM2S", ports[WEIGHT_STREAM], "axis", weights, WEIGHT_STREAM),
+        _watched(ports[OUTPUT_STREAM], "tensor_dma/S_AXIS_S2MM", "axis", tensors, OUTPUT_STREAM),
+        *_inner_links(accelerator),
         Link("tensor_dma/M_AXI_MM2S", "tensor_interconnect/S00_AXI", "aximm"),
         Link("tensor_dma/M_AXI_S2MM", "tensor_interconnect/S01_AXI", "aximm"),
         Link("tensor_interconnect/M00_AXI", f"ps/{system.memory_ports[0]}", "aximm"),
         Link("weight_dma/M_AXI_MM2S", "weight_interconnect/S00_AXI", "aximm"),
         Link("weight_interconnect/M00_AXI", f"ps/{system.memory_ports[1]}", "aximm"),
         Link(f"ps/{system.control_port}", "control_interconnect/S00_AXI", "aximm"),
-        _watched("control_interconnect/M00_AXI", f"accelerator/{CONTROL_PORT}", "aximm", 32, CONTROL_MONITOR),
+        _watched("control_interconnect/M00_AXI", f"{KERNEL_CELL}/{CONTROL_PORT}", "aximm", 32, CONTROL_MONITOR),
         Link("control_interconnect/M01_AXI", "tensor_dma/S_AXI_LITE", "aximm", 32),
         Link("control_interconnect/M02_AXI", "weight_dma/S_AXI_LITE", "aximm", 32),
         Link("control_interconnect/M03_AXI", "interrupt_controller/s_axi", "aximm", 32),
@@ -201,16 +212,28 @@ def _links(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Link, ..
     )
 
 
+def _inner_links(accelerator: Accelerator) -> Iterator[Link]:
+    """From the port of a process into the FIFO of the stream, and on to the port of that name of the other process."""
+    for stream in inner_streams(accelerator.systolic):
+        fifo, bits = fifo_cell(stream), 8 * stream.octets
+        source, target = (f"{process_cell(process)}/{stream.name}" for process in (stream.source, stream.target))
+        yield Link(source, f"{fifo}/S_AXIS", "axis", bits, packets=False)
+        yield Link(f"{fifo}/M_AXIS", target, "axis", bits, packets=False)
+
+
 def _watched(master: str, slave: str, protocol: str, bits: int, monitor: str) -> Link:
     """A link of the kernel that the clock counter watches."""
     return Link(master, slave, protocol, bits, f"clock_counter/{monitor}")
 
 
-def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
+def _clock_and_reset(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Net, ...]:
+    kernel = [ip.cell for ip in kernel_ips(accelerator.systolic)]
+    fifos = [fifo_cell(stream) for stream in inner_streams(accelerator.systolic)]
     interconnects = ("tensor_interconnect", "weight_interconnect", "control_interconnect")
     clocks = (
         "reset/slowest_sync_clk",
-        "accelerator/ap_clk",
+        *(f"{cell}/ap_clk" for cell in kernel),
+        *(f"{cell}/s_axis_aclk" for cell in fifos),
         "clock_counter/aclk",
         "tensor_dma/s_axi_lite_aclk",
         "tensor_dma/m_axi_mm2s_aclk",
@@ -222,7 +245,8 @@ def _clock_and_reset(system: ProcessingSystem) -> tuple[Net, ...]:
         *(f"ps/{pin}" for pin in system.port_clocks),
     )
     resets = (
-        "accelerator/ap_rst_n",
+        *(f"{cell}/ap_rst_n" for cell in kernel),
+        *(f"{cell}/s_axis_aresetn" for cell in fifos),
         "clock_counter/aresetn",
         "tensor_dma/axi_resetn",
         "weight_dma/axi_resetn",
@@ -262,7 +286,7 @@ def _interrupts(system: ProcessingSystem) -> tuple[Net, ...]:
 def _segments(accelerator: Accelerator, system: ProcessingSystem) -> tuple[Segment, ...]:
     control, base = f"ps/{system.control_port}", system.register_base
     slaves = (
-        (f"accelerator/{CONTROL_PORT}", "Reg"),
+        (f"{KERNEL_CELL}/{CONTROL_PORT}", "Reg"),
         ("tensor_dma/S_AXI_LITE", "Reg"),
         ("weight_dma/S_AXI_LITE", "Reg"),
         ("interrupt_controller/s_axi", "Reg"),

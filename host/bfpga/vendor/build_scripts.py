@@ -16,7 +16,8 @@ import jinja2
 
 from bfpga.accelerator.boards import Board
 from bfpga.errors import ConfigurationError
-from bfpga.vendor.block_design import BlockDesign, Cell, Segment, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign, Cell, Segment
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 
 #: Stages that a script of its own runs.
 STAGES = ("hls", "block_design", "synthesis", "implementation")
@@ -46,30 +47,31 @@ class ScriptPaths:
     sources: Path
     build: Path
 
-    @property
-    def hls_project(self) -> Path:
+    def hls_project(self, ip: KernelIp) -> Path:
         """Project of the classic flow; in the config-file flow the argument of `--work_dir`."""
-        return self.build / "hls"
+        return self.build / ip.stem
 
     @property
     def verilog(self) -> Path:
         """The Verilog of the clock counter, which the block design takes as a module reference."""
         return self.sources / "rtl" / "clock_counter.v"
 
-    @property
-    def config_flow_ip(self) -> Path:
-        """Where the config-file flow leaves the unpacked IP; it belongs to ``ip_repository`` then."""
-        return self.hls_project / "hls" / "impl" / "ip"
+    def config_flow_ip(self, ip: KernelIp) -> Path:
+        """Where the config-file flow leaves the unpacked IP; it belongs to ``unpacked_ip`` then."""
+        return self.hls_project(ip) / "hls" / "impl" / "ip"
 
-    @property
-    def config_flow_report(self) -> Path:
+    def config_flow_report(self, ip: KernelIp) -> Path:
         """Folder in which the config-file flow leaves the reports of C synthesis."""
-        return self.hls_project / "hls" / "syn" / "report"
+        return self.hls_project(ip) / "hls" / "syn" / "report"
 
     @property
     def ip_repository(self) -> Path:
-        """Unpacked IP of the kernel, where Vivado looks for it."""
+        """Where Vivado looks for the kernel: one unpacked IP, or a folder of its own for each."""
         return self.build / "ip"
+
+    def unpacked_ip(self, ip: KernelIp) -> Path:
+        """An unpacked IP."""
+        return self.ip_repository / ip.part if ip.part else self.ip_repository
 
     @property
     def vivado_project(self) -> Path:
@@ -77,8 +79,12 @@ class ScriptPaths:
 
     @property
     def reports(self) -> Path:
-        """Reports of the tools: hls.xml, synthesis.txt, implementation.txt, timing.txt."""
+        """Reports of the tools: hls.xml or one for each IP, synthesis.txt, implementation.txt, timing.txt."""
         return self.build / "reports"
+
+    def hls_report(self, ip: KernelIp) -> Path:
+        """Report of the C synthesis of an IP."""
+        return self.reports / f"{ip.stem}.xml"
 
     @property
     def results(self) -> Path:
@@ -114,15 +120,49 @@ def render_scripts(
 ) -> dict[str, str]:
     """All scripts by file name: hls.tcl, hls_config.cfg, block_design.tcl, synthesis.tcl, implementation.tcl.
 
-    ``jobs``: processes that Vivado may start. ConfigurationError for a path that the vendor's tools cannot take.
+    A kernel of several IPs has hls_PROCESS.tcl and hls_PROCESS_config.cfg for each. ``jobs``: processes that Vivado may
+    start. ConfigurationError for a path that the vendor's tools cannot take, and for a simulation of a single IP.
     """
     options = options or ScriptOptions()
+    ips = kernel_ips(design.accelerator.systolic)
+    check_simulations(design, options.csim or options.cosim)
     _check_numbers(
         jobs=jobs, synthesis_minutes=options.synthesis_minutes, implementation_minutes=options.implementation_minutes
     )
     context = _context(design, paths, jobs, options)
-    names = [f"{stage}.tcl" for stage in STAGES] + ["hls_config.cfg"]
-    return {name: _environment().get_template(f"{name}.j2").render(context) for name in names}
+    scripts = {}
+    for ip in ips:
+        own = context | _ip_context(ip, paths, context)
+        scripts[hls_script(ip)] = _rendered("hls.tcl", own)
+        scripts[hls_config(ip)] = _rendered("hls_config.cfg", own)
+    return scripts | {f"{stage}.tcl": _rendered(f"{stage}.tcl", context) for stage in STAGES[1:]}
+
+
+def hls_script(ip: KernelIp) -> str:
+    """The script of the C synthesis of an IP."""
+    return f"{ip.stem}.tcl"
+
+
+def hls_config(ip: KernelIp) -> str:
+    """The configuration file of the C synthesis of an IP."""
+    return f"{ip.stem}_config.cfg"
+
+
+def check_simulations(design: BlockDesign, wanted: bool) -> None:
+    """ConfigurationError if the vendor's simulations are ``wanted`` of a kernel of several IPs.
+
+    They call one top function and wait until it returns; a process returns when the others have brought it all words
+    of a start.
+    """
+    if wanted and len(kernel_ips(design.accelerator.systolic)) > 1:
+        raise ConfigurationError(
+            f"{design.accelerator.name} is a kernel of processes: its testbench runs all of them together, and the "
+            "simulations of the HLS tool run one IP; `make test` of the HLS project (stage csim) is its C simulation"
+        )
+
+
+def _rendered(name: str, context: dict[str, Any]) -> str:
+    return _environment().get_template(f"{name}.j2").render(context)
 
 
 @functools.cache
@@ -185,15 +225,14 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
         "paths": {
             name: _braced(getattr(paths, name)) for name in ("build", "ip_repository", "reports", "results", "overlay")
         },
-        "results": {stage: _braced(paths.result(stage)) for stage in STAGES},
-        "partial": {stage: _braced(paths.results / f"{stage}.txt.partial") for stage in STAGES},
+        "results": {stage: _braced(paths.result(stage)) for stage in STAGES[1:]},
+        "partial": {stage: _braced(paths.results / f"{stage}.txt.partial") for stage in STAGES[1:]},
         "reports": _reports(paths),
         "overlay": {
             name: _braced(paths.overlay_file(suffix))
             for name, suffix in (("bitstream", "bit"), ("handoff", "hwh"), ("platform", "xsa"))
         },
-        "kernel": _kernel(paths),
-        "hls": _hls(paths),
+        "kernels": [_kernel(ip, paths) for ip in kernel_ips(accelerator.systolic)],
         "project": _project(paths),
         "board": _board(accelerator.board, options.board_files),
         "clock": _clock(design),
@@ -206,15 +245,16 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
 
 
 def _reports(paths: ScriptPaths) -> dict[str, str]:
-    files = {"hls": "hls.xml", "synthesis": "synthesis.txt", "implementation": "implementation.txt"}
+    files = {"synthesis": "synthesis.txt", "implementation": "implementation.txt"}
     return {name: _braced(paths.reports / file) for name, file in (files | {"timing": "timing.txt"}).items()}
 
 
-def _kernel(paths: ScriptPaths) -> dict[str, str]:
-    vendor, library, name, version = kernel_vlnv().split(":")
-    missing = f"{{the kernel {kernel_vlnv()} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
+def _kernel(ip: KernelIp, paths: ScriptPaths) -> dict[str, str]:
+    vendor, library, name, version = ip.vlnv.split(":")
+    what = f"the {'IP' if ip.part else 'kernel'} {ip.vlnv}"
+    missing = f"{{{what} is not in {paths.ip_repository.absolute()}: run C synthesis first}}"
     return {
-        "vlnv": kernel_vlnv(),
+        "vlnv": ip.vlnv,
         "vendor": vendor,
         "library": library,
         "name": name,
@@ -223,13 +263,29 @@ def _kernel(paths: ScriptPaths) -> dict[str, str]:
     }
 
 
-def _hls(paths: ScriptPaths) -> dict[str, Any]:
-    sources, solution = paths.sources.absolute(), paths.hls_project / HLS_SOLUTION
+def _ip_context(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> dict[str, Any]:
+    """What the scripts of the C synthesis of one IP need beyond what all scripts know."""
     return {
-        "project": paths.hls_project.name,
+        "kernel": _kernel(ip, paths),
+        "hls": _hls(ip, paths),
+        "results": {"hls": _braced(paths.result(ip.stem))},
+        "partial": {"hls": _braced(paths.results / f"{ip.stem}.txt.partial")},
+        "reports": {"hls": _braced(paths.hls_report(ip))},
+        "paths": context["paths"] | {"unpacked_ip": _braced(paths.unpacked_ip(ip))},
+    }
+
+
+def _hls(ip: KernelIp, paths: ScriptPaths) -> dict[str, Any]:
+    """``testbench``: it calls one top function, so an IP that is a part of a kernel has none."""
+    sources, solution = paths.sources.absolute(), paths.hls_project(ip) / HLS_SOLUTION
+    return {
+        "script": hls_script(ip),
+        "config": hls_config(ip),
+        "part": ip.part,
+        "project": paths.hls_project(ip).name,
         "solution": HLS_SOLUTION,
-        "sources": [_braced(sources / "src" / "top.cpp")],
-        "testbench": [_braced(sources / "tb" / "testbench.cpp")],
+        "sources": [_braced(sources / ip.source)],
+        "testbench": [] if ip.part else [_braced(sources / "tb" / "testbench.cpp")],
         "vectors": _braced(sources / "tb" / "vectors"),
         "flags": f"{{-std=c++14 -I{sources / 'include'} -I{sources / 'src'}}}",
         "packaged": _braced(solution / "impl" / "ip"),
@@ -289,8 +345,9 @@ def _processing_system(design: BlockDesign) -> Cell:
 
 
 def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
-    """``own``: the kernel, which has one version; of all else the newest version is taken."""
+    """``own``: an IP of the kernel, which has one version; of all else the newest version is taken."""
     vlnv = f"{cell.ip}:{cell.version}"
+    own = {ip.vlnv for ip in kernel_ips(design.accelerator.systolic)}
     automation = None
     if cell is _processing_system(design):
         automation = {"rule": design.system.automation, "config": f"{{{design.system.automation_config}}}"}
@@ -299,7 +356,7 @@ def _cell(cell: Cell, design: BlockDesign) -> dict[str, Any]:
         "name": cell.name,
         "ip": cell.ip,
         "vlnv": vlnv,
-        "own": vlnv == kernel_vlnv(),
+        "own": vlnv in own,
         "module": cell.module,
         "automation": automation,
         "parameters": parameters,

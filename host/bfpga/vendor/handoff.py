@@ -251,7 +251,8 @@ def _interface(link: Link, name: str, role: str) -> dict[str, Any]:
     ]
     if link.bits and not stream:
         attributes.insert(1, ("DATAWIDTH", str(link.bits)))
-    parameters = [("TDATA_NUM_BYTES", str(link.bits // 8)), ("HAS_TLAST", "1")] if link.bits and stream else []
+    last = str(int(link.packets))
+    parameters = [("TDATA_NUM_BYTES", str(link.bits // 8)), ("HAS_TLAST", last)] if link.bits and stream else []
     return {"attributes": attributes, "parameters": parameters}
 
 

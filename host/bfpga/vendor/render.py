@@ -61,8 +61,9 @@ _WIRE_TYPES = {
     "stored": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
     "credits": "bool",
 }
-#: Includes of headers of the library, in C++.
+#: Includes of headers of the library, in C++, and of rendered ones beside the file.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
+_INCLUDE_BESIDE = re.compile(r'^#include "([^"/]+)"', re.MULTILINE)
 
 
 def library_directory() -> Path:
@@ -420,6 +421,20 @@ def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
             if path not in sources:
                 sources[path] = (library_directory() / header).read_text()
                 waiting.append(sources[path])
+    return sources
+
+
+def sources_of(top: str, rendered: Mapping[str, str]) -> dict[str, str]:
+    """What one rendered file is compiled from, itself first: path in the project -> text."""
+    sources: dict[str, str] = {}
+    waiting = [top]
+    while waiting:
+        path = waiting.pop()
+        if path not in sources:
+            text = rendered.get(path) or (library_directory() / Path(path).relative_to("include")).read_text()
+            sources[path] = text
+            waiting += [f"include/{header}" for header in _INCLUDE.findall(text)]
+            waiting += [str(Path(path).parent / header) for header in _INCLUDE_BESIDE.findall(text)]
     return sources
 
 

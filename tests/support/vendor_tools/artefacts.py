@@ -14,8 +14,9 @@ from bfpga.contract.registers import (
     WEIGHT_STREAM,
 )
 from bfpga.vendor.bitstream.hls_stages import kernel_loops
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.handoff import render_handoff
+from bfpga.vendor.kernel_ips import kernel_vlnv
 
 #: Row of a utilization report by family, in the order of `usage`.
 ROWS = {

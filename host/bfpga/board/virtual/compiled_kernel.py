@@ -14,6 +14,7 @@ from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, Start
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
+from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices.csim import build, create_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
@@ -44,6 +45,11 @@ class CompiledKernel:
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
         self._text = ""
+
+    @property
+    def between(self) -> tuple[ProcessStream, ...]:
+        """The streams between the processes, which the design has as links between IPs; none if it is one IP."""
+        return process_streams(self.config) if self.config.kernel == "processes" else ()
 
     @property
     def finished(self) -> bool:

@@ -16,6 +16,7 @@ from bfpga.board.virtual.hardware_description import HardwareDescription, Instan
 from bfpga.board.virtual.hls_slave import Argument, HlsSlave, is_block_register, is_own_kernel, own_arguments
 from bfpga.board.virtual.interrupt_controller import InterruptController
 from bfpga.board.virtual.kernel_model import KernelModel
+from bfpga.board.virtual.kernel_processes import check_processes, process_cells
 from bfpga.board.virtual.memory import Memory
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.errors import DeviceError
@@ -80,6 +81,8 @@ class FabricBuilder:
         """The logic with these kernels by instance name; DeviceError for one that has no place in the design."""
         fabric = Fabric(self._hardware)
         self._check_kernels(kernels)
+        for name, kernel in kernels.items():
+            check_processes(self._hardware, name, kernel)
         for address_range in self._hardware.ranges:
             name = address_range.instance
             if name not in fabric.slaves:
@@ -138,9 +141,12 @@ class FabricBuilder:
                 fabric.slaves[name] = ClockCounter(name, kernel, self._faults)
 
     def _connect_streams(self, fabric: Fabric) -> None:
+        processes = self._processes(fabric)
         for link in self._hardware.streams:
+            if link.source in processes and link.sink in processes:
+                continue  # inside of the kernel's model
             stream = BoardStream(link.ends, self._stream_bytes + link.buffer_bytes, link.beat_bytes, self._faults)
-            source, sink = fabric.slaves.get(link.source), fabric.slaves.get(link.sink)
+            source, sink = (fabric.slaves.get(processes.get(name, name)) for name in (link.source, link.sink))
             if isinstance(source, AxiDma) or isinstance(sink, AxiDma) or isinstance(source, HlsSlave):
                 fabric.streams.append(stream)
             for slave, port in ((source, link.source_port), (sink, link.sink_port)):
@@ -154,6 +160,14 @@ class FabricBuilder:
             missing = [port for port in (*kernel.kernel.inputs, *kernel.kernel.outputs) if port not in kernel.streams]
             if missing:
                 raise DeviceError(f"stream ports of kernel `{kernel.name}` that the design does not connect: {missing}")
+
+    def _processes(self, fabric: Fabric) -> dict[str, str]:
+        """The cells of a kernel of processes, each with the cell whose model stands for all of them."""
+        owned: dict[str, str] = {}
+        for kernel in fabric.kernels:
+            if is_own_kernel(self._hardware.instances[kernel.name].vlnv):
+                owned |= dict.fromkeys(process_cells(self._hardware, kernel.name).values(), kernel.name)
+        return owned
 
     def _connect_interrupts(self, fabric: Fabric) -> None:
         inputs: dict[str, dict[int, tuple[str, str]]] = {}

@@ -55,6 +55,7 @@ class StreamLink:
     """An AXI4-Stream link, source to sink.
 
     through: pass-through cells on the way. beat_bytes: width at the source. buffer_bytes: depth of data FIFOs.
+    sink_bytes: width at the sink, 0 where the file is silent.
     """
 
     source: str
@@ -64,6 +65,7 @@ class StreamLink:
     through: tuple[str, ...]
     beat_bytes: int
     buffer_bytes: int
+    sink_bytes: int = 0
 
     @property
     def ends(self) -> tuple[str, str]:

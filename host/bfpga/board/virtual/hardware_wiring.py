@@ -82,6 +82,7 @@ class Wiring:
                 through=tuple(through),
                 beat_bytes=source.bytes or sink.bytes or _DEFAULT_BEAT_BYTES,
                 buffer_bytes=sum(self._fifo_bytes(name) for name in through),
+                sink_bytes=sink.bytes,
             )
 
     def interrupt_inputs(self) -> Iterator[InterruptInput]:

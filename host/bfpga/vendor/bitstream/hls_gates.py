@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,14 +10,34 @@ from bfpga.vendor.bitstream.failure import BuildError, Kind
 from bfpga.vendor.bitstream.gates import TITLES
 from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.csynth_report import CsynthReport
+from bfpga.vendor.kernel_ips import KernelIp
 from bfpga.vendor.stated_loops import StatedLoop
 
 #: The loops that compute, one of each engine: a report without one of them is not of this kernel. Others may be absent:
 #: the tool dissolves a loop that runs once and drops one that this configuration never enters.
 COMPUTING_LOOPS = frozenset({"Array", "Image", "Word"})
+#: The loop that a process consists of.
+PROCESS_LOOPS = {
+    "sequencer": "Sequencer",
+    "scratchpad": "Scratchpad",
+    "weights": "Weights",
+    "array": "Array",
+    "post": "Rows",
+    "store": "Store",
+}
 #: Name under which a user accepts the clock; loops and resources have their own.
 CLOCK = "clock"
 _ADVICE = "see the warnings of C synthesis in its log; `--accept {name}` builds it as it is"
+
+
+@dataclass(frozen=True)
+class IpReport:
+    """What C synthesis reports of an IP, and the loops of its sources that state an interval."""
+
+    ip: KernelIp
+    loops: Sequence[StatedLoop]
+    report: CsynthReport
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -27,70 +47,108 @@ class Shortfall:
     name: str
     kind: Kind
     sentence: str
+    path: Path
 
 
-def hls_gate(
-    design: BlockDesign, stated: Iterable[StatedLoop], report: CsynthReport, path: Path, accepted: Collection[str]
-) -> list[str]:
-    """Remarks on what is accepted or only worth knowing; BuildError with the first shortfall that is not accepted."""
-    loops = list(stated)
-    shortfalls = [*_loops(loops, report), *_clock(design, report), *_resources(design, report)]
+def hls_gate(design: BlockDesign, reports: Sequence[IpReport], accepted: Collection[str]) -> list[str]:
+    """Remarks on what is accepted or only worth knowing; BuildError with the first shortfall that is not accepted.
+
+    ``reports``: of every IP of the kernel.
+    """
+    shortfalls = [
+        *(item for found in reports for item in (*_loops(found), *_clock(design, found))),
+        *_resources(design, reports),
+    ]
     refused = [item for item in shortfalls if item.name not in accepted]
     if refused:
         first, others = refused[0], refused[1:]
         more = "".join(f"\n  also: {item.sentence}" for item in others)
         advice = _ADVICE.format(name=first.name)
-        raise BuildError(first.kind, f"{first.sentence}{more}\n{advice}\nreport: {path}", path)
-    return [f"accepted: {item.sentence}" for item in shortfalls] + list(_remarks(loops, report))
+        raise BuildError(first.kind, f"{first.sentence}{more}\n{advice}\nreport: {first.path}", first.path)
+    return [f"accepted: {item.sentence}" for item in shortfalls] + [
+        note for found in reports for note in _remarks(found)
+    ]
 
 
-def _loops(stated: Iterable[StatedLoop], report: CsynthReport) -> Iterator[Shortfall]:
-    for loop in stated:
-        found = report.loops_of(loop.label)
-        if not found and loop.label in COMPUTING_LOOPS:
+def computing_loops(ip: KernelIp) -> frozenset[str]:
+    """Labels of loops without which a report is not that of this IP."""
+    return frozenset({PROCESS_LOOPS[ip.part]}) if ip.part else COMPUTING_LOOPS
+
+
+def intervals(reports: Iterable[IpReport]) -> dict[str, int | None]:
+    """Label of a stated loop -> the longest interval of its copies, None where no report names it."""
+    found: dict[str, list[int]] = {}
+    for item in reports:
+        for stated in item.loops:
+            found.setdefault(stated.label, []).extend(loop.interval or 0 for loop in item.report.loops_of(stated.label))
+    return {label: max(values, default=None) for label, values in found.items()}
+
+
+def estimate(reports: Sequence[IpReport]) -> dict[str, float]:
+    """The longest path in nanoseconds, and the resources of all IPs together."""
+    return {"clock_ns": max(item.report.clock.estimated_ns for item in reports), **_used(reports)}
+
+
+def _used(reports: Iterable[IpReport]) -> dict[str, int]:
+    used: dict[str, int] = {}
+    for item in reports:
+        for name, number in item.report.used.items():
+            used[name] = used.get(name, 0) + number
+    return used
+
+
+def _loops(found: IpReport) -> Iterator[Shortfall]:
+    report, computing = found.report, computing_loops(found.ip)
+    for loop in found.loops:
+        copies = report.loops_of(loop.label)
+        if not copies and loop.label in computing:
             sentence = (
                 f"loop {loop} states an interval of {loop.interval}, but the report of {report.top} names no such loop"
             )
-            yield Shortfall(loop.label, "interval", sentence)
-        for item in found:
+            yield Shortfall(loop.label, "interval", sentence, found.path)
+        for item in copies:
             where = f"loop {loop} in {item.module}"
             if item.interval is None:
                 sentence = f"{where} is not pipelined; it states an interval of {loop.interval}"
-                yield Shortfall(loop.label, "interval", sentence)
+                yield Shortfall(loop.label, "interval", sentence, found.path)
             elif item.interval > loop.interval:
                 sentence = (
                     f"{where} reaches an interval of {item.interval} clocks instead of {loop.interval}: what it "
                     f"computes takes {item.interval / loop.interval:g} times the clocks of the schedule"
                 )
-                yield Shortfall(loop.label, "interval", sentence)
+                yield Shortfall(loop.label, "interval", sentence, found.path)
 
 
-def _clock(design: BlockDesign, report: CsynthReport) -> Iterator[Shortfall]:
-    clock, wanted = report.clock, design.clock.period_ns
+def _clock(design: BlockDesign, found: IpReport) -> Iterator[Shortfall]:
+    clock, wanted = found.report.clock, design.clock.period_ns
+    who = f" of {found.ip.function}" if found.ip.part else ""
     if abs(clock.target_ns - wanted) > 0.005 * wanted:
-        sentence = f"C synthesis was for a period of {clock.target_ns:g} ns, the design has {wanted:g} ns"
-        yield Shortfall(CLOCK, "timing", sentence)
+        sentence = f"C synthesis{who} was for a period of {clock.target_ns:g} ns, the design has {wanted:g} ns"
+        yield Shortfall(CLOCK, "timing", sentence, found.path)
     elif clock.estimated_ns > clock.target_ns:
         sentence = (
-            f"C synthesis estimates a path of {clock.estimated_ns:.3f} ns, {design.accelerator.name} has a clock of "
-            f"{clock.target_ns:g} ns: set clock_mhz in {design.accelerator.path} to {int(1000 / clock.estimated_ns)} "
-            "or less"
+            f"C synthesis{who} estimates a path of {clock.estimated_ns:.3f} ns, {design.accelerator.name} has a clock "
+            f"of {clock.target_ns:g} ns: set clock_mhz in {design.accelerator.path} to "
+            f"{int(1000 / clock.estimated_ns)} or less"
         )
-        yield Shortfall(CLOCK, "timing", sentence)
+        yield Shortfall(CLOCK, "timing", sentence, found.path)
 
 
-def _resources(design: BlockDesign, report: CsynthReport) -> Iterator[Shortfall]:
-    for name, share in _shares(report):
-        if share > 1:
+def _resources(design: BlockDesign, reports: Sequence[IpReport]) -> Iterator[Shortfall]:
+    available = reports[0].report.available
+    for name, used in _used(reports).items():
+        if available.get(name, 0) and used > available[name]:
             sentence = (
-                f"C synthesis estimates {report.used[name]:,} {_title(name)} for the kernel alone, "
-                f"{design.accelerator.board.part} has {report.available[name]:,}"
+                f"C synthesis estimates {used:,} {_title(name)} for the kernel alone, "
+                f"{design.accelerator.board.part} has {available[name]:,}"
             )
-            yield Shortfall(name, "utilization", sentence)
+            largest = max(reports, key=lambda item: item.report.used.get(name, 0))
+            yield Shortfall(name, "utilization", sentence, largest.path)
 
 
-def _remarks(stated: Iterable[StatedLoop], report: CsynthReport) -> Iterator[str]:
-    absent = [str(loop) for loop in stated if loop.label not in COMPUTING_LOOPS and not report.loops_of(loop.label)]
+def _remarks(found: IpReport) -> Iterator[str]:
+    report, computing = found.report, computing_loops(found.ip)
+    absent = [str(loop) for loop in found.loops if loop.label not in computing and not report.loops_of(loop.label)]
     if absent:
         yield f"loops that state an interval and that the report does not name: {', '.join(absent)}"
     if 0 > report.clock.slack_ns >= -report.clock.uncertainty_ns:
@@ -98,13 +156,6 @@ def _remarks(stated: Iterable[StatedLoop], report: CsynthReport) -> Iterator[str
             f"the path that C synthesis estimates, {report.clock.estimated_ns:.3f} ns, leaves less than its margin of "
             f"{report.clock.uncertainty_ns:g} ns to {report.clock.target_ns:g} ns"
         )
-
-
-def _shares(report: CsynthReport) -> Iterator[tuple[str, float]]:
-    for name, used in report.used.items():
-        available = report.available.get(name, 0)
-        if available:
-            yield name, used / available
 
 
 def _title(name: str) -> str:

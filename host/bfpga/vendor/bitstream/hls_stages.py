@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.vendor.bitstream.failure import BuildError
-from bfpga.vendor.bitstream.hls_gates import hls_gate, known_gates
+from bfpga.vendor.bitstream.hls_gates import IpReport, estimate, hls_gate, intervals, known_gates
 from bfpga.vendor.bitstream.ip_check import check_ip
 from bfpga.vendor.bitstream.runner import Command
-from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below, read_result
+from bfpga.vendor.bitstream.stage import Build, Part, Product, Stage, files_below, read_result
 from bfpga.vendor.bitstream.tools import HlsFlow
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
-from bfpga.vendor.build_scripts import CSYNTH_REPORT
-from bfpga.vendor.csynth_report import read_csynth_report
-from bfpga.vendor.render import kernel_sources, render_kernel
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.build_scripts import CSYNTH_REPORT, hls_config, hls_script
+from bfpga.vendor.csynth_report import CsynthReport, read_csynth_report
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
+from bfpga.vendor.render import kernel_sources, render_kernel, sources_of
 from bfpga.vendor.stated_loops import StatedLoop, stated_loops
 
 
@@ -26,75 +29,132 @@ def _flow(build: Build) -> HlsFlow:
 
 
 def hls_commands(build: Build) -> list[Command]:
-    """The calls of the chosen flow: one for a Tcl script, two (synthesis, packaging) for a config file."""
+    """The calls of the chosen flow for every IP of the kernel."""
+    return [command for ip in _ips(build) for command in _ip_commands(build, ip)]
+
+
+def _ips(build: Build) -> tuple[KernelIp, ...]:
+    return kernel_ips(build.design.accelerator.systolic)
+
+
+def _ip_commands(build: Build, ip: KernelIp) -> list[Command]:
+    """One call for a Tcl script, two (synthesis, packaging) for a config file."""
     hls = build.tools.require_hls()
-    program = str(hls.tool.path)
+    program, script = str(hls.tool.path), str(build.script(hls_script(ip)))
     calls: list[tuple[str, ...]]
     if hls.flow == "vitis_hls":
-        calls = [(program, "-f", str(build.script("hls.tcl")))]
+        calls = [(program, "-f", script)]
     elif hls.flow == "vitis-run":
-        calls = [(program, "--mode", "hls", "--tcl", str(build.script("hls.tcl")))]
+        calls = [(program, "--mode", "hls", "--tcl", script)]
     else:
         assert hls.packager is not None  # require_hls
-        options = ("--config", str(build.script("hls_config.cfg")), "--work_dir", str(build.paths.hls_project))
+        options = ("--config", str(build.script(hls_config(ip))), "--work_dir", str(build.paths.hls_project(ip)))
         calls = [
             (program, "-c", "--mode", "hls", *options),
             *([(str(hls.packager.path), "--mode", "hls", "--cosim", *options)] if build.settings.cosim else []),
             (str(hls.packager.path), "--mode", "hls", "--package", *options),
         ]
-    names = ["hls", "hls_cosim", "hls_package"] if build.settings.cosim else ["hls", "hls_package"]
+    names = [ip.stem, f"{ip.stem}_cosim", f"{ip.stem}_package"]
+    if not build.settings.cosim:
+        names.remove(f"{ip.stem}_cosim")
     return [
-        Command(call, build.directory / "logs", build.log(name), build.tools.environment)
+        Command(call, build.directory / "logs", build.log(name), build.tools.environment, ip.part)
         for name, call in zip(names, calls, strict=False)
     ]
 
 
-def _component(build: Build) -> Path:
-    return build.paths.ip_repository / "component.xml"
+def _component(build: Build, ip: KernelIp) -> Path:
+    return build.paths.unpacked_ip(ip) / "component.xml"
 
 
-def _expected(build: Build) -> list[Path]:
+def _expected(build: Build, ip: KernelIp) -> list[Path]:
     if _flow(build) == "v++":
-        return [build.paths.config_flow_ip / "component.xml"]
-    return [_component(build), build.paths.result("hls")]
+        return [build.paths.config_flow_ip(ip) / "component.xml"]
+    return [_component(build, ip), build.paths.result(ip.stem)]
 
 
 def _finish(build: Build) -> Product:
+    """The files of one IP, or those that the parts have left."""
+    ips = _ips(build)
+    return Product([path for ip in ips for path in (_kept(build, ip) if ip.part else _finish_ip(build, ip))])
+
+
+def _finish_ip(build: Build, ip: KernelIp) -> list[Path]:
     if _flow(build) == "v++":
-        _collect_config_flow(build)
+        _collect_config_flow(build, ip)
     else:
-        _check_result(build, read_result(build.paths.result("hls")))
-    report = build.paths.reports / "hls.xml"
-    kept = [report] if report.is_file() else []
-    return Product([*files_below(build.paths.ip_repository), *kept])
+        _check_result(build, ip, read_result(build.paths.result(ip.stem)))
+    return _kept(build, ip)
 
 
-def _collect_config_flow(build: Build) -> None:
+def _kept(build: Build, ip: KernelIp) -> list[Path]:
+    report = build.paths.hls_report(ip)
+    return [*files_below(build.paths.unpacked_ip(ip)), *([report] if report.is_file() else [])]
+
+
+def _collect_config_flow(build: Build, ip: KernelIp) -> None:
     """Put IP and report where the Tcl script of the classic flow puts them."""
-    partial = build.directory / ".ip.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(build.paths.config_flow_ip, partial)
-    os.replace(partial, build.paths.ip_repository)
-    report = build.paths.config_flow_report / CSYNTH_REPORT
+    copy = build.directory / f".{ip.stem}.partial"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(build.paths.config_flow_ip(ip), copy)
+    build.paths.unpacked_ip(ip).parent.mkdir(exist_ok=True)
+    os.replace(copy, build.paths.unpacked_ip(ip))
+    report = build.paths.config_flow_report(ip) / CSYNTH_REPORT
     if report.is_file():
         build.paths.reports.mkdir(exist_ok=True)
-        shutil.copyfile(report, build.paths.reports / "hls.xml")
+        shutil.copyfile(report, build.paths.hls_report(ip))
 
 
-def _check_result(build: Build, result: dict[str, str]) -> None:
-    path, part = build.paths.result("hls"), build.design.accelerator.board.part
+def _check_result(build: Build, ip: KernelIp, result: dict[str, str]) -> None:
+    path, part = build.paths.result(ip.stem), build.design.accelerator.board.part
     if result.get("status") != "complete":
         raise BuildError("artefact", f"{path} is not complete: C synthesis did not come to its end", path)
     if result.get("part") != part:
         raise BuildError("part", f"C synthesis was for {result.get('part')}, the board has {part}", path)
-    if result.get("kernel") != kernel_vlnv():
-        raise BuildError("interface", f"C synthesis made {result.get('kernel')}, not {kernel_vlnv()}", path)
+    if result.get("kernel") != ip.vlnv:
+        raise BuildError("interface", f"C synthesis made {result.get('kernel')}, not {ip.vlnv}", path)
+
+
+def _clears(build: Build, ip: KernelIp) -> list[Path]:
+    paths = build.paths
+    return [paths.hls_project(ip), paths.unpacked_ip(ip), paths.result(ip.stem), paths.hls_report(ip)]
+
+
+def _hls_parts(build: Build) -> list[Part]:
+    """The IPs of a kernel of several; nothing for a kernel that is one."""
+    if len(_ips(build)) == 1:
+        return []
+    rendered = rendered_kernel(build.design)
+    return [
+        Part(
+            ip.part,
+            [*_ip_inputs(build, ip), *(text for item in sources_of(ip.source, rendered).items() for text in item)],
+            _clears(build, ip),
+            _ip_commands(build, ip),
+            _expected(build, ip),
+            [build.paths.hls_project(ip)],
+            partial(_finish_ip, build, ip),
+        )
+        for ip in _ips(build)
+    ]
+
+
+def rendered_kernel(design: BlockDesign) -> dict[str, str]:
+    """The rendered files of a design's kernel."""
+    accelerator = design.accelerator
+    return render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
+
+
+def ip_loops(design: BlockDesign, ip: KernelIp) -> list[StatedLoop]:
+    """The loops of an IP of a design's kernel that state an interval."""
+    rendered = rendered_kernel(design)
+    return stated_loops(sources_of(ip.source, rendered) if ip.part else kernel_sources(rendered))
 
 
 def kernel_loops(design: BlockDesign) -> list[StatedLoop]:
-    """The loops of a design's kernel that state an interval."""
-    accelerator = design.accelerator
-    return stated_loops(kernel_sources(render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)))
+    """The loops of a design's kernel that state an interval, each once."""
+    loops = [loop for ip in kernel_ips(design.accelerator.systolic) for loop in ip_loops(design, ip)]
+    return list(dict.fromkeys(loops))
 
 
 def checked_gates(design: BlockDesign, names: Iterable[str]) -> tuple[str, ...]:
@@ -106,32 +166,45 @@ def checked_gates(design: BlockDesign, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-def _check_report(build: Build) -> Product:
-    """The report of C synthesis against what the kernel states; a remark if the tool has left none."""
-    path = build.paths.reports / "hls.xml"
-    if not path.is_file():
-        return Product(notes=[f"C synthesis has left no {CSYNTH_REPORT}: intervals, clock and size were not checked"])
+def _check_reports(build: Build) -> Product:
+    """The reports of C synthesis against what the kernel states; a remark on an IP of which the tool has left none."""
+    notes, found = [], []
+    for ip in _ips(build):
+        path = build.paths.hls_report(ip)
+        if path.is_file():
+            found.append(IpReport(ip, ip_loops(build.design, ip), _read_report(path), path))
+        else:
+            what = f" of {ip.function}" if ip.part else ""
+            notes.append(f"C synthesis has left no {CSYNTH_REPORT}{what}: intervals, clock and size were not checked")
+    if not found:
+        return Product(notes=notes)
+    notes += hls_gate(build.design, found, build.settings.accepted)
+    result: dict[str, Any] = {"estimate": estimate(found), "intervals": intervals(found)}
+    if len(_ips(build)) > 1:
+        result["ips"] = {item.ip.function: estimate([item]) for item in found}
+    return Product(result=result, notes=notes)
+
+
+def _read_report(path: Path) -> CsynthReport:
     try:
-        report = read_csynth_report(path)
+        return read_csynth_report(path)
     except DataError as error:
         raise BuildError("artefact", str(error), path) from error
-    loops = kernel_loops(build.design)
-    notes = hls_gate(build.design, loops, report, path, build.settings.accepted)
-    intervals = {
-        loop.label: max((found.interval or 0 for found in report.loops_of(loop.label)), default=None) for loop in loops
-    }
-    estimate = {"clock_ns": report.clock.estimated_ns, **report.used}
-    return Product(result={"estimate": estimate, "intervals": intervals}, notes=notes)
 
 
 def _check_ip(build: Build) -> Product:
-    check_ip(build.design, _component(build))
+    for ip in _ips(build):
+        check_ip(ip, _component(build, ip))
     return Product()
 
 
-def _hls_inputs(build: Build) -> list[str]:
-    script = "hls_config.cfg" if _flow(build) == "v++" else "hls.tcl"
+def _ip_inputs(build: Build, ip: KernelIp) -> list[str]:
+    script = hls_config(ip) if _flow(build) == "v++" else hls_script(ip)
     return [_flow(build), f"co-simulation: {build.settings.cosim}", build.script_identities[script]]
+
+
+def _hls_inputs(build: Build) -> list[str]:
+    return [text for ip in _ips(build) for text in _ip_inputs(build, ip)]
 
 
 HLS = Stage(
@@ -140,20 +213,16 @@ HLS = Stage(
     finish=_finish,
     inputs=_hls_inputs,
     tool=lambda build: build.tools.require_hls().tool,
-    clears=lambda build: [
-        build.paths.hls_project,
-        build.paths.ip_repository,
-        build.paths.result("hls"),
-        build.paths.reports / "hls.xml",
-    ],
+    clears=lambda build: [path for ip in _ips(build) if not ip.part for path in _clears(build, ip)],
     commands=hls_commands,
-    expected=_expected,
-    logs=lambda build: [build.paths.hls_project],
+    expected=lambda build: [path for ip in _ips(build) for path in _expected(build, ip)],
+    logs=lambda build: [build.paths.hls_project(ip) for ip in _ips(build)],
+    parts=_hls_parts,
 )
 HLS_CHECK = Stage(
     "hls_check",
     "gate: intervals of the loops, clock and size as C synthesis reports them",
-    finish=_check_report,
+    finish=_check_reports,
     inputs=lambda build: sorted(build.settings.accepted),
 )
 IP_CHECK = Stage("ip_check", "ports, widths, pins and register offsets of the IP", finish=_check_ip)

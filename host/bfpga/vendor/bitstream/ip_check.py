@@ -14,18 +14,15 @@ from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
     BLOCK_REGISTERS,
     CONTROL_PORT,
-    INPUT_STREAM,
-    OUTPUT_STREAM,
     REGISTERS,
-    WEIGHT_STREAM,
     Register,
 )
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.xml_reader import read_xml, text
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.kernel_ips import KernelIp
 
-#: Pins that every kernel with a control port has.
-PINS = ("ap_clk", "ap_rst_n", "interrupt")
+#: Pins that every IP has, the one of the control port, and the one of a block protocol that nobody here would serve.
+PINS, INTERRUPT_PIN, START_PIN = ("ap_clk", "ap_rst_n"), "interrupt", "ap_start"
 #: Names of the block registers in the driver's header, in the order of BLOCK_REGISTERS.
 HEADER_BLOCK_NAMES = ("AP_CTRL", "GIE", "IER", "ISR")
 _DEFINE = re.compile(r"^#define\s+X\w+?_CONTROL_ADDR_(\w+)\s+(0x[0-9a-fA-F]+)", re.MULTILINE)
@@ -41,19 +38,17 @@ class Interface:
     signals: frozenset[str]
 
 
-def check_ip(design: BlockDesign, component: Path) -> None:
-    """BuildError that lists every difference between the exported IP and the design."""
+def check_ip(ip: KernelIp, component: Path) -> None:
+    """BuildError that lists every difference between an exported IP and the design."""
     root = read_xml(component, "interface")
-    problems = [
-        *_identity_problems(root),
-        *_stream_problems(design, read_interfaces(root)),
-        *_pin_problems(root, read_interfaces(root)),
-        *_register_problems(root, component),
-    ]
+    interfaces = read_interfaces(root)
+    problems = [*_identity_problems(ip, root), *_stream_problems(ip, interfaces), *_pin_problems(ip, root, interfaces)]
+    if ip.control:
+        problems += _register_problems(root, component)
     if problems:
         listed = "\n".join(f"  {problem}" for problem in problems)
         raise BuildError(
-            "interface", f"the exported IP is not the kernel of the design:\n{listed}\n{component}", component
+            "interface", f"the exported IP is not {ip.title} of the design:\n{listed}\n{component}", component
         )
 
 
@@ -78,40 +73,38 @@ def _port_bits(port: ElementTree.Element) -> int:
     return abs(int(left) - int(right)) + 1 if left.isdigit() and right.isdigit() else 1
 
 
-def _identity_problems(root: ElementTree.Element) -> list[str]:
+def _identity_problems(ip: KernelIp, root: ElementTree.Element) -> list[str]:
     found = ":".join(text(root, part) for part in ("vendor", "library", "name", "version"))
-    return [] if found == kernel_vlnv() else [f"is {found}, must be {kernel_vlnv()}"]
+    return [] if found == ip.vlnv else [f"is {found}, must be {ip.vlnv}"]
 
 
-def _stream_problems(design: BlockDesign, interfaces: dict[str, Interface]) -> list[str]:
-    config = design.accelerator.systolic
-    expected = (
-        (INPUT_STREAM, "slave", config.stream_bits),
-        (WEIGHT_STREAM, "slave", config.weight_stream_bits),
-        (OUTPUT_STREAM, "master", config.stream_bits),
-    )
+def _stream_problems(ip: KernelIp, interfaces: dict[str, Interface]) -> list[str]:
     problems = []
-    for name, mode, bits in expected:
-        found = interfaces.get(name)
+    for port in ip.streams:
+        found, mode = interfaces.get(port.name), "master" if port.master else "slave"
         if found is None or found.kind != "axis":
             streams = ", ".join(sorted(key for key, item in interfaces.items() if item.kind == "axis"))
-            problems.append(f"has no stream port {name}; its streams: {streams or 'none'}")
+            problems.append(f"has no stream port {port.name}; its streams: {streams or 'none'}")
             continue
         if found.mode != mode:
-            problems.append(f"stream port {name} is a {found.mode}, must be a {mode}")
-        if found.bits != bits:
-            problems.append(f"stream port {name} has {found.bits} bits, must have {bits}")
-        if "TLAST" not in found.signals:
-            problems.append(f"stream port {name} has no TLAST; a DMA would wait for ever")
+            problems.append(f"stream port {port.name} is a {found.mode}, must be a {mode}")
+        if found.bits != port.bits:
+            problems.append(f"stream port {port.name} has {found.bits} bits, must have {port.bits}")
+        if port.packets and "TLAST" not in found.signals:
+            problems.append(f"stream port {port.name} has no TLAST; a DMA would wait for ever")
     return problems
 
 
-def _pin_problems(root: ElementTree.Element, interfaces: dict[str, Interface]) -> list[str]:
+def _pin_problems(ip: KernelIp, root: ElementTree.Element, interfaces: dict[str, Interface]) -> list[str]:
     ports = {text(port, "name") for port in root.findall("./model/ports/port")}
-    problems = [f"has no pin {name}" for name in PINS if name not in ports]
+    wanted = (*PINS, INTERRUPT_PIN) if ip.control else PINS
+    problems = [f"has no pin {name}" for name in wanted if name not in ports]
     control = interfaces.get(CONTROL_PORT)
-    if control is None or (control.kind, control.mode) != ("aximm", "slave"):
+    if ip.control and (control is None or (control.kind, control.mode) != ("aximm", "slave")):
         problems.append(f"has no AXI-Lite slave {CONTROL_PORT}")
+    if not ip.control and (control is not None or START_PIN in ports):
+        port = CONTROL_PORT if control is not None else START_PIN
+        problems.append(f"has {port} and would wait for a start that nobody gives; it must be ap_ctrl_none")
     return problems
 
 

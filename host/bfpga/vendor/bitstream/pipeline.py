@@ -16,10 +16,11 @@ from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.hls_stages import HLS, HLS_CHECK, IP_CHECK
 from bfpga.vendor.bitstream.lock import build_lock
 from bfpga.vendor.bitstream.package import PACKAGE, check_overlay_directory
+from bfpga.vendor.bitstream.parts import PartRunner, log_files, part_record
 from bfpga.vendor.bitstream.records import Records, StageRecord, hashes, text_hash
 from bfpga.vendor.bitstream.runner import Command, run_command
 from bfpga.vendor.bitstream.source_stages import CSIM, RENDER, TCL_CHECK
-from bfpga.vendor.bitstream.stage import Build, Product, Stage
+from bfpga.vendor.bitstream.stage import Build, Part, Product, Stage
 from bfpga.vendor.bitstream.vivado_stages import BLOCK_DESIGN, IMPLEMENTATION, SYNTHESIS, TIMING, UTILIZATION
 
 STAGES: tuple[Stage, ...] = (
@@ -129,6 +130,8 @@ class _Pipeline:
         for stage in STAGES[: STAGES.index(last) + 1]:
             valid = valid and stage is not redo
             try:
+                if redo is not None and STAGES.index(stage) >= STAGES.index(redo):
+                    self._forget_parts(stage)
                 key = self._key(stage, before)
                 record = self._kept(stage, key) if valid else None
                 status: Status = "done" if record is None else "kept"
@@ -170,7 +173,11 @@ class _Pipeline:
         for path in stage.clears(self._build):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         stage.prepare(self._build)
-        self._run_commands(stage)
+        parts = stage.parts(self._build)
+        if parts:
+            self._run_parts(stage, parts)
+        else:
+            self._run_commands(stage)
         product = stage.finish(self._build)
         self._require(stage, product.artefacts)
         record = self._record(stage, key, product, time.monotonic() - started)
@@ -190,11 +197,23 @@ class _Pipeline:
             [str(path.relative_to(directory)) for path in product.present],
         )
 
+    def _run_parts(self, stage: Stage, parts: Sequence[Part]) -> None:
+        def heard(seconds: float, line: str) -> None:
+            self._reporter.progress(stage, seconds, line)
+
+        kept = PartRunner(self._build, stage, self._records, heard).run(parts)
+        if kept:
+            self._reporter.note(f"{stage.name}: {', '.join(kept)} unchanged")
+
+    def _forget_parts(self, stage: Stage) -> None:
+        for part in stage.parts(self._build):
+            self._records.forget(part_record(stage, part))
+
     def _run_commands(self, stage: Stage) -> None:
         build, limit = self._build, self._build.settings.limit_seconds
         deadline = time.monotonic() + limit
         for command in stage.commands(build):
-            what = f"stage {stage.name}: {Path(command.arguments[0]).name}"
+            what = f"stage {stage.name}: {command.program}"
             outcome = run_command(
                 command,
                 build.directory,
@@ -211,16 +230,12 @@ class _Pipeline:
         missing = [path for path in files if not path.is_file()]
         if missing:
             command = stage.commands(self._build)[-1]
-            what = f"stage {stage.name}: {Path(command.arguments[0]).name}"
+            what = f"stage {stage.name}: {command.program}"
             raise missing_artefacts(self._build.design, what, missing, self._logs(stage, command, self._began))
 
     def _logs(self, stage: Stage, command: Command, began: float) -> list[Path]:
         """The log of a command and those that what it started has written since, the oldest first."""
-        written: list[tuple[float, Path]] = []
-        for folder in stage.logs(self._build):
-            written += [(path.stat().st_mtime, path) for path in folder.rglob("*.log") if path.is_file()]
-        # A clock of the file system may lag behind ours by a tick.
-        return [command.log, *(path for time_written, path in sorted(written) if time_written >= began - 1)]
+        return [command.log, *log_files(stage.logs(self._build), began)]
 
 
 def as_build_error(error: BfpgaError | OSError) -> BuildError:

@@ -13,37 +13,42 @@ from pathlib import Path
 
 #: Environment variable that marks a process as part of a build.
 MARK = "BFPGA_BUILD_DIRECTORY"
+#: Names the part of a stage, where several run at the same time.
+PART_MARK = "BFPGA_BUILD_PART"
 #: Seconds for a process to end by itself after SIGTERM, and to vanish after SIGKILL.
 GRACE_SECONDS = 2.0
 
 
-def marked(directory: Path) -> dict[str, str]:
-    """The environment entry of the tools of a build."""
-    return {MARK: str(directory.resolve())}
+def marked(directory: Path, part: str = "") -> dict[str, str]:
+    """The environment entries of the tools of a build, or of one part of a stage of it."""
+    return {MARK: str(directory.resolve())} | ({PART_MARK: part} if part else {})
 
 
-def processes_of(directory: Path) -> list[int]:
-    """Numbers of the running processes of a build, other than this one."""
-    entry = f"{MARK}={directory.resolve()}".encode()
+def processes_of(directory: Path, part: str = "") -> list[int]:
+    """Numbers of the running processes of a build, or of one part of a stage of it, other than this one."""
+    entries = {f"{name}={value}".encode() for name, value in marked(directory, part).items()}
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             environment = path.read_bytes()
         except OSError:  # ended meanwhile, or another user's
             continue
-        if entry in environment.split(b"\0") and int(path.parent.name) != os.getpid():
+        if entries <= set(environment.split(b"\0")) and int(path.parent.name) != os.getpid():
             found.append(int(path.parent.name))
     return sorted(found)
 
 
-def end_processes(directory: Path, grace: float = GRACE_SECONDS) -> list[int]:
-    """End every process of a build: SIGTERM, then SIGKILL. Returns the numbers of those that were running."""
-    running = processes_of(directory)
+def end_processes(directory: Path, grace: float = GRACE_SECONDS, part: str = "") -> list[int]:
+    """End every process of a build, or of one part of a stage: SIGTERM, then SIGKILL.
+
+    Returns the numbers of those that were running.
+    """
+    running = processes_of(directory, part)
     for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE_SECONDS)):
-        left = processes_of(directory)
+        left = processes_of(directory, part)
         for process in left:
             _send(process, number)
-        _until_gone(directory, seconds if left else 0)
+        _until_gone(directory, seconds if left else 0, part)
     return running
 
 
@@ -54,7 +59,7 @@ def _send(process: int, number: signal.Signals) -> None:
         return
 
 
-def _until_gone(directory: Path, seconds: float) -> None:
+def _until_gone(directory: Path, seconds: float, part: str) -> None:
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and processes_of(directory):
+    while time.monotonic() < deadline and processes_of(directory, part):
         time.sleep(0.02)

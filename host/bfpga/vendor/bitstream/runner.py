@@ -22,12 +22,22 @@ DULL = ("#", "INFO: [Common", "INFO: [Device", "WARNING", "    ", "**", "source 
 
 @dataclass(frozen=True)
 class Command:
-    """A call of a tool. ``directory``: where it runs; ``log``: file that gets what it prints."""
+    """A call of a tool. ``directory``: where it runs; ``log``: file that gets what it prints.
+
+    ``part``: of the stage, where several run at the same time.
+    """
 
     arguments: tuple[str, ...]
     directory: Path
     log: Path
     environment: Mapping[str, str]
+    part: str = ""
+
+    @property
+    def program(self) -> str:
+        """Name of the tool, after that of the part that it works on."""
+        name = Path(self.arguments[0]).name
+        return f"{self.part}: {name}" if self.part else name
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ def run_command(
     """
     command.log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    environment = {**command.environment, **marked(build_directory)}
+    environment = {**command.environment, **marked(build_directory, command.part)}
     with command.log.open("wb") as log:
         try:
             process = subprocess.Popen(
@@ -62,7 +72,7 @@ def run_command(
                 expired = not _follow(process, log, started, limit_seconds, progress)
             finally:
                 # Helpers outlive a tool that crashed; a tool that would not end is not waited for.
-                end_processes(build_directory)
+                end_processes(build_directory, part=command.part)
                 process.kill()
     return Outcome(process.returncode, time.monotonic() - started, expired)
 

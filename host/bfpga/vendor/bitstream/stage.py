@@ -88,6 +88,22 @@ class Product:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Part:
+    """A piece of a stage that is made and kept for itself; the parts of a stage run at the same time.
+
+    inputs, clears, commands, expected, logs: as of a stage. finish: checks, and gives the files that are kept.
+    """
+
+    name: str
+    inputs: Sequence[str]
+    clears: Sequence[Path]
+    commands: Sequence[Command]
+    expected: Sequence[Path]
+    logs: Sequence[Path]
+    finish: Callable[[], Sequence[Path]]
+
+
 def _nothing(build: Build) -> list[Any]:
     return []
 
@@ -98,7 +114,8 @@ class Stage:
 
     inputs: texts that decide the result, beside the stages before. clears: what is removed before it begins.
     commands: calls of tools, in order. expected: files they must have written. logs: folders in which what they
-    start writes logs of its own. finish: checks, and what is kept; raises BuildError.
+    start writes logs of its own. parts: what the stage consists of in place of commands of its own, if it is not one
+    piece. finish: checks, and what is kept; raises BuildError.
     """
 
     name: str
@@ -111,6 +128,7 @@ class Stage:
     commands: Callable[[Build], Sequence[Command]] = _nothing
     expected: Callable[[Build], Sequence[Path]] = _nothing
     logs: Callable[[Build], Sequence[Path]] = _nothing
+    parts: Callable[[Build], Sequence[Part]] = _nothing
 
 
 def read_result(path: Path) -> dict[str, str]:

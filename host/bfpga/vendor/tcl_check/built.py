@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.kernel_ips import KERNEL_VERSION
 from bfpga.vendor.tcl_check.catalog import CATALOG, COUNTER_REFERENCE, clock_counter, kernel
 from bfpga.vendor.tcl_check.commands import Parsed, nearest
 from bfpga.vendor.tcl_check.components import Component, Interface, Ip, Pin
@@ -85,10 +86,11 @@ class BuiltDesign:
         #: Verilog files of the project, and names given to connections with what they connect.
         self._sources: list[str] = []
         self._named: dict[str, tuple[str, str]] = {}
-        config, own = design.accelerator.systolic, kernel_vlnv().rpartition(":")[0]
+        config = design.accelerator.systolic
+        own = kernel(config)
         self._modules: Mapping[str, Ip] = {COUNTER_REFERENCE: clock_counter(config)}
-        self._catalog: Mapping[str, Ip] = {**CATALOG, own: kernel(config)}
-        self._versions = dict.fromkeys(CATALOG, NEWEST) | {own: kernel_vlnv().rpartition(":")[2]}
+        self._catalog: Mapping[str, Ip] = {**CATALOG, **own}
+        self._versions = dict.fromkeys(CATALOG, NEWEST) | dict.fromkeys(own, KERNEL_VERSION)
 
     def replay(self, commands: Sequence[Parsed]) -> BuiltDesign:
         """Apply the commands in their order."""

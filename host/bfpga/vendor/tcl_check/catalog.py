@@ -1,7 +1,8 @@
 """The IP that the scripts use, as far as a block design sees it.
 
 Sources: PG021 (AXI DMA), PG099 (AXI INTC), PG164 (processor system reset), PG247 (SmartConnect), PG082 and UG585
-(Zynq-7000), PG201 and UG1085 (Zynq UltraScale+). Written without looking at the block design that is checked.
+(Zynq-7000), PG201 and UG1085 (Zynq UltraScale+), PG085 (AXI4-Stream infrastructure). Written without looking at the
+block design that is checked.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, process_function, process_streams
 from bfpga.contract.registers import (
     CLOCK_COUNTER,
     CONTROL_PORT,
     COUNTER_PORT,
     INPUT_STREAM,
     OUTPUT_STREAM,
+    TOP_FUNCTION,
     WEIGHT_STREAM,
 )
 from bfpga.vendor.tcl_check.components import (
@@ -255,20 +258,66 @@ def _reset(values: Mapping[str, str]) -> Component:
     )
 
 
-def kernel(config: SystolicConfig) -> Ip:
-    """The kernel as C synthesis makes it (UG1399): ap_ctrl_hs behind AXI-Lite, three streams."""
+def kernel(config: SystolicConfig) -> dict[str, Ip]:
+    """The IPs of a kernel by vendor, library and name, as C synthesis makes them (UG1399)."""
+    if config.kernel != "processes":
+        return {f"xilinx.com:hls:{TOP_FUNCTION}": _started(_host_streams(config))}
+    streams: dict[str, dict[str, Interface]] = {process: {} for process in PROCESSES}
+    for name, interface in _host_streams(config).items():
+        streams[HOST_STREAMS[name]][name] = interface
+    for stream in process_streams(config):
+        # C synthesis widens a word to whole bytes, as AXI4-Stream has them.
+        bits = -(-stream.bits // 8) * 8
+        streams[stream.source][stream.name] = Interface(True, "axis", "ap_clk", bits)
+        streams[stream.target][stream.name] = Interface(False, "axis", "ap_clk", bits)
+    return {
+        f"xilinx.com:hls:{process_function(process)}": (_started if process == SEQUENCER else _running)(own)
+        for process, own in streams.items()
+    }
 
-    def component(_: Mapping[str, str]) -> Component:
-        streams = {
-            INPUT_STREAM: Interface(False, "axis", "ap_clk", config.stream_bits),
-            WEIGHT_STREAM: Interface(False, "axis", "ap_clk", config.weight_stream_bits),
-            OUTPUT_STREAM: Interface(True, "axis", "ap_clk", config.stream_bits),
-        }
-        control = Interface(False, "aximm", "ap_clk", 32, segments=(f"{CONTROL_PORT}/Reg",))
-        pins = {"ap_clk": CLOCK, "ap_rst_n": RESET, "interrupt": INTERRUPT}
-        return Component(pins, {CONTROL_PORT: control, **streams})
 
-    return Ip({}, component)
+def _host_streams(config: SystolicConfig) -> dict[str, Interface]:
+    return {
+        INPUT_STREAM: Interface(False, "axis", "ap_clk", config.stream_bits),
+        WEIGHT_STREAM: Interface(False, "axis", "ap_clk", config.weight_stream_bits),
+        OUTPUT_STREAM: Interface(True, "axis", "ap_clk", config.stream_bits),
+    }
+
+
+def _started(streams: Mapping[str, Interface]) -> Ip:
+    """ap_ctrl_hs behind AXI-Lite: the host starts it and hears its interrupt."""
+    control = Interface(False, "aximm", "ap_clk", 32, segments=(f"{CONTROL_PORT}/Reg",))
+    pins = {"ap_clk": CLOCK, "ap_rst_n": RESET, "interrupt": INTERRUPT}
+    return Ip({}, lambda _: Component(pins, {CONTROL_PORT: control, **streams}))
+
+
+def _running(streams: Mapping[str, Interface]) -> Ip:
+    """ap_ctrl_none: streams alone."""
+    return Ip({}, lambda _: Component({"ap_clk": CLOCK, "ap_rst_n": RESET}, dict(streams)))
+
+
+#: Numbers of the AXI4-Stream data FIFO (PG085, customization): words, memory, what travels beside the data.
+_FIFO = {
+    "TDATA_NUM_BYTES": number("1", 0, 512),
+    "FIFO_DEPTH": power_of_two("512", 16, 32768),
+    "FIFO_MODE": choice("1", "1", "2"),
+    "FIFO_MEMORY_TYPE": choice("auto", "auto", "block", "distributed", "ultra"),
+    "HAS_TLAST": flag(),
+    "HAS_TKEEP": flag(),
+    "HAS_TSTRB": flag(),
+    "IS_ACLK_ASYNC": flag(),
+}
+
+
+def _fifo(values: Mapping[str, str]) -> Component:
+    pins = {"s_axis_aclk": CLOCK, "s_axis_aresetn": RESET}
+    if _value(_FIFO, values, "IS_ACLK_ASYNC"):
+        pins["m_axis_aclk"] = CLOCK
+    bits = 8 * _value(_FIFO, values, "TDATA_NUM_BYTES")
+    output = "m_axis_aclk" if "m_axis_aclk" in pins else "s_axis_aclk"
+    return Component(
+        pins, {"S_AXIS": Interface(False, "axis", "s_axis_aclk", bits), "M_AXIS": Interface(True, "axis", output, bits)}
+    )
 
 
 #: Vendor, library and name under which Vivado lists the clock counter, a module of plain Verilog (UG994).
@@ -299,4 +348,5 @@ CATALOG = {
     "xilinx.com:ip:smartconnect": Ip(_SMARTCONNECT, _smartconnect),
     "xilinx.com:ip:xlconcat": Ip(_CONCAT, _concat),
     "xilinx.com:ip:axi_intc": Ip(_INTC, _interrupt_controller),
+    "xilinx.com:ip:axis_data_fifo": Ip(_FIFO, _fifo),
 }

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.build_scripts import hls_config, hls_script
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.tcl_check.addresses import address_findings
 from bfpga.vendor.tcl_check.built import BuiltDesign
-from bfpga.vendor.tcl_check.commands import COMMANDS, Parsed, parse
+from bfpga.vendor.tcl_check.commands import COMMANDS, Parsed, parse, stage_of
 from bfpga.vendor.tcl_check.comparison import design_findings
 from bfpga.vendor.tcl_check.config_file import config_findings
 from bfpga.vendor.tcl_check.files import file_findings, final_rename, written_lines
 from bfpga.vendor.tcl_check.identity import clock_findings, identity_findings
+from bfpga.vendor.tcl_check.kernel_streams import kernel_stream_findings
 from bfpga.vendor.tcl_check.recorder import Recording, Run, record
 from bfpga.vendor.tcl_check.scenarios import (
     SUCCESS,
@@ -25,7 +28,6 @@ from bfpga.vendor.tcl_check.scenarios import (
 from bfpga.vendor.tcl_check.steps import step_findings
 from bfpga.vendor.tcl_check.wiring import wiring_findings
 
-CONFIG_FILE = "hls_config.cfg"
 BLOCK_DESIGN = "block_design.tcl"
 
 
@@ -35,8 +37,9 @@ def check_scripts(design: BlockDesign, scripts: Mapping[str, str]) -> list[Findi
     Every Tcl script runs in `tclsh` once for each scenario. ToolError if there is no `tclsh`.
     """
     findings = set()
-    if CONFIG_FILE in scripts:
-        findings |= set(config_findings(design, CONFIG_FILE, scripts[CONFIG_FILE]))
+    for ip in kernel_ips(design.accelerator.systolic):
+        if (name := hls_config(ip)) in scripts:
+            findings |= set(config_findings(design, ip, name, scripts[name]))
     recordings, scenarios = _run(design, scripts)
     succeeded = [recording for recording in recordings if recording.scenario == SUCCESS]
     commands: dict[str, Sequence[Parsed]] = {}
@@ -61,7 +64,10 @@ def built_design(design: BlockDesign, scripts: Mapping[str, str]) -> BuiltDesign
 
 def _run(design: BlockDesign, scripts: Mapping[str, str]) -> tuple[list[Recording], dict[str, Scenario]]:
     answers = success_answers(design)
-    runs = [Run(SUCCESS, script, scripts[script], answers) for script in COMMANDS if script in scripts]
+    ordered = [
+        script for stage in COMMANDS for script in scripts if script.endswith(".tcl") and stage_of(script) == stage
+    ]
+    runs = [Run(SUCCESS, script, scripts[script], answers) for script in ordered]
     scenarios = {scenario.name: scenario for scenario in failures(design) if scenario.script in scripts}
     runs += [
         Run(scenario.name, scenario.script, scripts[scenario.script], (*scenario.answers, *answers))
@@ -81,15 +87,25 @@ def _command_findings(
 ) -> Iterator[Finding]:
     for script, calls in commands.items():
         yield from step_findings(script, calls)
+    yield from _missing_scripts(design, scripts)
     yield from file_findings(design, commands)
     yield from identity_findings(design, commands)
     if BLOCK_DESIGN in commands:
         built = BuiltDesign(design, BLOCK_DESIGN, scripts[BLOCK_DESIGN]).replay(commands[BLOCK_DESIGN])
         yield from built.findings
         yield from wiring_findings(design, built)
+        yield from kernel_stream_findings(design.accelerator.systolic, built)
         yield from address_findings(design, built)
         yield from clock_findings(design, built)
         yield from design_findings(design, built)
+
+
+def _missing_scripts(design: BlockDesign, scripts: Mapping[str, str]) -> Iterator[Finding]:
+    """C synthesis may be left to others, but not that of some IPs of a kernel."""
+    wanted = [hls_script(ip) for ip in kernel_ips(design.accelerator.systolic)]
+    missing = [script for script in wanted if script not in scripts]
+    for script in missing if len(missing) < len(wanted) else ():
+        yield Finding(script, 1, "missing-command", "there is no such script", "render the scripts again")
 
 
 def _scenario_findings(scenario: Scenario, recording: Recording) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.recorder import Call
@@ -96,15 +97,21 @@ VIVADO = _TCL | {
     "wait_on_run": Command(1, 1, (), ("-timeout",)),
     "write_hw_platform": Command(0, 1, ("-fixed", "-include_bit", "-force"), ("-file",)),
 }
-#: Script -> what it may call.
+#: Stage of a script -> what it may call.
 COMMANDS: Mapping[str, Mapping[str, Command]] = {
-    "hls.tcl": HLS,
-    "block_design.tcl": VIVADO,
-    "synthesis.tcl": VIVADO,
-    "implementation.tcl": VIVADO,
+    "hls": HLS,
+    "block_design": VIVADO,
+    "synthesis": VIVADO,
+    "implementation": VIVADO,
 }
 #: What Tcl should have replaced before a command saw it.
 _UNSUBSTITUTED = re.compile(r"\$\{?[A-Za-z_]|\{\{|\}\}|\[(get_|current_|list |expr )|^[^\[]*\]$")
+
+
+def stage_of(script: str) -> str:
+    """The stage of a script by its file name; each IP of a kernel has a script `hls_PROCESS.tcl` of its own."""
+    stem = PurePosixPath(script).stem
+    return "hls" if stem.startswith("hls_") else stem
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ def parse(call: Call) -> tuple[Parsed, list[Finding]]:
         for word in call.words
         if _UNSUBSTITUTED.search(word)
     ]
-    commands = COMMANDS[call.script]
+    commands = COMMANDS[stage_of(call.script)]
     command = commands.get(" ".join(call.words[:2]), commands.get(call.name))
     if command is None:
         hint = nearest(call.name, commands)

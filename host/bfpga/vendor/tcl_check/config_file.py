@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.kernel_ips import KernelIp
 from bfpga.vendor.tcl_check.commands import nearest
 from bfpga.vendor.tcl_check.files import compiler_flags
 
@@ -17,10 +18,14 @@ _PATHS = {"syn.file", "tb.file", "csim.argv", "cosim.argv"}
 _FLAGS = {"syn.cflags": "syn.file", "syn.csimflags": "syn.file", "tb.cflags": "tb.file"}
 
 
-def _wanted(design: BlockDesign) -> dict[str, str | None]:
+#: Keys of the simulations, which the IPs of a kernel of processes have not: a testbench calls one top function.
+_SIMULATION = ("tb.", "csim.", "cosim.")
+
+
+def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
     """Keys that must be there and their values; None where any path or flag will do."""
-    vendor, library, name, version = kernel_vlnv().split(":")
-    return {
+    vendor, library, name, version = ip.vlnv.split(":")
+    keys: dict[str, str | None] = {
         "part": design.accelerator.board.part,
         "flow_target": "vivado",
         "clock": f"{design.clock.period_ns:g}ns",
@@ -42,11 +47,12 @@ def _wanted(design: BlockDesign) -> dict[str, str | None]:
         "package.output.format": "ip_catalog",
         "package.output.syn": "false",
     }
+    return {key: value for key, value in keys.items() if not (ip.part and key.startswith(_SIMULATION))}
 
 
-def config_findings(design: BlockDesign, script: str, text: str) -> Iterator[Finding]:
-    """Everything that is wrong with a configuration file."""
-    wanted = _wanted(design)
+def config_findings(design: BlockDesign, ip: KernelIp, script: str, text: str) -> Iterator[Finding]:
+    """Everything that is wrong with the configuration file of an IP."""
+    wanted = _wanted(design, ip)
     seen: dict[str, int] = {}
     section, count = "", 0
     for number, line in enumerate(text.splitlines(), 1):

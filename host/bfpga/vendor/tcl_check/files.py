@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.build_scripts import hls_script
 from bfpga.vendor.finding import Finding
-from bfpga.vendor.tcl_check.commands import Parsed
+from bfpga.vendor.kernel_ips import kernel_ips
+from bfpga.vendor.tcl_check.commands import Parsed, stage_of
 from bfpga.vendor.tcl_check.scenarios import NEWEST, TIMING, UTILIZATION, VERSION
 
 Commands = Mapping[str, Sequence[Parsed]]
@@ -22,7 +24,9 @@ def file_findings(design: BlockDesign, commands: Commands) -> Iterator[Finding]:
         yield from _result(design, script, calls)
         yield from _stale(script, calls)
     yield from _folders(commands)
-    yield from _hls_paths(commands)
+    for script in commands:
+        if stage_of(script) == "hls":
+            yield from _hls_paths(commands, script)
     yield from _vivado_paths(commands)
 
 
@@ -42,14 +46,9 @@ def expected_result(design: BlockDesign, script: str) -> dict[str, str]:
     """The lines of a result where everything succeeds."""
     board = design.accelerator.board
     end = {"status": "complete"}
-    if script == "hls.tcl":
-        kernel = next(cell for cell in design.cells if cell.ip.startswith("xilinx.com:hls:"))
-        return {
-            "part": board.part,
-            "period_ns": f"{design.clock.period_ns:g}",
-            "kernel": f"{kernel.ip}:{kernel.version}",
-            **end,
-        }
+    if stage_of(script) == "hls":
+        ip = next(ip for ip in kernel_ips(design.accelerator.systolic) if hls_script(ip) == script)
+        return {"part": board.part, "period_ns": f"{design.clock.period_ns:g}", "kernel": ip.vlnv, **end}
     common = {"version": VERSION, "part": board.part}
     if script == "block_design.tcl":
         cells = {f"ip_{cell.name}": cell.name for cell in design.cells}
@@ -122,7 +121,7 @@ def _stale(script: str, calls: Sequence[Parsed]) -> Iterator[Finding]:
             problem = f"{final} of an earlier run is still there when this one fails"
             yield call.finding("stale-file", problem, "delete it before the first step")
     for n, call in enumerate(calls):
-        if script == "hls.tcl" and _is_file(call, "copy") and not PurePosixPath(call.words[-1]).suffix:
+        if stage_of(script) == "hls" and _is_file(call, "copy") and not PurePosixPath(call.words[-1]).suffix:
             gone = {word for earlier in calls[:n] if _is_file(earlier, "delete") for word in earlier.words[1:]}
             if call.words[-1] not in gone:
                 problem = f"the folder {call.words[-1]} of an earlier run would get a copy inside of it"
@@ -137,7 +136,7 @@ def _folders(commands: Commands) -> Iterator[Finding]:
     """Folders exist before something is written to them; C synthesis and Vivado can run one without the other."""
     made: dict[str, set[str]] = {"hls": set(), "vivado": set()}
     for script, calls in commands.items():
-        folders = made["hls" if script == "hls.tcl" else "vivado"]
+        folders = made["hls" if stage_of(script) == "hls" else "vivado"]
         for call in calls:
             if _is_file(call, "mkdir"):
                 folders.update(call.words[1:])
@@ -168,8 +167,8 @@ def compiler_flags(source: str) -> str:
     return f"-std=c++14 -I{root}/include -I{root}/src"
 
 
-def _hls_paths(commands: Commands) -> Iterator[Finding]:
-    calls = commands.get("hls.tcl", ())
+def _hls_paths(commands: Commands, script: str) -> Iterator[Finding]:
+    calls = commands[script]
     repository = [rest[0] for _, rest in _words(commands.get("block_design.tcl", ()), "set_property", "ip_repo_paths")]
     folder = [rest[0] for _, rest in _words(calls, "cd")]
     project = [rest[0] for _, rest in _words(calls, "open_project")]
@@ -186,15 +185,18 @@ def _hls_paths(commands: Commands) -> Iterator[Finding]:
         if source not in copies:
             line = max(call.line for call in calls)
             problem = f"{source} is not copied to where the next stages look"
-            yield Finding("hls.tcl", line, "path", problem, "copy it after the export")
+            yield Finding(script, line, "path", problem, "copy it after the export")
     call_and_target = copies.get(f"{output}/impl/ip")
     if call_and_target and repository:
-        yield from _expect(call_and_target[0], call_and_target[1], repository[0])
+        # One of several IPs lies in a folder of its own below the repository.
+        part = PurePosixPath(script).stem.partition("_")[2]
+        yield from _expect(call_and_target[0], call_and_target[1], str(PurePosixPath(repository[0], part)))
 
 
 def _verilog(commands: Commands, design_calls: Sequence[Parsed]) -> Iterator[Finding]:
     """The Verilog of the block design lies in the project of the kernel that C synthesis takes."""
-    sources = [call for call in commands.get("hls.tcl", ()) if call.name == "add_files"]
+    scripts = [calls for script, calls in commands.items() if stage_of(script) == "hls"]
+    sources = [call for calls in scripts for call in calls if call.name == "add_files"]
     for call in design_calls:
         if call.name == "add_files" and sources:
             root = PurePosixPath(sources[0].words[0]).parent.parent

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.build_scripts import hls_script
 from bfpga.vendor.finding import Finding
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 from bfpga.vendor.tcl_check.built import BuiltDesign
 from bfpga.vendor.tcl_check.commands import Parsed
 from bfpga.vendor.tcl_check.scenarios import NEWEST
@@ -18,7 +20,8 @@ def identity_findings(design: BlockDesign, commands: Mapping[str, Sequence[Parse
     """Every place that names another part, board, kernel or clock."""
     calls = [call for script in commands.values() for call in script]
     yield from _parts(design, calls)
-    yield from _kernel(calls)
+    for ip in kernel_ips(design.accelerator.systolic):
+        yield from _kernel(ip, commands.get(hls_script(ip), ()))
     for call in calls:
         if call.name == "create_clock":
             yield from _period(design, call)
@@ -40,8 +43,8 @@ def _parts(design: BlockDesign, calls: Sequence[Parsed]) -> Iterator[Finding]:
             yield call.finding("board-part", problem, "take the newest that get_board_parts returns")
 
 
-def _kernel(calls: Sequence[Parsed]) -> Iterator[Finding]:
-    vendor, library, name, version = kernel_vlnv().split(":")
+def _kernel(ip: KernelIp, calls: Sequence[Parsed]) -> Iterator[Finding]:
+    vendor, library, name, version = ip.vlnv.split(":")
     wanted = {"-vendor": vendor, "-library": library, "-version": version}
     for call in calls:
         if call.name == "set_top" and call.words != (name,):
@@ -50,7 +53,7 @@ def _kernel(calls: Sequence[Parsed]) -> Iterator[Finding]:
             for option, value in wanted.items():
                 if call.options.get(option) != value:
                     problem = f"{option} is {call.options.get(option, '(not given)')}"
-                    yield call.finding("kernel-name", problem, f"the block design looks for {kernel_vlnv()}")
+                    yield call.finding("kernel-name", problem, f"the block design looks for {ip.vlnv}")
 
 
 def _period(design: BlockDesign, call: Parsed) -> Iterator[Finding]:

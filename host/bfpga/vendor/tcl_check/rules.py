@@ -27,6 +27,7 @@ RULES = {
     "interface-twice": "an interface is connected once",
     "monitor": "an interface that only watches joins a connection of its own protocol and width",
     "stream-width": "both ends of a stream have the same width, a power of two in 8..1024",
+    "process-stream": "a stream of a process leads to the process that reads it, through FIFOs that hold what it must",
     "memory-width": "a DMA's memory side has 32 bits or more and those of its stream, a port has those of the board's",
     "length-register": "a DMA counts with the widest length register, 8..26 bits",
     "pin-open": "every clock, reset and interrupt input has a driver, and every interrupt output a load",

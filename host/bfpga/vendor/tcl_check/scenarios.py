@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bfpga.vendor.block_design import BlockDesign, kernel_vlnv
+from bfpga.vendor.block_design import BlockDesign
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.tcl_check.catalog import CATALOG
 
 Answers = tuple[tuple[str, str], ...]
@@ -36,7 +37,7 @@ def success_answers(design: BlockDesign) -> Answers:
     return (
         ("get_board_parts *", f"{board_part}:{OLDER} {board_part}:{NEWEST}"),
         *((f"get_ipdefs *{ip}:\\*", f"{ip}:{OLDER} {ip}:{NEWEST}") for ip in CATALOG),
-        (f"get_ipdefs *{kernel_vlnv()}", "@last"),
+        *((f"get_ipdefs *{ip.vlnv}", "@last") for ip in kernel_ips(design.accelerator.systolic)),
         ("get_ipdefs *", ""),
         ("get_property PART *", design.accelerator.board.part),
         ("get_property PROGRESS *", "100%"),
@@ -77,9 +78,9 @@ def failures(design: BlockDesign) -> Iterator[Scenario]:
     hertz = design.clock.requested_mhz * 1e6
     clock = "get_property CONFIG.FREQ_HZ *"
     yield Scenario("no board files", block_design, (("get_board_parts *", ""),), "the board files are missing")
-    yield Scenario(
-        "no kernel", block_design, ((f"get_ipdefs *{kernel_vlnv()}", ""),), "the kernel is not in the catalog"
-    )
+    for ip in kernel_ips(design.accelerator.systolic):
+        absent = ((f"get_ipdefs *{ip.vlnv}", ""),)
+        yield Scenario(f"no {ip.part or 'kernel'}", block_design, absent, f"{ip.title} is not in the catalog")
     yield Scenario("no axi_dma", block_design, (("get_ipdefs *axi_dma*", ""),), "an IP is not in the catalog")
     yield Scenario(
         "no module", block_design, (("can_resolve_reference *", "0"),), "Vivado cannot read a Verilog module"

@@ -1,0 +1,116 @@
+"""A kernel of processes in a handoff: several IPs and the FIFOs between them, behind which one model stands.
+
+The model has the streams between its processes inside. So that a design which would not work on a board does not work
+here either, the IPs, the way of every stream, its width and its room are compared with what the model states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
+from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, ProcessStream, process_function
+from bfpga.contract.registers import OUTPUT_STREAM
+from bfpga.errors import DeviceError
+
+#: The IP that gives a stream its room.
+_FIFO = "axis_data_fifo"
+
+
+@runtime_checkable
+class KernelOfProcesses(Protocol):
+    """A kernel model that states the streams between its processes; none if it is one IP."""
+
+    @property
+    def between(self) -> tuple[ProcessStream, ...]:
+        """The streams between the processes."""
+        ...
+
+
+def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
+    """The cells of the processes of a kernel: process -> cell; ``kernel``: the cell with the registers.
+
+    Empty where the design has no process beside it. DeviceError for two cells of one process.
+    """
+    cells = {SEQUENCER: kernel}
+    for process in PROCESSES:
+        found = [cell.name for cell in hardware.instances.values() if process != SEQUENCER and _is(cell, process)]
+        if len(found) > 1:
+            raise DeviceError(f"two cells are the {process} of a kernel: {', '.join(found)}")
+        cells |= dict.fromkeys([process], found[0]) if found else {}
+    return cells if len(cells) > 1 else {}
+
+
+def _is(cell: Instance, process: str) -> bool:
+    return cell.vlnv.split(":")[1:3] == ["hls", process_function(process)]
+
+
+def check_processes(hardware: HardwareDescription, kernel: str, model: object) -> None:
+    """DeviceError that lists what the design has not as the processes of the model need it."""
+    if not isinstance(model, KernelOfProcesses):
+        return
+    cells = process_cells(hardware, kernel)
+    if not model.between:
+        if cells:
+            others = ", ".join(sorted(set(cells.values()) - {kernel}))
+            raise DeviceError(f"the design has the processes {others} beside `{kernel}`, whose kernel is one IP")
+        return
+    problems = [*_missing(cells, kernel), *_host_problems(hardware, cells)]
+    for stream in model.between:
+        problems += _problems(hardware, cells, stream)
+    if problems:
+        listed = "\n".join(f"  {problem}" for problem in problems)
+        raise DeviceError(f"the design does not connect the processes of kernel `{kernel}` as it needs:\n{listed}")
+
+
+def _missing(cells: Mapping[str, str], kernel: str) -> Iterator[str]:
+    for process in PROCESSES:
+        if process not in {SEQUENCER, *cells}:
+            yield f"no cell is {process_function(process)}, the {process} of `{kernel}`"
+
+
+def _host_problems(hardware: HardwareDescription, cells: Mapping[str, str]) -> Iterator[str]:
+    """Streams from and to the DMA engines belong to the process that reads or writes them."""
+    for name, process in HOST_STREAMS.items():
+        if process not in cells:
+            continue
+        ends = [
+            (link.source, link.source_port) if name == OUTPUT_STREAM else (link.sink, link.sink_port)
+            for link in hardware.streams
+        ]
+        if (cells[process], name) not in ends:
+            yield f"`{cells[process]}/{name}` is not connected"
+
+
+def _problems(hardware: HardwareDescription, cells: Mapping[str, str], stream: ProcessStream) -> Iterator[str]:
+    if stream.source not in cells or stream.target not in cells:
+        return
+    source, target = f"{cells[stream.source]}/{stream.name}", f"{cells[stream.target]}/{stream.name}"
+    link = next((link for link in hardware.streams if link.ends[0] == source), None)
+    if link is None:
+        yield f"`{source}` leads nowhere, must lead to `{target}`"
+        return
+    if link.ends[1] != target:
+        yield f"`{source}` leads to `{link.ends[1]}`, must lead to `{target}`"
+        return
+    yield from _width_problems(hardware, stream, link)
+    fifos = [hardware.instances[name] for name in link.through if hardware.instances[name].ip == _FIFO]
+    words = sum(_number(fifo, "FIFO_DEPTH") for fifo in fifos)
+    if words < stream.depth:
+        yield f"`{source}` has FIFOs of {words} words, must have {stream.depth}: the processes may wait for each other"
+
+
+def _width_problems(hardware: HardwareDescription, stream: ProcessStream, link: StreamLink) -> Iterator[str]:
+    """Bytes of a word at both ends and in the FIFOs between them, as far as the file says."""
+    found = {link.ends[0]: link.beat_bytes, link.ends[1]: link.sink_bytes}
+    found |= {name: _number(hardware.instances[name], "TDATA_NUM_BYTES") for name in link.through}
+    for end, octets in found.items():
+        if octets and octets != stream.octets:
+            yield f"`{end}` carries {octets} bytes of `{stream.name}`, must carry {stream.octets}"
+
+
+def _number(cell: Instance, parameter: str) -> int:
+    values = {name.upper(): value for name, value in cell.parameters.items()}
+    text = values.get(parameter, "")
+    return int(text) if text.isdecimal() else 0

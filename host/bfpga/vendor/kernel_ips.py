@@ -1,0 +1,136 @@
+"""The IPs that C synthesis makes of a kernel: one, or one for each process; how they lie in the block design.
+
+What is said here once reaches the HLS scripts, the checks of what the tools export, the cells and links of the design.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import (
+    HOST_STREAMS,
+    PROCESSES,
+    SEQUENCER,
+    ProcessStream,
+    process_function,
+    process_streams,
+)
+from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
+
+#: Vendor and library of the IPs, and their version.
+LIBRARY = "xilinx.com:hls"
+KERNEL_VERSION = "1.0"
+#: The cell with registers and interrupt: the kernel as the host knows it.
+KERNEL_CELL = "accelerator"
+#: FIFO of a stream between two processes (PG085), the least that it holds, and the deepest that is made of LUTs.
+FIFO_IP, FIFO_VERSION = "xilinx.com:ip:axis_data_fifo", "2.0"
+SHALLOWEST_FIFO = 16
+DEEPEST_DISTRIBUTED_FIFO = 64
+
+
+@dataclass(frozen=True)
+class StreamPort:
+    """An AXI-Stream port of an IP. ``packets``: it has TLAST, as the DMA engines need it."""
+
+    name: str
+    master: bool
+    bits: int
+    packets: bool
+
+
+@dataclass(frozen=True)
+class KernelIp:
+    """An IP of a kernel. ``part``: its process, empty where the kernel is one IP. ``source``: path in the project.
+
+    ``control``: it has the registers and the interrupt; the others run by themselves (ap_ctrl_none).
+    """
+
+    part: str
+    cell: str
+    function: str
+    source: str
+    control: bool
+    streams: tuple[StreamPort, ...]
+
+    @property
+    def ip(self) -> str:
+        """Vendor, library and name."""
+        return f"{LIBRARY}:{self.function}"
+
+    @property
+    def vlnv(self) -> str:
+        """Vendor, library, name and version."""
+        return f"{self.ip}:{KERNEL_VERSION}"
+
+    @property
+    def stem(self) -> str:
+        """What the files of its C synthesis are called after: script, result, report, log, project."""
+        return f"hls_{self.part}" if self.part else "hls"
+
+    @property
+    def title(self) -> str:
+        """The IP in a message."""
+        return f"the IP {self.function}" if self.part else "the kernel"
+
+
+def kernel_vlnv() -> str:
+    """Vendor, library, name and version of the IP with the registers."""
+    return f"{LIBRARY}:{TOP_FUNCTION}:{KERNEL_VERSION}"
+
+
+def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
+    """The IPs of a kernel, that with the registers first."""
+    if config.kernel == "processes":
+        return tuple(_process_ip(config, process) for process in PROCESSES)
+    streams = tuple(_host_port(config, name) for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
+    return (KernelIp("", KERNEL_CELL, TOP_FUNCTION, "src/top.cpp", True, streams),)
+
+
+def host_stream_cell(config: SystolicConfig, stream: str) -> str:
+    """The cell that reads or writes a stream from or to the host."""
+    return process_cell(HOST_STREAMS[stream]) if config.kernel == "processes" else KERNEL_CELL
+
+
+def inner_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
+    """The streams between the IPs of a kernel."""
+    return process_streams(config) if config.kernel == "processes" else ()
+
+
+def process_cell(process: str) -> str:
+    """The cell of a process."""
+    return KERNEL_CELL if process == SEQUENCER else process
+
+
+def fifo_cell(stream: ProcessStream) -> str:
+    """The cell of the FIFO of a stream."""
+    return f"{stream.name}_fifo"
+
+
+def fifo_parameters(stream: ProcessStream) -> dict[str, str]:
+    """CONFIG of the FIFO of a stream: its depth is a power of two (PG085)."""
+    depth = max(SHALLOWEST_FIFO, 1 << (stream.depth - 1).bit_length())
+    return {
+        "TDATA_NUM_BYTES": str(stream.octets),
+        "HAS_TLAST": "0",
+        "FIFO_DEPTH": str(depth),
+        "FIFO_MEMORY_TYPE": "distributed" if depth <= DEEPEST_DISTRIBUTED_FIFO else "block",
+    }
+
+
+def _process_ip(config: SystolicConfig, process: str) -> KernelIp:
+    outer = tuple(_host_port(config, name) for name, owner in HOST_STREAMS.items() if owner == process)
+    inner = tuple(
+        StreamPort(stream.name, stream.source == process, 8 * stream.octets, packets=False)
+        for stream in process_streams(config)
+        if process in (stream.source, stream.target)
+    )
+    source = f"src/{process}.cpp"
+    return KernelIp(
+        process, process_cell(process), process_function(process), source, process == SEQUENCER, outer + inner
+    )
+
+
+def _host_port(config: SystolicConfig, name: str) -> StreamPort:
+    bits = config.weight_stream_bits if name == WEIGHT_STREAM else config.stream_bits
+    return StreamPort(name, name == OUTPUT_STREAM, bits, packets=True)
