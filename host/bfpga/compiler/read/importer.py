@@ -21,6 +21,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.model_file import first_line, read_model
+from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import BfpgaError, ModelError
@@ -124,6 +125,7 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int) -> Graph
         model = explicit_ceiling(model, lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0])))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    model = separated_averages(model, lambda pooled: inferred_shapes(with_batch(pooled, 1)))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))
 
