@@ -80,7 +80,8 @@ def compile_network(
     _check_side_by_side(count, calibration, items)
     say("read the network")
     network = read_network(network)
-    graph = network.graph(max(count, items))
+    # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
+    graph = network.graph(max(count, items), separate_averages="linear" in config.weight_formats)
     say("lower the layers")
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:

@@ -6,22 +6,22 @@ with five take a quarter of the clocks. The mean is the same; the means between 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from onnx import ModelProto, NodeProto, helper
 
-#: Shapes of a model's values by name, batch axis first.
-Shapes = Callable[[ModelProto], dict[str, tuple[int, ...]]]
 #: Taps of the smallest window that is separated: below, the second pass costs more than the first one saves.
 LEAST_TAPS = 32
 #: Ending of the name of the value between.
 SUFFIX = "/columns"
 
 
-def separated_averages(model: ModelProto, shapes_of: Shapes) -> ModelProto:
-    """The model with its large averages over images, without padding and overlap, in two steps."""
-    shapes = shapes_of(model)
+def separated_averages(model: ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> ModelProto:
+    """The model with its large averages over images, without padding and overlap, in two steps.
+
+    shapes: of its values by name, batch axis first.
+    """
     windows = [_window(node, shapes) for node in model.graph.node]
     if not any(windows):
         return model
@@ -33,7 +33,7 @@ def separated_averages(model: ModelProto, shapes_of: Shapes) -> ModelProto:
     return result
 
 
-def _window(node: NodeProto, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+def _window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
     """Rows and columns of an average that can be separated; None for everything else."""
     shape = shapes.get(node.input[0]) if node.input else None
     if node.op_type not in ("AveragePool", "GlobalAveragePool") or shape is None or len(shape) != 4:

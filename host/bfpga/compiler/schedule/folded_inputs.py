@@ -80,7 +80,7 @@ def _clocks(
     """Of the tensor's way into the array and of the layers that read it, each alone; infinity if one does not fit."""
     count, known = CycleCount(), {**tensors, spec.name: spec}
     for layer in layers:
-        node = replace(layer, tiles=[])
+        node = replace(layer, policy=replace(layer.policy), tiles=[], flow_clocks={})
         try:
             steps = Scheduler(config, known, [node], plan_weights([node], config), set()).run()
         except ModelError:
