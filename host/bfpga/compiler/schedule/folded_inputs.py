@@ -77,7 +77,10 @@ def _fold(node: ArrayNode) -> None:
 def _clocks(
     spec: TensorSpec, layers: Sequence[ArrayNode], tensors: Mapping[str, TensorSpec], config: SystolicConfig
 ) -> float:
-    """Of the tensor's way into the array and of the layers that read it, each alone; infinity if one does not fit."""
+    """Of the tensor's way into the array and of the layers that read it, each alone; infinity if one does not fit.
+
+    Where processes work side by side the longer of both counts: the next sample enters while this one is computed.
+    """
     count, known = CycleCount(), {**tensors, spec.name: spec}
     for layer in layers:
         node = replace(layer, policy=replace(layer.policy), tiles=[], flow_clocks={})
@@ -88,4 +91,6 @@ def _clocks(
         for operation in (operation for step in steps for operation in step.operations):
             if operation.descriptor.operation != Operation.STORE and not operation.first_only:
                 count.add_operation(config, operation)
+    if config.kernel == "processes":
+        return max(count.compute, count.transfer, count.weights)
     return count.total
