@@ -82,6 +82,7 @@ class OperandReader {
         const ReadIssue<Config>& issue = nest_.issue();
         Stride<Config> tap;
         tap.bank = issue.tap.bank;
+        tap.raised = raised_step<Config>(tap.bank);
         tap.word = static_cast<typename T::word_t>(issue.tap.word + issue.offset);
         tap.carried = static_cast<typename T::word_t>(tap.word + pixel_words_);
     Columns_Request:
