@@ -99,7 +99,9 @@ struct NestSetup {
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
         const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
+        return static_cast<limit_t>(words == 1                        ? window
+                                    : words == Config::words_per_block ? block
+                                                                       : block + block);
     }
 };
 
