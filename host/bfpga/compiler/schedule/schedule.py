@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
@@ -88,7 +89,7 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            self.steps.append(LaunchStep(self.operations))
+            self.steps.append(LaunchStep(overlapped(self.operations, self.config)))
         self._restart()
 
     def _keep(self, name: str) -> None:
