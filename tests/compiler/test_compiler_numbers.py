@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_networks import WIDE, Network, compiled, largest_error
+from small_networks import WIDE, Network, attention_network, compiled, largest_error, nodes_of
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network
@@ -22,9 +22,10 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.functions import bound_argument
-from bfpga.contract.program import ArrayNode, Program
+from bfpga.contract.program import ArrayNode, MatMulNode, Program
+from bfpga.devices.emulator import Emulator
 from bfpga.errors import ConfigurationError, DataError
-from bfpga.formats.block_format import BlockFormat
+from bfpga.formats.block_format import BlockFormat, Status
 from bfpga.program.host import host_share
 from bfpga.program.listing import listing
 
@@ -116,6 +117,62 @@ def test_no_sum_of_products_leaves_the_accumulator(seed: int, accumulator: int, 
     rows = quantize_rows(np.random.default_rng(seed).normal(size=(3, terms)), config)
     sums = np.abs(rows.mantissas.astype(np.int64)).sum(axis=1) * config.format.mantissa_max
     assert (sums < 1 << (accumulator - 2)).all()
+
+
+def long_sums(folder: Path, config: SystolicConfig) -> tuple[Network, Program]:
+    """Sums of 1,100 products, weights of one sign: every second row has large weights; biases."""
+    network = Network(1100)
+    for inputs, outputs in ((1100, 40), (40, 5)):
+        values = np.abs(network.generator.uniform(0.8, 1.5, size=(outputs, inputs)))
+        values[::2] *= np.linspace(0, 1, inputs) ** 1.5
+        bias = network.constant((40 * network.generator.normal(size=outputs)).astype(np.float32))
+        network.add("Gemm", network.last, network.constant(values.astype(np.float32)), bias, transB=1)
+    return network, compiled(network, folder, config)
+
+
+def test_sums_of_narrow_accumulators_are_certified_row_by_row(tmp_path: Path) -> None:
+    """The sum of a row's weights times the largest activation, and its bias, stay below half of 2**24."""
+    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4, kernel="processes")
+    _, program = long_sums(tmp_path, narrow)
+    first, second = nodes_of(program)
+    exponent = program.tensors[first.inputs[0]].input_exponent
+    assert exponent is not None
+    full = 0
+    for node, unit in ((first, exponent), (second, first.policy.exponent)):
+        assert node.bias is not None
+        assert node.weight_exponents is not None
+        sums = np.abs(np.asarray(node.weights, np.int64)).reshape(node.channels, -1).sum(axis=1)
+        bias = np.ceil(np.abs(node.bias) * 2.0 ** (node.bias_exponent - unit - node.weight_exponents))
+        assert (sums * 128 + bias < 1 << 23).all()
+        full += int((sums * 128 >= 1 << 22).sum())
+    assert full >= 20  # what half of the accumulator for the bias would not allow
+    assert program.notes == [f"{first.name}: 20 weight rows use fewer bits to stay inside the accumulator"]
+    assert long_sums(tmp_path, replace(narrow, accumulator_bits=32))[1].notes == []
+
+
+def test_products_of_activations_that_accumulators_do_not_hold_stay_on_the_host(tmp_path: Path) -> None:
+    """A sum of six products of 8-bit mantissas takes 18 bits."""
+    least = SystolicConfig(accumulator_bits=18, bias_bits=18, columns=3, rows=8, lanes=2)
+    wide, narrow = (replace(least, accumulator_bits=bits) for bits in (18, 17))
+    assert sum(isinstance(node, MatMulNode) for node in compiled(attention_network(), tmp_path, wide).nodes) == 2
+    program = compiled(attention_network(), tmp_path, narrow)
+    assert not any(isinstance(node, MatMulNode) for node in program.nodes)
+    assert any("sums of 6 products do not fit accumulators of 17 bits; 4 do" in note for note in program.notes)
+
+
+def test_certified_sums_are_those_of_wide_accumulators(tmp_path: Path) -> None:
+    narrow = SystolicConfig(accumulator_bits=24, columns=3, rows=8, lanes=4, kernel="processes")
+    network, program = long_sums(tmp_path, narrow)
+    samples = {"x": np.sign(network.samples(4)["x"]) * 1e6}  # everything saturates
+    samples["x"][0], samples["x"][1] = 1e6, -1e6
+    wide = replace(program, config=replace(program.config, accumulator_bits=40))
+    results = [Emulator(program, "numpy"), Emulator(program), Emulator(wide, "numpy")]
+    first, *others = [emulator.run(samples, trace=True) for emulator in results]
+    saturated = int(Status.ACCUMULATOR_SATURATED | Status.BIAS_SATURATED)
+    for name, tensor in first.tensors.items():
+        for other in others:
+            np.testing.assert_array_equal(tensor.mantissa, other.tensors[name].mantissa)
+    assert not any(layer.counters.status & saturated for layer in first.layers if layer.counters)
 
 
 @settings(deadline=None, max_examples=60)

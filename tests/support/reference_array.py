@@ -61,19 +61,21 @@ class ReferenceKernel:
         self.slots: dict[int, Slot] = {}
         self.wide: dict[tuple[int, int], int] = {}
         self.cycles: list[int] = []
+        #: Whether cycles are the work of processes, which nothing precedes or follows.
+        self.processes = config.kernel == "processes"
         self.overflow = self.underflow = self.status = 0
 
     def run(self, operations: list[KernelOperation], tensors: dict[str, BlockTensor], sample: int = 0) -> None:
         """One kernel start."""
         self.cycles, self.overflow, self.underflow, self.status = [], 0, 0, 0
         for operation in operations:
-            fetch = DESCRIPTOR_WORDS * 32 // self.config.stream_bits
+            fetch = 0 if self.processes else DESCRIPTOR_WORDS * 32 // self.config.stream_bits
             executed = self._execute(operation, tensors, sample)
             self.cycles.append(fetch + executed + self._selection(operation.descriptor))
 
     def _selection(self, d: Descriptor) -> int:
         """Clocks in which counts of bins are added from the top; watched are what is measured and what teaches."""
-        if d.lead_rule == LeadRule.LEAD or Operation(d.operation).name in ("LOAD", "STORE", "WEIGHTS"):
+        if self.processes or d.lead_rule == LeadRule.LEAD or d.operation <= Operation.WEIGHTS:
             return 0
         teaches = d.policy in (Policy.ROLLING_MAX, Policy.FEEDBACK) and d.flags & Flag.LAST
         return self.config.position_bins if d.flags & Flag.MEASURE or teaches else 0
@@ -135,7 +137,7 @@ class ReferenceKernel:
         while 2 * pixels * self.config.word_bits <= self.config.stream_bits and 2 * pixels <= self.config.banks:
             pixels *= 2
         groups = sum(-(-d.output_width // pixels) for _ in range(0, d.output_pixels, d.output_width))
-        return 1 + groups * words + TRANSFER_DEPTH
+        return groups * words + (0 if self.processes else 1 + TRANSFER_DEPTH)
 
     def _weights(self, d: Descriptor, data: bytes) -> int:
         beat = self.config.weight_stream_bits // 8
@@ -147,7 +149,7 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        return d.parameter_rows + d.weight_words * weight_beats(self.config) + TRANSFER_DEPTH
+        return d.parameter_rows + d.weight_words * weight_beats(self.config) + (not self.processes) * TRANSFER_DEPTH
 
     def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
         config, bits = self.config, weight_container(self.config)
@@ -190,10 +192,23 @@ class ReferenceKernel:
     def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
         config = self.config
         window = max(config.lanes, d.write_slots)
+        if self.processes:
+            return self._work(d, groups, kernel_steps, window)
         drain = weight_kind(d, config).rows // config.lanes * window
         slots = max(d.read_slots, weight_beats(self.config) if d.flags & Flag.STREAM_WEIGHTS else 1)
         steps = max(kernel_steps * slots, drain)
         return config.columns + groups * d.blocks * steps + drain + window + config.operation_depth
+
+    def _work(self, d: Descriptor, groups: int, kernel_steps: int, window: int) -> int:
+        """Steps of the scratchpad; a pass of MAX and SUM is one word of channels (docs/kernel.md)."""
+        kind, work = weight_kind(d, self.config), 0
+        words, passes = kind.rows // self.config.lanes, d.blocks
+        if d.operation != Operation.GEMM:
+            words, passes = 1, -(-d.output_rows // self.config.lanes)
+            kernel_steps = d.kernel_height * d.kernel_width
+        for _ in range(groups):
+            work += max(sum(max(kernel_steps * d.read_slots, words * window) for _ in range(passes)), kind.columns)
+        return work
 
     def _accumulate(self, d: Descriptor, p: int, block: int, streamed: list, e_acc: int) -> list[int]:
         config, lanes = self.config, self.config.lanes

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
     from bfpga.verify.check import VerifyReport
 
+#: Samples of a start for which schedules are told: loads of one overlap with the operations of another.
+OVERLAPPED_SAMPLES = 16
+
 
 def columns_text(config: SystolicConfig) -> str:
     """`12 columns`, `6 shift columns`, `12 + 5 shift columns`."""
@@ -143,10 +146,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
     spent = ", ".join(f"{name} {percent(share, cycles.dma_inclusive)}" for name, share in by_size(limits) if share)
     say(f"cycles go to: {spent}")
     say(f"array utilization: {100 * cycles.utilization:.1f} % of {peak} MAC/cycle, {products_share(estimate, peak)}")
-    for what, count, seconds in (
-        ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
-        ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
-    ):
+    for what, count, seconds in cycle_figures(estimate):
         images = rate(1 / seconds if seconds else None)
         say(f"{what}: {count:,} cycles, {milliseconds(seconds)}, {images} images/s{array_alone(program)}")
     host = host_content(accelerator, program, estimate.seconds)
@@ -158,6 +158,7 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "macs": cycles.macs,
         "cycles_compute": cycles.compute_bound,
         "cycles_total": cycles.dma_inclusive,
+        "cycles_schedule": cycles.schedule,
         "cycles_setup": cycles.setup.total,
         "latency_compute_s": estimate.compute_seconds,
         **host,
@@ -167,6 +168,25 @@ def program_estimate(accelerator: Accelerator, program: Program) -> dict[str, An
         "weight_formats": weight_formats(program),
         "engine_choices": engine_choices(program),
     }
+
+
+def cycle_figures(estimate: ProgramEstimate) -> list[tuple[str, int, float]]:
+    """What cycles are those of, their number, seconds: of one sample and, where samples overlap, of one among many."""
+    cycles = estimate.cycles
+    if cycles.schedule is None:
+        return [
+            ("compute-bound", cycles.compute_bound, estimate.compute_seconds),
+            ("DMA-inclusive", cycles.dma_inclusive, estimate.seconds),
+        ]
+    together = cycles.scheduled(OVERLAPPED_SAMPLES)
+    assert together is not None
+    each = -(-together // OVERLAPPED_SAMPLES)
+    return [
+        ("work, computing alone", cycles.compute_bound, estimate.compute_seconds),
+        ("work, with transfers", cycles.dma_inclusive, cycles.latency_s(cycles.dma_inclusive)),
+        ("schedule of one sample", cycles.schedule, estimate.seconds),
+        (f"schedule of {OVERLAPPED_SAMPLES} samples, each", each, cycles.latency_s(each)),
+    ]
 
 
 def print_formats(program: Program) -> None:
@@ -219,6 +239,7 @@ def program_content(accelerator: Accelerator, program: Program) -> dict[str, Any
         "macs": cycles.macs,
         "cycles_total": cycles.dma_inclusive,
         "cycles_compute": cycles.compute_bound,
+        "cycles_schedule": cycles.schedule,
         **host,
         "layers": layer_rows(program),
         "weight_formats": weight_formats(program),
@@ -304,6 +325,7 @@ def summary(job: Job, device: str, samples: int) -> dict[str, Any]:
         "accuracy": None,
         "cycles_total": estimate.cycles.dma_inclusive,
         "cycles_compute": estimate.cycles.compute_bound,
+        "cycles_schedule": estimate.cycles.schedule,
         **host_content(job.accelerator, job.program, estimate.seconds),
         "weight_formats": weight_formats(job.program),
         "engine_choices": engine_choices(job.program),
@@ -356,7 +378,10 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     count = job.program.side_by_side
     what = "one sample" if count == 1 else f"{count} samples side by side"
     time = f"{milliseconds(content['latency_array_s'])} at {clock} (estimated{array_alone(job.program)})"
-    say(f"{what}: {content['cycles_total']:,} cycles = {time}")
+    spent = f"{content['cycles_total']:,} cycles"
+    if content["cycles_schedule"] is not None:
+        spent = f"work {spent}, schedule {content['cycles_schedule']:,}"
+    say(f"{what}: {spent} = {time}")
     print_host(job.accelerator, content)
     total, board = estimate_parts(job.accelerator)["total"], job.accelerator.board
     say(

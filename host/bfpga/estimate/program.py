@@ -58,8 +58,8 @@ class LayerEstimate:
 class ProgramEstimate:
     """A program on an accelerator: one sample, resident weights already loaded.
 
-    ``cycles`` holds the kernel's own counts. ``seconds`` is their time, longer where the memory's assumed rate does not
-    keep up. Work of the host is not included.
+    ``cycles`` holds the kernel's own counts. ``seconds`` is their time, or that of the schedule where operations
+    overlap, longer where the memory's assumed rate does not keep up. Work of the host is not included.
     """
 
     layers: list[LayerEstimate]
@@ -87,7 +87,10 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
         layers[name].transfer_cycles = count.total - count.compute
         layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
-    return ProgramEstimate(list(layers.values()), cycles, sum(layer.seconds for layer in layers.values()))
+    clock_hz = accelerator.clock_mhz * 1e6
+    scheduled = cycles.scheduled(1, accelerator.board.assumed_gb_s * 1e9 / clock_hz)
+    seconds = sum(layer.seconds for layer in layers.values()) if scheduled is None else scheduled / clock_hz
+    return ProgramEstimate(list(layers.values()), cycles, seconds)
 
 
 def beside_limits(program: Program) -> dict[int, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
@@ -20,6 +21,7 @@ from bfpga.contract.program import (
 )
 from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
 from bfpga.engines.registry import COMPUTE, operation_engine
+from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, START_GUARD, schedule
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
@@ -35,12 +37,13 @@ def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
 
 
 def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
-    """The most cycles that a kernel may count for an operation, whatever its data."""
+    """The most cycles that an operation may take a kernel whose streams never wait, whatever its data."""
     engine = operation_engine(operation)
     if engine is not None and engine.by_inputs is not None:
         selection = selection_cycles(config, operation.descriptor)
         return fetch_cycles(config) + selection + engine.by_inputs.most(config, operation.descriptor)
-    return started_clocks(config, operation)
+    overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD if config.kernel == "processes" else 0
+    return started_clocks(config, operation) + overhead
 
 
 def depends_on_data(operation: KernelOperation) -> bool:
@@ -100,6 +103,32 @@ class ProgramCycles:
     setup: CycleCount = field(default_factory=CycleCount)
     first_sample: dict[str, CycleCount] = field(default_factory=dict)
     beside: frozenset[str] = frozenset()
+    #: Operations of every kernel start of one sample, and how often it runs.
+    starts: list[tuple[list[KernelOperation], int]] = field(default_factory=list)
+
+    def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int | None:
+        """Clocks of ``samples`` samples with all that overlaps and waits; None for a kernel of one loop.
+
+        Samples share a start where a program has one for a sample. bytes_per_clock: as for ``schedule``.
+        """
+        if self.config.kernel == "loop":
+            return None
+        shared = samples if len(self.starts) == 1 and self.starts[0][1] == 1 else 1
+        clocks = sum(
+            times * schedule(self.config, operations, shared, bytes_per_clock).clocks
+            for operations, times in self.starts
+        )
+        return clocks * samples // shared
+
+    @cached_property
+    def schedule(self) -> int | None:
+        """Clocks of one sample alone with all that overlaps and waits; None for a kernel of one loop."""
+        return self.scheduled()
+
+    @property
+    def elapsed(self) -> int:
+        """Clocks from the begin of one sample to its end, if no stream waits for memory."""
+        return self.dma_inclusive if self.schedule is None else self.schedule
 
     @property
     def sample(self) -> CycleCount:
@@ -116,7 +145,7 @@ class ProgramCycles:
 
     @property
     def dma_inclusive(self) -> int:
-        """Clocks of everything the kernel does for one sample, one thing after another."""
+        """Clocks of everything the kernel does for one sample, one thing after another: all work of processes."""
         return self.sample.total
 
     @property
@@ -128,7 +157,7 @@ class ProgramCycles:
 
     def latency_s(self, cycles: int | None = None) -> float:
         """Seconds of one sample, or of ``cycles``, at the program's clock."""
-        return (self.dma_inclusive if cycles is None else cycles) / (self.clock_mhz * 1e6)
+        return (self.elapsed if cycles is None else cycles) / (self.clock_mhz * 1e6)
 
 
 def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperation, int]]:
@@ -165,7 +194,11 @@ def program_cycles(program: Program) -> ProgramCycles:
     clocks, beside = tile_clocks(program), beside_layers(program)
     result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
     for step in program.steps:
-        for operation, times in step_operations(program, step):
+        operations = list(step_operations(program, step))
+        always = [operation for operation, _ in operations if not operation.first_only]
+        if always:
+            result.starts.append((always, operations[0][1]))
+        for operation, times in operations:
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
             once.add_operation(program.config, operation)

@@ -50,31 +50,48 @@ def quantize_rows(
     method: str = "mse",
     weight_format: WeightFormat = "linear",
     moments: Moments | None = None,
+    biases: FloatArray | None = None,
 ) -> QuantizedRows:
     """Weights (rows, terms) as integers of a format.
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
-    moments: of the inputs; weights of shift units then make good each other's errors.
+    moments: of the inputs; weights of shift units then make good each other's errors. biases: as for ``sum_limits``.
     """
     linear = weight_format == "linear"
     exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
     if lowest is not None:
         exponents = np.maximum(exponents, lowest)
     wanted, largest = exponents, config.largest_weight(weight_format)
-    limit = ((1 << (config.accumulator_bits - 2)) - 1) // max(config.format.mantissa_max, -config.format.mantissa_min)
     while True:
         scaled = np.ldexp(weights, -exponents[:, None])
         if linear:
             mantissas = np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
         else:
             mantissas = shift_integers(scaled, config, weight_format, moments)
-        over = np.abs(mantissas).sum(axis=1) > limit
+        over = np.abs(mantissas).sum(axis=1) > sum_limits(config, exponents, biases)
         if not over.any():
             break
         exponents = exponents + over
     kind = np.int8 if largest < 128 else np.int32
     return QuantizedRows(mantissas.astype(kind), exponents.astype(np.int32), int((exponents > wanted).sum()))
+
+
+def sum_limits(config: SystolicConfig, exponents: IntArray, biases: FloatArray | None) -> IntArray:
+    """For each row the largest sum of its weights' magnitudes whose products stay in the accumulator.
+
+    exponents: of the rows' weights; biases: magnitudes of the rows' biases in units of their input. Where they are not
+    known, half of the accumulator is left to them; otherwise rows may fill what their own bias leaves.
+    """
+    largest = max(config.format.mantissa_max, -config.format.mantissa_min)
+    half = ((1 << (config.accumulator_bits - 2)) - 1) // largest
+    if biases is None:
+        return np.full(len(exponents), half)
+    room = (1 << (config.accumulator_bits - 1)) - 1
+    aligned = np.ceil(np.ldexp(biases, -np.asarray(exponents)))
+    left = np.floor((room - np.minimum(aligned, room)) / largest)
+    limits: IntArray = np.maximum(half, left.astype(np.int64))
+    return limits
 
 
 def quantize_bias(bias: FloatArray, config: SystolicConfig) -> tuple[IntArray, int]:
@@ -117,11 +134,21 @@ def quantize_layer(
         lead = np.frexp(np.where(bias == 0, 2.0**-200, np.abs(bias)))[1] - 1
         lowest = lead.astype(np.int64) - (config.accumulator_bits - 3) - input_exponent
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
-    rows = quantize_rows(weights, config, lowest, method, weight_format, moments)
+    if bias is not None:
+        node.bias, node.bias_exponent = quantize_bias(bias, config)
+    biases = _biases(node, input_exponent)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments, biases)
     node.weight_format = weight_format
     node.weights = rows.mantissas.reshape(layer.weights.shape)
     node.weight_exponents = rows.exponents
-    if bias is not None:
-        node.bias, node.bias_exponent = quantize_bias(bias, config)
     note = f"{layer.name}: {rows.lowered} weight rows use fewer bits to stay inside the accumulator"
     return node, note if rows.lowered else ""
+
+
+def _biases(node: ArrayNode, input_exponent: int | None) -> FloatArray | None:
+    """Magnitudes of a node's biases in units of its input; None if those are known at run time alone."""
+    if node.bias is None:
+        return np.zeros(node.channels)
+    if input_exponent is None:
+        return None
+    return np.ldexp(np.abs(node.bias.astype(np.float64)), node.bias_exponent - input_exponent)

@@ -18,6 +18,9 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
         elif layer.kind == "matmul" and _matmul_block(layer, config) > config.weight_words:
             reason = f"one row block of its operand needs {_matmul_block(layer, config)} weight words, there are "
             result[layer.operators[0].name] = reason + str(config.weight_words)
+        elif layer.kind == "matmul" and layer.product[2] > _summed_products(config):
+            reason = f"sums of {layer.product[2]} products do not fit accumulators of {config.accumulator_bits} bits"
+            result[layer.operators[0].name] = f"{reason}; {_summed_products(config)} do"
     return result
 
 
@@ -47,3 +50,6 @@ def _matmul_block(layer: Layer, config: SystolicConfig) -> int:
     return -(-layer.product[2] // config.lanes)
 
 
+def _summed_products(config: SystolicConfig) -> int:
+    """Largest products of two activations that an accumulator holds; no bias is added to them."""
+    return ((1 << (config.accumulator_bits - 1)) - 1) // config.largest_product
