@@ -211,6 +211,14 @@ def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tm
     assert "engines[0].kernel: is processes; beside the array is zero_skip, which needs `kernel: loop`" in text
 
 
+def test_the_small_kernel_of_processes_differs_from_the_small_one_by_its_form_alone() -> None:
+    loop, processes = load_accelerator("tiny"), load_accelerator(ROOT / "tests" / "data" / "tiny_processes.yaml")
+    config = replace(loop.systolic, kernel="processes", hop_columns=1, accumulator_bits=24)
+    assert processes.systolic == config
+    assert processes.digest != loop.digest
+    assert config_findings(config) == []
+
+
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(ConfigurationError, match="did you mean `pynq_z2_dense`"):
         load_accelerator("pynq_z2_dens")

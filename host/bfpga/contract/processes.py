@@ -72,8 +72,9 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
-    # The parameters of a pass leave beside its weights, before there are sums that need them.
-    parameters = max(SHALLOW, config.accumulator_rows)
+    # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
+    # send the sums of a pass while it waits for weights of the next one: those must not wait behind parameters.
+    parameters = max(SHALLOW, 2 * config.accumulator_rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, 2 * AWAITED_PASSES * pass_words))

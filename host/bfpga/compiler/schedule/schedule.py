@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
@@ -20,6 +21,7 @@ from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Tenso
 from bfpga.engines.array.regions import ActivationMemory, Region
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
+from bfpga.program.schedule import schedule
 
 
 def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
@@ -88,7 +90,7 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            self.steps.append(LaunchStep(self.operations))
+            self.steps.append(LaunchStep(overlapped(self.operations, self.config)))
         self._restart()
 
     def _keep(self, name: str) -> None:
@@ -192,21 +194,50 @@ class Scheduler:
         return None
 
     def _cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
-        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory."""
+        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
+
+        Processes may load one strip while they compute another: each second strip has regions of its own then.
+        """
+        strips = self._largest_strips(node, output, 1)
+        if self.config.kernel == "loop" or strips is None or len(strips) == 1:
+            return strips
+        pairs = self._largest_strips(node, output, 2)
+        return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))
+
+    def _largest_strips(self, node: ArrayNode, output: Region | None, count: int) -> list[Strip] | None:
+        """The largest even strips of which ``count`` fit beside each other."""
         height, tried = node.window.output_height, 0
-        for parts in range(1, height + 1):
+        for parts in range(count, height + 1):
             rows = -(-height // parts)
             if rows == tried:
                 continue
             tried = rows
-            regions = self._strip_regions(node, output, rows)
-            if regions is not None:
-                for region in regions.values():
-                    self.memory.release(region)
+            sets = self._sets(node, output, rows, count)
+            if sets is not None:
                 beside = engine_beside(node)
                 rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
-                return [self._strip(node, output, regions, y, min(y + rows, height)) for y in range(0, height, rows)]
+                return [
+                    self._strip(node, output, sets[index % count], y, min(y + rows, height))
+                    for index, y in enumerate(range(0, height, rows))
+                ]
         return None
+
+    def _sets(self, node: ArrayNode, output: Region | None, rows: int, count: int) -> list[dict[str, Region]] | None:
+        """Regions for ``count`` strips of ``rows`` output rows that fit together; they are free again afterwards."""
+        sets: list[dict[str, Region]] = []
+        while len(sets) < count and (regions := self._strip_regions(node, output, rows)) is not None:
+            sets.append(regions)
+        for regions in sets:
+            for region in regions.values():
+                self.memory.release(region)
+        return sets if len(sets) == count else None
+
+    def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
+        """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
+        trial = replace(node, policy=replace(node.policy), tiles=[])
+        spec = self.tensors[node.inputs[0]]
+        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
+        return schedule(self.config, operations).clocks
 
     def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
         """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""

@@ -9,11 +9,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
 from bfpga.engines.array.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
+from bfpga.engines.array.regions import region_words
 from bfpga.engines.array.streams import block_rows, pack_parameters, pack_weights, parameter_block, working_columns
 
 Mode = Literal["resident", "load", "stream"]
+
+#: Pieces of weights beside each other in a kernel of processes: one that is read, and what is loaded meanwhile.
+PIECES_BESIDE = 4
 
 
 @dataclass
@@ -66,10 +71,44 @@ def plan_weights(
             for tile in plan.tiles:
                 tile.weight_base, tile.parameter_base = word, row
                 word, row = word + tile.words, row + tile.rows
+    shared = _Shared(config, word, row)
     for node in gemms:
         if plans[node.name].mode != "resident":
-            _cut(node, plans[node.name], config, word, row)
+            _cut(node, plans[node.name], config, shared)
     return plans
+
+
+@dataclass
+class _Shared:
+    """What residents leave of the memories, from ``word`` and ``row`` on: layers use it in turn.
+
+    Processes fill one part of it while the array reads another: tiles lie one behind the other, and begin anew at the
+    end of the memory.
+    """
+
+    config: SystolicConfig
+    word: int
+    row: int
+    used_words: int = 0
+    used_rows: int = 0
+
+    @property
+    def words(self) -> int:
+        return self.config.weight_words - self.word
+
+    @property
+    def rows(self) -> int:
+        return self.config.parameter_rows - self.row
+
+    def place(self, tile: WeightTile) -> None:
+        """Give a tile its place."""
+        if self.config.kernel == "loop" or self.used_words + tile.words > self.words:
+            self.used_words = 0
+        if self.config.kernel == "loop" or self.used_rows + tile.rows > self.rows:
+            self.used_rows = 0
+        tile.weight_base, tile.parameter_base = self.word + self.used_words, self.row + self.used_rows
+        self.used_words += tile.words
+        self.used_rows += tile.rows
 
 
 def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
@@ -110,38 +149,87 @@ def _choose_residents(
             continue
         once = groups_of(node, config) == 1 or config.beats_per_weight_word == 1
         array = node.on_array
-        plan.mode = "stream" if array and once and not node.uniform_weights else "load"
+        # Processes load one piece while they compute another; only words as wide as the stream need no memory.
+        loads = config.kernel == "processes" and config.beats_per_weight_word > 1
+        plan.mode = "stream" if array and once and not node.uniform_weights and not loads else "load"
 
 
-def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, word: int, row: int) -> None:
+def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared) -> None:
     """Cut a node's tiles to whole row blocks that fit the shared part of the memories."""
-    words, rows = config.weight_words - word, config.parameter_rows - row
     if not node.on_array:
-        most = _engine_channels(node, config, rows)
+        most = _engine_channels(node, config, shared.rows)
+        pieces = _pieces(plan.tiles, most)
+        plan.tiles = [WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes)) for m0, m1 in pieces]
+    else:
+        size = block_rows(node, config)
+        loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
+        plan.mode = "stream" if loaded is None else "load"
+        pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
+        loads = plan.mode == "load"
         plan.tiles = [
-            WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes), word, row)
-            for m0, m1 in _pieces(plan.tiles, most)
+            WeightTile(
+                m0, m1, weight_words(node, config, m0, m1) if loads else 0, blocks_of(node, config, m1 - m0) * size
+            )
+            for m0, m1 in pieces
         ]
-        return
+    for tile in plan.tiles:
+        shared.place(tile)
+
+
+def _loaded_pieces(
+    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Shared
+) -> list[tuple[int, int]] | None:
+    """Channels of the pieces that are loaded, as few as possible; None if not even one row block fits.
+
+    Processes load a piece beside the one that is read: pieces are small enough for that, unless they would bring the
+    same bytes several times.
+    """
+    pieces = _fitting(node, plan, config, shared.words, shared.rows)
+    if config.kernel == "loop" or pieces is None:
+        return pieces
+    if len(pieces) == len(plan.tiles) and not _used_once(node, config):
+        return pieces
+    for share in (PIECES_BESIDE, 2):
+        small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
+        if small is not None:
+            return _even(node, plan, config, small)
+    return pieces
+
+
+def _even(
+    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, pieces: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """As many pieces, of as equal size as row blocks allow: the array waits for the first of them."""
+    size = block_rows(node, config)
+    largest = max(blocks_of(node, config, tile.m1 - tile.m0) for tile in plan.tiles)
+    return _pieces(plan.tiles, -(-largest // -(-len(pieces) // len(plan.tiles))) * size)
+
+
+def _used_once(node: ArrayNode, config: SystolicConfig) -> bool:
+    """Whether a layer's weights are used by one operation after the other: its exponent is known and it fits at once.
+
+    Otherwise pieces are loaded again for the results that are measured first, and for every strip of rows.
+    """
+    window = node.window
+    width, height = window.output_width * window.stride_x, window.output_height * window.stride_y
+    inputs = node.weights.shape[3] * node.groups if node.weights is not None else 0
+    words = region_words(config, height, width, width, inputs)
+    words += region_words(config, window.output_height, window.output_width, window.output_width, node.channels)
+    return node.policy.policy == Policy.STATIC and words <= config.activation_words
+
+
+def _fitting(
+    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
+) -> list[tuple[int, int]] | None:
+    """Channels of the largest pieces of whole row blocks that fit ``words`` and ``rows``; None if no block does."""
     size = block_rows(node, config)
     most = rows // size
-    if plan.mode == "load":
-        # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
-        while most > 1 and _largest(node, config, _pieces(plan.tiles, most * size)) > words:
-            most -= 1
-        if _largest(node, config, _pieces(plan.tiles, most * size)) > words:
-            plan.mode, most = "stream", rows // size
-    plan.tiles = [
-        WeightTile(
-            m0,
-            m1,
-            0 if plan.mode == "stream" else weight_words(node, config, m0, m1),
-            blocks_of(node, config, m1 - m0) * size,
-            word,
-            row,
-        )
-        for m0, m1 in _pieces(plan.tiles, most * size)
-    ]
+    # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
+    while most > 1 and _largest(node, config, _pieces(plan.tiles, most * size)) > words:
+        most -= 1
+    if most == 0 or _largest(node, config, _pieces(plan.tiles, most * size)) > words:
+        return None
+    return _pieces(plan.tiles, most * size)
 
 
 def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:

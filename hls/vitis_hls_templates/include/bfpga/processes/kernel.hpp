@@ -228,7 +228,13 @@ class ProcessKernel {
         wire.clear(static_cast<std::size_t>(depth + more));
     }
 
-    ProcessScheduler scheduler_;
+    // Clocks that pass without a word that moves: the guard of an operation, and the pause of a pass that is shorter
+    // than what it leaves behind.
+    static constexpr int words_of_pass = Config::accumulator_rows / Config::lanes;
+    static constexpr int clocks_of_word = Config::columns > Config::lanes ? Config::columns : Config::lanes;
+    static constexpr int idle_clocks = 128 + 2 * words_of_pass * clocks_of_word;
+
+    ProcessScheduler scheduler_{idle_clocks};
     SequencerProcess<Config> sequencer_;
     ScratchpadProcess<Config, Storage> scratchpad_;
     WeightsProcess<Config> weights_;

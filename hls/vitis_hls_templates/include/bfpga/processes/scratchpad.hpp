@@ -1,8 +1,8 @@
 // The scratchpad: the activation banks and all that moves through them, in one pipelined loop.
 //
-// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or
-// a group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has
-// ended (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
+// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or a
+// group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has ended
+// (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
@@ -75,6 +75,10 @@ class ScratchpadProcess {
     using T = ScratchpadTypes<Config>;
 
    public:
+    ScratchpadProcess() {
+#pragma HLS ARRAY_PARTITION variable=incoming_ complete dim=0
+    }
+
     // One start. `trace.finished(index, work)` hears of every operation; the index counts the commands of the start.
     template <class Trace>
     void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
@@ -86,7 +90,7 @@ class ScratchpadProcess {
         bool running = true;
         PipelinedLoop loop("Scratchpad");
     Scratchpad:
-        while (running) {
+        do {
 // II=1: one read and one write a bank and clock, reads first. Carried are counters with registered ends, walks of one
 // addition, and flags; addresses and the ways to and from the banks are not carried.
 #pragma HLS PIPELINE II=1
@@ -97,7 +101,7 @@ class ScratchpadProcess {
             advance(loads, results, credits);
             order(trace);
             receive(commands);
-        }
+        } while (running);
         operands.write(to_wire(stop_beat()));
         reports.write(static_cast<command_t>(low_bits<32>(work_)));
     }
@@ -265,9 +269,7 @@ class ScratchpadProcess {
         const bool stored = storer_.ends(store_.running(), trace);
         if (computer_.begins(finished_)) {
             reader_.start();
-            if (reader_.returns()) {
-                writer_.start();
-            }
+            writer_.start(reader_.returns());
         }
         if (loader_.begins(finished_)) {
             load_.start();
@@ -281,29 +283,30 @@ class ScratchpadProcess {
         // Nothing else arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = idle;
-        last_ = complete_ && static_cast<Operation>(incoming_.operation) == Operation::None;
+        last_ = complete_ && static_cast<Operation>(incoming_[0]) == Operation::None;
         dispatch();
     }
 
     // A complete command goes to the part that executes it, if that one is free.
     void dispatch() {
 #pragma HLS INLINE
-        const Operation operation = static_cast<Operation>(incoming_.operation);
+        const Descriptor next = incoming();
+        const Operation operation = static_cast<Operation>(next.operation);
         const bool loads = complete_ && operation == Operation::Load && loader_.free();
         const bool stores = complete_ && operation == Operation::Store && storer_.free();
         const bool computes = complete_ && computes_here(operation) && computer_.free();
         if (loads) {
-            loader_.take(incoming_, heard_);
-            load_.take(incoming_);
+            loader_.take(next, heard_);
+            load_.take(next);
         }
         if (stores) {
-            storer_.take(incoming_, heard_);
-            store_.take(incoming_);
+            storer_.take(next, heard_);
+            store_.take(next);
         }
         if (computes) {
-            computer_.take(incoming_, heard_);
-            reader_.take(incoming_);
-            writer_.take(incoming_);
+            computer_.take(next, heard_);
+            reader_.take(next);
+            writer_.take(next);
         }
         if (loads || stores || computes) {
             complete_ = false;
@@ -316,16 +319,33 @@ class ScratchpadProcess {
         return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum;
     }
 
-    // One word of the next command.
+    // One word of the next command. The words move on until each is in its place.
     void receive(stream<command_t>& commands) {
 #pragma HLS INLINE
         command_t word = 0;
         if (complete_ || !commands.read_nb(word)) {
             return;
         }
-        ScratchpadCommand::set(incoming_, static_cast<int>(word_), static_cast<int32_t>(word));
+    Words_Shift:
+        for (int k = 0; k < ScratchpadCommand::words - 1; ++k) {
+#pragma HLS UNROLL
+            incoming_[k] = incoming_[k + 1];
+        }
+        incoming_[ScratchpadCommand::words - 1] = static_cast<int32_t>(word);
         complete_ = word_ == ScratchpadCommand::words - 1;
         word_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(word_ + 1);
+    }
+
+    // The command that has come in.
+    Descriptor incoming() const {
+#pragma HLS INLINE
+        Descriptor descriptor;
+    Words_Place:
+        for (int k = 0; k < ScratchpadCommand::words; ++k) {
+#pragma HLS UNROLL
+            ScratchpadCommand::set(descriptor, k, incoming_[k]);
+        }
+        return descriptor;
     }
 
     ScratchpadBanks<Config, typename Storage::ScratchpadPorts> banks_;
@@ -337,7 +357,7 @@ class ScratchpadProcess {
     StoreReader<Config> store_;
     FinishedOperations finished_;
     // The command that comes in
-    Descriptor incoming_;
+    int32_t incoming_[ScratchpadCommand::words];
     uint_t<7> word_;
     bool complete_, last_, idle_, ended_;
     int32_t heard_;

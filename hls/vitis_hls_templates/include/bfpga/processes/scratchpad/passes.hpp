@@ -21,7 +21,9 @@ inline int pass_words(const Descriptor& d) {
 template <class Config>
 inline int output_words(const Descriptor& d) {
 #pragma HLS INLINE
-    return (d.output_rows + Config::lanes - 1) / Config::lanes;
+    constexpr int shift = bit_length(Config::lanes) - 1;
+    const int32_t more = d.output_rows + Config::lanes - 1;
+    return (Config::lanes & (Config::lanes - 1)) == 0 ? more >> shift : more / Config::lanes;
 }
 
 // What lasts `limit` (1 or more) steps at least; `reached()`: it may end with the step that comes.
@@ -97,7 +99,9 @@ struct NestSetup {
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
         const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
+        return static_cast<limit_t>(words == 1                        ? window
+                                    : words == Config::words_per_block ? block
+                                                                       : block + block);
     }
 };
 
@@ -129,8 +133,9 @@ class PassNest {
         reading_ = false;
         pausing_ = false;
         needs_group_ = false;
-        credit_ = true;
-        waiting_ = 0;
+        awaits_none_ = true;
+        awaits_one_ = false;
+        awaits_two_ = false;
         issue_.valid = false;
     }
 
@@ -156,18 +161,18 @@ class PassNest {
         needs_group_ = true;
     }
 
-    // Whether passes are left, or results that have not come back.
-    bool running() const { return running_; }
+    // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
+    bool running() const { return running_ || issue_.valid; }
     const ReadIssue<Config>& issue() const { return issue_; }
 
     // What a step does, from registers alone. `full`: the pixels of a group are there; `may`: no store has the port.
     bool begins(bool full, bool may) const {
 #pragma HLS INLINE
-        return running_ && !reading_ && !pausing_ && credit_ && may && (!needs_group_ || full);
+        return running_ && !reading_ && !pausing_ && !awaits_two_ && may && (!needs_group_ || full);
     }
     bool goes(bool begins, bool may) const { return begins || (reading_ && may); }
     // Whether results of a pass are due. Those of a KEPT operation may come before the operation has begun.
-    bool awaits() const { return waiting_ != 0; }
+    bool awaits() const { return !awaits_none_; }
     bool takes_group(bool begins) const { return begins && needs_group_; }
 
     // A clock, with what `begins` and `goes` have said; `returned`: the results of a pass have arrived. Returns whether
@@ -175,12 +180,22 @@ class PassNest {
     bool step(const NestSetup<Config>& n, bool begins, bool goes, bool returned) {
 #pragma HLS INLINE
         const bool ticks = goes || pausing_;
-        const bool word = goes && slots_.last();
-        const bool tap = word && words_.last();
-        const bool row = tap && kernel_width_.last();
-        const bool read = row && kernel_height_.last();
-        const bool pass = (read || pausing_) && drain_.reached() && (!blocks_.last() || columns_.reached());
-        const bool group = pass && blocks_.last();
+        // What ends with the step, were there one: of registers alone, so that `goes` is one AND before each.
+        const bool word_ends = slots_.last();
+        const bool tap_ends = word_ends && words_.last();
+        const bool row_ends = tap_ends && kernel_width_.last();
+        const bool read_ends = row_ends && kernel_height_.last();
+        const bool pass_may_end = drain_.reached() && (!blocks_.last() || columns_.reached());
+        const bool pass_ends = read_ends && pass_may_end;
+        const bool pause_ends = pausing_ && pass_may_end;
+        const bool word = goes && word_ends;
+        const bool tap = goes && tap_ends;
+        const bool row = goes && row_ends;
+        const bool read = goes && read_ends;
+        const bool pass = (goes && pass_ends) || pause_ends;
+        const bool group = (goes && pass_ends && blocks_.last()) || (pause_ends && blocks_.last());
+        const bool end = (goes && pass_ends && blocks_.last() && groups_.last()) ||
+                         (pause_ends && blocks_.last() && groups_.last());
         issue(n, goes);
         if (word) {
             first_ = read;
@@ -188,8 +203,8 @@ class PassNest {
         walk_words(n, goes, word, pass);
         walk_taps(n, tap, row, read);
         needs_group_ = group || (needs_group_ && !begins);
-        running_ = running_ && !(group && groups_.last());
-        pausing_ = (read || pausing_) && !pass;
+        running_ = running_ && !end;
+        pausing_ = (goes && read_ends && !pass_may_end) || (pausing_ && !pass_may_end);
         reading_ = (goes || reading_) && !read;
         await(begins && n.returns, returned);
         if (goes) {
@@ -269,17 +284,17 @@ class PassNest {
         }
     }
 
-    // Passes that await results: 2 at most.
+    // Passes that await results, one flag for each number: 2 at most.
     void await(bool one_more, bool returned) {
 #pragma HLS INLINE
-        const bool none = waiting_ == 0;
-        const bool one = waiting_ == 1;
         const bool more = one_more && !returned;
         const bool fewer = returned && !one_more;
-        waiting_ = more    ? static_cast<uint_t<2>>(waiting_ + 1)
-                   : fewer ? static_cast<uint_t<2>>(waiting_ - 1)
-                           : waiting_;
-        credit_ = (none || fewer) || (one && !more);
+        const bool none = (awaits_none_ && !more) || (awaits_one_ && fewer);
+        const bool one = (awaits_none_ && more) || (awaits_two_ && fewer) || (awaits_one_ && !more && !fewer);
+        const bool two = (awaits_one_ && more) || (awaits_two_ && !fewer);
+        awaits_none_ = none;
+        awaits_one_ = one;
+        awaits_two_ = two;
     }
 
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
@@ -290,8 +305,8 @@ class PassNest {
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;
     coordinate_t y_, x_;
-    bool first_, running_, reading_, pausing_, needs_group_, credit_;
-    uint_t<2> waiting_;
+    bool first_, running_, reading_, pausing_, needs_group_;
+    bool awaits_none_, awaits_one_, awaits_two_;
     ReadIssue<Config> issue_;
 };
 

@@ -1,5 +1,5 @@
-// Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks,
-// one addition of words, and the words never decide about the banks, so that each may have a clock of its own.
+// Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks, one
+// addition of words, and the words never decide about the banks, so that each may have a clock of its own.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 
@@ -11,7 +11,8 @@ struct ScratchpadTypes {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
 
     // Words read or written together: those of the columns, or of the pixels of a transfer.
-    static constexpr int ports = Config::columns > Config::transfer_pixels ? Config::columns : Config::transfer_pixels;
+    static constexpr int ports =
+        Config::columns > Config::transfer_pixels ? Config::columns : Config::transfer_pixels;
     static constexpr int bank_bits = Config::banks > 1 ? bit_length(Config::banks - 1) : 1;
     using bank_t = uint_t<bank_bits>;
     using bank_sum_t = uint_t<bank_bits + 1>;
@@ -22,17 +23,37 @@ struct ScratchpadTypes {
     static constexpr int start_guard = 24;
 };
 
-// (a + b) mod banks for a < banks and b <= banks; returns whether the sum has reached `banks`.
+// A step of banks (0 to `banks`), raised so that a bank and it overflow `bank_bits` bits where their sum reaches `banks`;
+// what is left is the sum modulo `banks` then.
 template <class Config>
-inline bool bank_sum(typename ScratchpadTypes<Config>::bank_sum_t a, typename ScratchpadTypes<Config>::bank_sum_t b,
+inline typename ScratchpadTypes<Config>::bank_sum_t raised_step(typename ScratchpadTypes<Config>::bank_sum_t step) {
+#pragma HLS INLINE
+    using T = ScratchpadTypes<Config>;
+    constexpr int rise = (1 << T::bank_bits) - Config::banks;
+    return static_cast<typename T::bank_sum_t>(step + rise);
+}
+
+// (bank + step) mod banks; `raised`: the step, raised. Returns whether the sum has reached `banks`. Both sums are there
+// at the same time, and a bit of one chooses.
+template <class Config>
+inline bool bank_sum(typename ScratchpadTypes<Config>::bank_t bank, typename ScratchpadTypes<Config>::bank_sum_t step,
+                     typename ScratchpadTypes<Config>::bank_sum_t raised,
                      typename ScratchpadTypes<Config>::bank_t& sum) {
 #pragma HLS INLINE
-    using bank_t = typename ScratchpadTypes<Config>::bank_t;
-    using bank_sum_t = typename ScratchpadTypes<Config>::bank_sum_t;
-    const bank_sum_t both = static_cast<bank_sum_t>(a + b);
-    const bool carry = both >= Config::banks;
-    sum = carry ? static_cast<bank_t>(both - Config::banks) : static_cast<bank_t>(both);
+    using T = ScratchpadTypes<Config>;
+    constexpr int mask = (1 << T::bank_bits) - 1;
+    const typename T::bank_sum_t near = static_cast<typename T::bank_sum_t>(bank + step);
+    const typename T::bank_sum_t far = static_cast<typename T::bank_sum_t>(bank + raised);
+    const bool carry = (far >> T::bank_bits) != 0;
+    sum = static_cast<typename T::bank_t>((carry ? far : near) & mask);
     return carry;
+}
+
+template <class Config>
+inline bool bank_sum(typename ScratchpadTypes<Config>::bank_t bank, typename ScratchpadTypes<Config>::bank_sum_t step,
+                     typename ScratchpadTypes<Config>::bank_t& sum) {
+#pragma HLS INLINE
+    return bank_sum<Config>(bank, step, raised_step<Config>(step), sum);
 }
 
 // A distance between pixels of a tensor. `carried`: the words if the banks begin anew.
@@ -42,11 +63,13 @@ struct Stride {
     using word_t = typename T::word_t;
 
     typename T::bank_t bank;
+    typename T::bank_sum_t raised;  // the bank, for sums
     word_t word, carried;
 
     static Stride of(int32_t word, int32_t bank, int32_t pixel_words) {
 #pragma HLS INLINE
-        const Stride stride = {static_cast<typename T::bank_t>(bank), static_cast<word_t>(word),
+        const typename T::bank_t own = static_cast<typename T::bank_t>(bank);
+        const Stride stride = {own, raised_step<Config>(own), static_cast<word_t>(word),
                                static_cast<word_t>(word + pixel_words)};
         return stride;
     }
@@ -56,6 +79,7 @@ struct Stride {
 #pragma HLS INLINE
         Stride sum;
         const bool carry = bank_sum<Config>(bank, banks, sum.bank);
+        sum.raised = raised_step<Config>(sum.bank);
         sum.word = static_cast<word_t>(words + (carry ? carried : word));
         sum.carried = static_cast<word_t>(sum.word + pixel_words);
         return sum;
@@ -85,7 +109,7 @@ struct Place {
     Place after(const Stride<Config>& step) const {
 #pragma HLS INLINE
         Place place;
-        const bool carry = bank_sum<Config>(bank, step.bank, place.bank);
+        const bool carry = bank_sum<Config>(bank, step.bank, step.raised, place.bank);
         place.word = static_cast<typename T::word_t>(word + (carry ? step.carried : step.word));
         return place;
     }

@@ -36,7 +36,7 @@ class TransferPlaces {
         last_pixels_ = static_cast<pixels_t>(last);
         width_ = static_cast<int_t<bits>>(d.output_width);
         pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);
-        row_groups_ = static_cast<int_t<bits>>((d.output_width + pixels - 1) / pixels);
+        row_groups_ = static_cast<int_t<bits>>((d.output_width + pixels - 1) >> (pixel_bits - 1));
     }
 
     void start() {
@@ -45,6 +45,7 @@ class TransferPlaces {
         word_ = 0;
         words_.start(static_cast<int_t<bits>>(pixel_words_));
         groups_.start(row_groups_);
+        choose();
         rest_ = static_cast<int_t<bits>>(pixel_count_ - width_);
         last_row_ = pixel_count_ <= width_;
         running_ = true;
@@ -73,16 +74,12 @@ class TransferPlaces {
 #pragma HLS INLINE
         const bool word = enable && words_.last();
         const bool row = word && groups_.last();
-        Stride<Config> by;
-        by.bank = groups_.last() ? next_row_.bank : group_.bank;
-        by.word = groups_.last() ? next_row_.word : group_.word;
-        by.carried = groups_.last() ? next_row_.carried : group_.carried;
         const word_t next_word = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
         if (enable) {
             word_ = next_word;
         }
         if (word) {
-            place_ = place_.after(by);
+            place_ = place_.after(by_);
         }
         running_ = running_ && !(row && last_row_);
         simulation_check(!row || rest_ >= 0, "a transfer",
@@ -99,9 +96,20 @@ class TransferPlaces {
         if (word) {
             groups_.next();
         }
+        choose();
     }
 
    private:
+    // The step to the next group is chosen a clock before it is taken.
+    void choose() {
+#pragma HLS INLINE
+        if (groups_.last()) {
+            by_ = next_row_;
+        } else {
+            by_ = group_;
+        }
+    }
+
     // The operation
     Place<Config> first_;
     Stride<Config> group_, next_row_;
@@ -111,6 +119,7 @@ class TransferPlaces {
     int_t<bits> row_groups_;
     // The walk
     Place<Config> place_;
+    Stride<Config> by_;
     word_t word_;
     Turns<bits> words_, groups_;
     int_t<bits> rest_;  // pixels behind this row
@@ -234,7 +243,7 @@ class StoreReader {
                 bank_sum<Config>(issue_.bank, static_cast<typename T::bank_sum_t>(i), place.bank);
             place.word = carry ? issue_.carried : issue_.word;
             request[i].active = i < Config::transfer_pixels && issue_.covers[i < Config::transfer_pixels ? i : 0];
-            simulation_check(!request[i].active || inside_memory<Config>(place.word), "a store",
+            simulation_check(!issue_.valid || !request[i].active || inside_memory<Config>(place.word), "a store",
                              "goes outside the activation memory, to word", static_cast<int>(place.word));
         }
     }

@@ -54,14 +54,15 @@ class SerialWalk {
         active_ = true;
         begins_row_ = true;
         full_ = false;
+        choose(setup);
     }
 
     bool full() const { return full_; }
     bool fills() const { return !full_; }
-    typename T::port_t column() const { return column_; }  // that the pixel is for
-    bool last_column() const { return columns_.last(); }   // of the set
+    typename T::port_t column() const { return column_; }    // that the pixel is for
+    bool last_column() const { return columns_.last(); }     // of the set
     Place<Config> place() const { return place_; }
-    bool active() const { return active_; }  // the pixel exists
+    bool active() const { return active_; }                  // the pixel exists
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
 
@@ -70,15 +71,11 @@ class SerialWalk {
 #pragma HLS INLINE
         const bool fill = fills();
         const bool ends = row_.last();
-        Stride<Config> by;
-        by.bank = ends ? setup.wrap.bank : setup.step.bank;
-        by.word = ends ? setup.wrap.word : setup.step.word;
-        by.carried = ends ? setup.wrap.carried : setup.step.carried;
         const bool last = columns_.last();
-        const typename T::port_t next =
-            last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
+        const typename T::port_t next = last ? static_cast<typename T::port_t>(0)
+                                             : static_cast<typename T::port_t>(column_ + 1);
         if (fill) {
-            place_ = place_.after(by);
+            place_ = place_.after(by_);
             begins_row_ = ends;
             column_ = next;
         }
@@ -93,10 +90,23 @@ class SerialWalk {
         if (fill) {
             columns_.next();
         }
+        choose(setup);
     }
 
    private:
+    // The step of the next pixel is chosen a clock before it is taken.
+    void choose(const WalkSetup<Config>& setup) {
+#pragma HLS INLINE
+        if (row_.last()) {
+            by_ = setup.wrap;
+        } else {
+            by_ = setup.step;
+        }
+    }
+
+
     Place<Config> place_;
+    Stride<Config> by_;
     Turns<WalkSetup<Config>::pixel_bits> row_, pixels_;
     Turns<bit_length(ScratchpadTypes<Config>::ports) + 1> columns_;
     typename T::port_t column_;

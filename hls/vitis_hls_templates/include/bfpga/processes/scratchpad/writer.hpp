@@ -26,7 +26,6 @@ struct GroupRuns {
     OutputRun<Config> run[columns];
     typename T::port_t run_of[columns];
     bool active[columns];
-    typename T::port_t last;  // run of the group
 };
 
 template <class Config>
@@ -34,6 +33,8 @@ class ResultWriter {
     using T = ScratchpadTypes<Config>;
     static constexpr int columns = Config::columns;
     static constexpr int bits = NestSetup<Config>::bits;
+    static constexpr int run_bits = bit_length(T::ports) + 1;
+    using run_count_t = int_t<run_bits>;
 
    public:
     ResultWriter() {
@@ -65,8 +66,8 @@ class ResultWriter {
         simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
                          "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
         setup_.take(d, Place<Config>::of(d.output_word, d.output_bank),
-                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words),
-                    d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
+                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words), d.output_wrap_word,
+                    d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
         pass_words_ = static_cast<int_t<bits>>(pass_words<Config>(d));
@@ -74,7 +75,8 @@ class ResultWriter {
         group_count_ = static_cast<typename T::coordinate_t>(d.groups);
     }
 
-    void start() {
+    // `returns`: there will be results.
+    void start(bool returns) {
 #pragma HLS INLINE
         walk_.start(setup_);
         words_.start(group_words_);
@@ -82,7 +84,7 @@ class ResultWriter {
         groups_.start(group_count_);
         word_ = 0;
         last_run_ = 0;
-        running_ = true;
+        running_ = returns;
         open_ = false;
     }
 
@@ -109,7 +111,7 @@ class ResultWriter {
     // A clock; `writes`: as above. Returns whether the last word of a pass is written.
     bool step(stream<wire_t<ResultBeat<Config>>>& results, bool writes) {
 #pragma HLS INLINE
-        const bool done = writes && run_last_;
+        const bool done = writes && runs_.last();
         const bool pass = done && (pass_.last() || words_.last());
         const bool group = done && words_.last();
         const bool free = !held_ || done;
@@ -117,14 +119,14 @@ class ResultWriter {
         if (done) {
             word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
         }
-        const typename T::port_t next_run =
-            done ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(run_ + 1);
+        const typename T::port_t next_run = done ? static_cast<typename T::port_t>(0)
+                                                 : static_cast<typename T::port_t>(run_ + 1);
         if (next_group) {
             run_ = 0;
-            run_last_ = last_run_ == 0;
+            runs_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));
         } else if (writes) {
             run_ = next_run;
-            run_last_ = done ? group_.last == 0 : next_run == group_.last;
+            runs_.next();
         }
         hand_over(next_group);
         fill();
@@ -170,9 +172,6 @@ class ResultWriter {
 
     void hand_over(bool take) {
 #pragma HLS INLINE
-        if (take) {
-            group_.last = last_run_;
-        }
     Columns_Take:
         for (int c = 0; c < columns; ++c) {
 #pragma HLS UNROLL
@@ -237,7 +236,8 @@ class ResultWriter {
     typename T::port_t run_;
     Turns<bits> words_, pass_;
     Turns<Geometry<Config>::coordinate_bits> groups_;
-    bool running_, open_, held_, run_last_;
+    Turns<run_bits> runs_;
+    bool running_, open_, held_;
 };
 
 }  // namespace bfpga
