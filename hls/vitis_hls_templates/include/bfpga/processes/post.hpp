@@ -30,12 +30,13 @@ class OutputRows {
         block_rows_left_ = rows_of_block;
         blocks_left_ = blocks;
         groups_left_ = d.groups;
+        exists_ = true;
         lane_ = 0;
         word_exists_ = false;
     }
 
     // Blocks may have more rows than the output.
-    bool exists() const { return rows_left_ > 0; }
+    bool exists() const { return exists_; }
     bool covers(int column) const { return column < pixels_left_ && column < group_; }
     // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
     int lane() const { return static_cast<int>(lane_); }
@@ -52,7 +53,9 @@ class OutputRows {
         word_exists_ = word_exists();
         lane_ = ends_word() ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
         block_rows_left_ = last_row ? block_rows_ : static_cast<coordinate_t>(block_rows_left_ - 1);
-        rows_left_ = last_row && last_block ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
+        const bool restarts = last_row && last_block;
+        exists_ = restarts || rows_left_ > 1;
+        rows_left_ = restarts ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
         if (!last_row) {
             return;
         }
@@ -68,6 +71,7 @@ class OutputRows {
     coordinate_t group_, output_rows_, blocks_, block_rows_;
     // What is left, with the row, block and group under way
     coordinate_t pixels_left_, rows_left_, block_rows_left_, blocks_left_, groups_left_;
+    bool exists_;
     lane_t lane_;
     bool word_exists_;
 };
@@ -159,17 +163,30 @@ class PostProcess {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool leaves = row_is_there();
-            const bool last = leaves && rows_.last();
+            // A row needs its sums, and parameters if it exists; each is taken when it is there.
+            const bool sum_there = sum_.there();
+            const bool parameters_there = !rows_.exists() || parameter_.there();
+            const bool leaves = combined_ ? draining_ : sum_there && parameters_there;
+            const bool takes_parameters = sum_there && rows_.exists();
+            // The last tap of a word waits until the word before leaves with its last row.
+            const bool waits = words_.completes() && !rows_.ends_word() && draining_;
+            const bool takes_vector = words_.combines() && !waits;
+            const bool fills = combined_ && !vector_.there();
+            running = !(leaves && rows_.last());
             if (leaves) {
-                row(d, policy, results);
+                row(policy, results);
             }
-            if (combined_) {
-                combine();
+            if (takes_vector && vector_.there()) {
+                draining_ = words_.take(vector_.beat()) || draining_;
             }
-            running = !last;
-            if (running) {
-                refill(sums, vectors, parameters);
+            if (takes_vector || fills) {
+                vector_.next(vectors);
+            }
+            if (reads_sums_ && (!sum_there || parameters_there)) {
+                sum_.next(sums);
+            }
+            if (!combined_ && (!parameter_.there() || takes_parameters)) {
+                parameter_.next(parameters);
             }
         }
         finish(d, policy);
@@ -187,10 +204,14 @@ class PostProcess {
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
         rows_.start(d, combined_ ? words : d.blocks, combined_ ? Config::lanes : block_rows<Config>(d));
-        if (combined_) {
-            words_.start(d, exponents, words);
-        }
+        words_.start(d, exponents, words);
         draining_ = false;
+        reads_sums_ = !combined_ && !kept_;
+        // A beat of a later operation may be there already.
+        stands_in_ = kept_ && !sum_.there();
+        if (stands_in_) {
+            sum_.stand_in();
+        }
         stage_.start(d, exponents.accumulator, exponents.output);
         wide_.start(d.wide_word, keeps_ || kept_);
     }
@@ -198,6 +219,9 @@ class PostProcess {
     // What the operation has shown goes to the policy and to the counters of the start.
     void finish(const Descriptor& d, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
+        if (stands_in_) {
+            sum_.drop();
+        }
         stage_.finish(policy, counters_);
         if (d.has(Flag::Last)) {
             policy.learn(d, output_exponent_, counters_.bits);
@@ -205,16 +229,8 @@ class PostProcess {
         layers_.set_policy(d.policy_slot, policy);
     }
 
-    bool row_is_there() const {
-#pragma HLS INLINE
-        if (combined_) {
-            return draining_;
-        }
-        return (kept_ || sum_.there()) && (!rows_.exists() || parameter_.there());
-    }
-
     // One row of all columns through the stage; a complete word of results leaves.
-    void row(const Descriptor& d, PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
+    void row(PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         const bool exists = rows_.exists();
         if (exists) {
@@ -238,12 +254,10 @@ class PostProcess {
                     wide_.write(i, sum[i]);
                 }
             }
-            stage_.values(sum, covered, d, policy, mantissa);
+            stage_.values(sum, covered, policy, mantissa);
             wide_.next();
-            parameter_.drop();
         }
         assemble(mantissa);
-        sum_.drop();
         if (rows_.ends_word()) {
             draining_ = false;
             if (sends_ && rows_.word_exists()) {
@@ -287,38 +301,12 @@ class PostProcess {
         results.write(to_wire(beat));
     }
 
-    // Operands that are there go to the word that is combined; a complete one begins to leave.
-    void combine() {
-#pragma HLS INLINE
-        if (vector_.there() && words_.takes(!draining_)) {
-            if (words_.take(vector_.beat())) {
-                draining_ = true;
-            }
-            vector_.drop();
-        }
-    }
-
-    void refill(stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
-                stream<wire_t<RowParameters>>& parameters) {
-#pragma HLS INLINE
-        if (combined_) {
-            vector_.refill(vectors);
-            return;
-        }
-        if (!kept_) {
-            sum_.refill(sums);
-        }
-        if (rows_.exists()) {
-            parameter_.refill(parameters);
-        }
-    }
-
     LayerRegisters<Config> layers_;
     OutputStage<Config> stage_;
     KeepBuffer<Config> wide_;
     Counters counters_;
     // Of the operation
-    bool combined_, kept_, keeps_, sends_;
+    bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
     int32_t output_exponent_;
     OutputRows<Config> rows_;
     VectorWords<Config, Storage> words_;

@@ -41,11 +41,13 @@ class VectorWords {
         groups_left_ = d.groups;
         first_tap_ = true;
         second_operand_ = false;
-        combines_ = true;
+        last_tap_ = d.kernel_width == 1 && d.kernel_height == 1;
+        combines_ = static_cast<Operation>(d.operation) != Operation::Gemm;
     }
 
-    // Whether a beat of the operation may be taken; `free`: the rows of the word before have left.
-    bool takes(bool free) const { return combines_ && (free || !last_tap()); }
+    // Whether the operation has operands left, and whether those of a word are complete with the next beat that fires.
+    bool combines() const { return combines_; }
+    bool completes() const { return last_tap_; }
 
     // Takes a beat; whether it completes a word.
     bool take(const VectorBeat<Config>& beat) {
@@ -55,7 +57,7 @@ class VectorWords {
             return false;
         }
         combine();
-        const bool completes = last_tap();
+        const bool completes = last_tap_;
         if (completes) {
         Columns_Finish:
             for (int i = 0; i < columns; ++i) {
@@ -79,8 +81,6 @@ class VectorWords {
 #pragma HLS INLINE
         return static_cast<amount_t>(shift > Config::mantissa_bits ? Config::mantissa_bits + 1 : shift);
     }
-
-    bool last_tap() const { return x_left_ == 1 && y_left_ == 1; }
 
     // A column keeps its word until a beat has another one for it.
     void load(const VectorBeat<Config>& beat) {
@@ -129,6 +129,7 @@ class VectorWords {
         // The operands of a sum are columns of taps.
         second_operand_ = !last_x;
         first_tap_ = last_x && last_y;
+        last_tap_ = x_left_ == 1 && (last_x && !last_y ? y_left_ == 2 : last_x ? kernel_height_ == 1 : last_y);
         if (!last_x) {
             return;
         }
@@ -151,7 +152,7 @@ class VectorWords {
     coordinate_t kernel_width_, kernel_height_, words_;
     // What is left, with the tap, word and group under way
     coordinate_t x_left_, y_left_, words_left_, groups_left_;
-    bool first_tap_, second_operand_, combines_;
+    bool first_tap_, last_tap_, second_operand_, combines_;
     // Of a column
     Word<Config> operand_[columns];
     bool present_[columns];
