@@ -17,6 +17,7 @@ template <class Config>
 class OutputRows {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
     using lane_t = uint_t<bit_length(Config::lanes)>;
+    using row_t = uint_t<bit_length(Config::accumulator_rows)>;
 
    public:
     void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
@@ -24,14 +25,18 @@ class OutputRows {
         group_ = static_cast<coordinate_t>(active_columns<Config>(d));
         output_rows_ = d.output_rows;
         blocks_ = blocks;
-        block_rows_ = rows_of_block;
+        block_rows_ = static_cast<row_t>(rows_of_block);
         pixels_left_ = d.output_pixels;
         rows_left_ = d.output_rows;
-        block_rows_left_ = rows_of_block;
+        block_rows_left_ = static_cast<row_t>(rows_of_block);
         blocks_left_ = blocks;
         groups_left_ = d.groups;
+        last_row_ = rows_of_block == 1;
+        last_block_ = blocks == 1;
+        last_group_ = d.groups == 1;
         exists_ = true;
         lane_ = 0;
+        ends_word_ = Config::lanes == 1;
         word_exists_ = false;
     }
 
@@ -40,40 +45,50 @@ class OutputRows {
     bool covers(int column) const { return column < pixels_left_ && column < group_; }
     // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
     int lane() const { return static_cast<int>(lane_); }
-    bool ends_word() const { return lane_ == Config::lanes - 1; }
+    bool ends_word() const { return ends_word_; }
     bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
-    bool last() const {
-        return block_rows_left_ == 1 && blocks_left_ == 1 && groups_left_ == 1;
-    }
+    bool last() const { return last_row_ && last_block_ && last_group_; }
 
+    // What the next row is, from counters that are compared one row ahead.
     void next() {
 #pragma HLS INLINE
-        const bool last_row = block_rows_left_ == 1;
-        const bool last_block = blocks_left_ == 1;
-        word_exists_ = word_exists();
-        lane_ = ends_word() ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
-        block_rows_left_ = last_row ? block_rows_ : static_cast<coordinate_t>(block_rows_left_ - 1);
+        const bool last_row = last_row_;
+        const bool last_block = last_block_;
         const bool restarts = last_row && last_block;
+        word_exists_ = word_exists();
+        next_lane();
+        last_row_ = last_row ? block_rows_ == 1 : block_rows_left_ == 2;
+        block_rows_left_ = last_row ? block_rows_ : static_cast<row_t>(block_rows_left_ - 1);
         exists_ = restarts || rows_left_ > 1;
         rows_left_ = restarts ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
-        if (!last_row) {
-            return;
+        if (last_row) {
+            last_block_ = last_block ? blocks_ == 1 : blocks_left_ == 2;
+            blocks_left_ = last_block ? blocks_ : static_cast<coordinate_t>(blocks_left_ - 1);
         }
-        blocks_left_ = last_block ? blocks_ : static_cast<coordinate_t>(blocks_left_ - 1);
-        if (last_block) {
+        if (restarts) {
+            last_group_ = groups_left_ == 2;
             --groups_left_;
             pixels_left_ -= group_;
         }
     }
 
    private:
+    void next_lane() {
+#pragma HLS INLINE
+        const lane_t lane = ends_word_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        ends_word_ = Config::lanes == 1 || (!ends_word_ && lane_ == Config::lanes - 2);
+        lane_ = lane;
+    }
+
     // Of the operation: columns that work, output channels, row blocks and their rows
-    coordinate_t group_, output_rows_, blocks_, block_rows_;
+    coordinate_t group_, output_rows_, blocks_;
+    row_t block_rows_;
     // What is left, with the row, block and group under way
-    coordinate_t pixels_left_, rows_left_, block_rows_left_, blocks_left_, groups_left_;
-    bool exists_;
+    coordinate_t pixels_left_, rows_left_, blocks_left_, groups_left_;
+    row_t block_rows_left_;
+    bool last_row_, last_block_, last_group_, exists_;
     lane_t lane_;
-    bool word_exists_;
+    bool ends_word_, word_exists_;
 };
 
 template <class Config, class Storage>
