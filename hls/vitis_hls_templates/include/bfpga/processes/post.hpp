@@ -17,23 +17,17 @@ template <class Config>
 class OutputRows {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
     using lane_t = uint_t<bit_length(Config::lanes)>;
-    using row_t = uint_t<bit_length(Config::accumulator_rows)>;
 
    public:
     void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
 #pragma HLS INLINE
         group_ = static_cast<coordinate_t>(active_columns<Config>(d));
         output_rows_ = d.output_rows;
-        blocks_ = blocks;
-        block_rows_ = static_cast<row_t>(rows_of_block);
         pixels_left_ = d.output_pixels;
         rows_left_ = d.output_rows;
-        block_rows_left_ = static_cast<row_t>(rows_of_block);
-        blocks_left_ = blocks;
-        groups_left_ = d.groups;
-        last_row_ = rows_of_block == 1;
-        last_block_ = blocks == 1;
-        last_group_ = d.groups == 1;
+        row_.start(rows_of_block);
+        block_.start(blocks);
+        groups_.start(d.groups);
         exists_ = true;
         lane_ = 0;
         ends_word_ = Config::lanes == 1;
@@ -47,27 +41,22 @@ class OutputRows {
     int lane() const { return static_cast<int>(lane_); }
     bool ends_word() const { return ends_word_; }
     bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
-    bool last() const { return last_row_ && last_block_ && last_group_; }
+    bool last() const { return row_.last() && block_.last() && groups_.last(); }
 
-    // What the next row is, from counters that are compared one row ahead.
     void next() {
 #pragma HLS INLINE
-        const bool last_row = last_row_;
-        const bool last_block = last_block_;
-        const bool restarts = last_row && last_block;
+        const bool last_row = row_.last();
+        const bool restarts = last_row && block_.last();
         word_exists_ = word_exists();
         next_lane();
-        last_row_ = last_row ? block_rows_ == 1 : block_rows_left_ == 2;
-        block_rows_left_ = last_row ? block_rows_ : static_cast<row_t>(block_rows_left_ - 1);
+        row_.next();
         exists_ = restarts || rows_left_ > 1;
         rows_left_ = restarts ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
         if (last_row) {
-            last_block_ = last_block ? blocks_ == 1 : blocks_left_ == 2;
-            blocks_left_ = last_block ? blocks_ : static_cast<coordinate_t>(blocks_left_ - 1);
+            block_.next();
         }
         if (restarts) {
-            last_group_ = groups_left_ == 2;
-            --groups_left_;
+            groups_.next();
             pixels_left_ -= group_;
         }
     }
@@ -80,13 +69,12 @@ class OutputRows {
         lane_ = lane;
     }
 
-    // Of the operation: columns that work, output channels, row blocks and their rows
-    coordinate_t group_, output_rows_, blocks_;
-    row_t block_rows_;
-    // What is left, with the row, block and group under way
-    coordinate_t pixels_left_, rows_left_, blocks_left_, groups_left_;
-    row_t block_rows_left_;
-    bool last_row_, last_block_, last_group_, exists_;
+    // Of the operation: columns that work, output channels
+    coordinate_t group_, output_rows_;
+    RoundCounter<Config> row_, block_, groups_;
+    // What is left, with the row and the group under way
+    coordinate_t pixels_left_, rows_left_;
+    bool exists_;
     lane_t lane_;
     bool ends_word_, word_exists_;
 };
