@@ -257,7 +257,7 @@ class ConfiguredBench : public Bench {
                     keeps = d.has(Flag::Keep) ? value : keeps;
                     sum[i] = static_cast<accumulator_t>(value);
                 }
-                stage_.values(sum, shown, d, policy, mantissa);
+                stage_.values(sum, shown, policy, mantissa);
                 for (int i = 0; i < columns; ++i) {
                     const int word = g * output_words(d) + row / lanes;
                     if (shown[i]) {

@@ -76,7 +76,7 @@ class ConfiguredBench : public Bench {
                 shown[i] = i < layer.columns;
                 accumulator[i] = static_cast<bfpga::int_t<ACC>>(shown[i] ? layer.accumulator[k] : -1);
             }
-            stage_.values(accumulator, shown, d, slot_, mantissa);
+            stage_.values(accumulator, shown, slot_, mantissa);
             for (int i = 0; i < layer.columns; ++i) {
                 const int k = r * layer.columns + i;
                 const bfpga::StageValue<ACC> result = stage_.evaluate(accumulator[i]);

@@ -163,7 +163,7 @@ class SystolicArray {
         typename Geometry<Config>::mantissa_t mantissa[Config::columns] = {};
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
         if (exists) {
-            stage_.values(sum, covered, d, policy, mantissa);
+            stage_.values(sum, covered, policy, mantissa);
             wide_.next();
         }
     Columns_Assemble:

@@ -198,7 +198,7 @@ class EngineDrain {
         typename G::mantissa_t mantissa[ports] = {};
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
         if (exists) {
-            stage_.values(value, covered, d, policy, mantissa);
+            stage_.values(value, covered, policy, mantissa);
         }
     Ports_Leave:
         for (int i = 0; i < ports; ++i) {

@@ -60,6 +60,7 @@ class OutputStage {
         function_first_ = d.has(Flag::FunctionFirst);
         measures_ = d.has(Flag::Measure);
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
+        before_last_ = WindowSums<Config>::before_last(d.policy_window);
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
         collector_.start(d, static_cast<int32_t>(
@@ -105,8 +106,8 @@ class OutputStage {
     // nothing. Column 0 feeds the statistics of the policy slot. What the columns have seen is joined in one go, so that
     // nothing of a row waits for the row before.
     template <int N>
-    void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], const Descriptor& d,
-                PolicySlot<Config>& policy, mantissa_t (&mantissa)[N]) {
+    void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
+                mantissa_t (&mantissa)[N]) {
 #pragma HLS INLINE
         static_assert(N <= Config::columns, "every column has a port of its own");
         LargestMagnitude<Config::log, ACC> largest;
@@ -130,7 +131,7 @@ class OutputStage {
             collector_.see(i, result.value, seen, alone);
             const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
             if (i == 0 && counts_ && shown[0]) {
-                policy.count(d, statistics_value<Config>(result.value, distance));
+                policy.count(before_last_, statistics_value<Config>(result.value, distance));
             }
             const Requantized<MW> requantized =
                 requantize<MW, Config::rounding, Config::saturation, ACC>(result.value, distance);
@@ -254,6 +255,7 @@ class OutputStage {
     int32_t argument_;
     exponent_t bound_exponent_, bias_exponent_, accumulator_exponent_, output_exponent_;
     bool has_bias_, row_exponents_, function_first_, measures_, counts_;
+    typename WindowSums<Config>::count_t before_last_;
     Lead lead_;
     uint32_t overflows_, underflows_;
     int32_t status_;
