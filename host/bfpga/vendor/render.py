@@ -48,8 +48,9 @@ _MULTIPLIERS = {
 }
 #: Multipliers of the engines beside the array.
 _LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
-#: Includes of headers of the library, in C++, and of rendered ones beside the file.
+#: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
+#: Includes of rendered headers beside a file.
 _INCLUDE_BESIDE = re.compile(r'^#include "([^"/]+)"', re.MULTILINE)
 
 
