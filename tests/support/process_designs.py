@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.accelerator.variants import on_board
+from bfpga.contract.processes import process_function
+from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS
 
 #: Follows the name of a ready accelerator whose kernel is to be processes.
 OF_PROCESSES = "/processes"
@@ -24,3 +26,10 @@ def described(name: str) -> Accelerator:
         systolic=replace(accelerator.systolic, kernel="processes", beside=()),
     )
     return on_board(variant, accelerator.board)
+
+
+def process_source(process: str) -> str:
+    """A file that stands for the C++ of a process: its top function and its loop."""
+    label = PROCESS_LOOPS[process]
+    loop = f"{label}:\n    while (true) {{\n#pragma HLS PIPELINE II=1\n    }}\n"
+    return f'#include "config.hpp"\n\nvoid {process_function(process)}() {{\n{loop}}}\n'

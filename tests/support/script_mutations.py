@@ -254,6 +254,8 @@ MUTATIONS = [
     Mutation("IP of a process put into the place of all", "hls_array.tcl", "{/build/ip/array}\nfile copy -force "
              "{/build/hls_array/solution/syn", "{/build/ip}\nfile copy -force {/build/hls_array/solution/syn", "path",
              "impl/ip}", TINY),
+    Mutation("folder of the IPs not made", "hls_post.tcl", " {/build/reports} {/build/ip}\n", " {/build/reports}\n",
+             "path", "impl/ip}", TINY),
     Mutation("process of another name in the configuration", "hls_store_config.cfg", "package.ip.name=bfpga_store",
              "package.ip.name=bfpga_post", "config-value", "package.ip.name", TINY),
     # Configuration file

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from process_designs import TINY
 from script_mutations import BLOCK, MUTATIONS
 from vendor_scripts import EVERYTHING, PATHS, Mutation, design, scripts, small_accelerator
 
@@ -52,13 +53,21 @@ def test_scripts_pass_with_every_option(options: ScriptOptions) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), board=st.sampled_from(names("boards")), streams=st.sampled_from([32, 64, 512]))
-def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    board=st.sampled_from(names("boards")),
+    streams=st.sampled_from([32, 64, 512]),
+    processes=st.booleans(),
+)
+def test_scripts_of_random_arrays_pass(seed: int, board: str, streams: int, processes: bool) -> None:
     accelerator = small_accelerator(board)
     config = random_config(np.random.default_rng(seed))
     config = replace(config, dsp=accelerator.board.dsp_kind, weight_stream_bits=streams)
+    if processes:
+        config = replace(config, kernel="processes", beside=())
     target = block_design(replace(accelerator, systolic=config))
-    assert check_scripts(target, render_scripts(target, PATHS, 3, EVERYTHING)) == []
+    options = ScriptOptions() if processes else EVERYTHING
+    assert check_scripts(target, render_scripts(target, PATHS, 3, options)) == []
 
 
 @pytest.mark.parametrize(("accelerator", "board"), PAIRS)
@@ -186,7 +195,7 @@ def without_line(target: str, script: str, number: int) -> dict[str, str]:
 
 
 @settings(max_examples=50, deadline=None)
-@given(data=st.data(), target=st.sampled_from(["pynq_z2_dense", "zcu104_dense"]))
+@given(data=st.data(), target=st.sampled_from(["pynq_z2_dense", "zcu104_dense", TINY]))
 def test_loss_of_any_line_is_found(data: st.DataObject, target: str) -> None:
     script, number = data.draw(st.sampled_from(lines_that_do_something(target)))
     assert check_scripts(design(target), without_line(target, script, number))

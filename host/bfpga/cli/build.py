@@ -23,7 +23,7 @@ def build(
             "--from", help="Do this stage and all after it again although nothing has changed.", metavar="STAGE"
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that Vivado may start.")] = min(
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes of Vivado, and IPs synthesised at once.")] = min(
         4, os.cpu_count() or 1
     ),
     timeout: Annotated[float, typer.Option(min=0.0001, help="Hours that one stage may take.", metavar="HOURS")] = 12.0,

@@ -61,8 +61,9 @@ _WIRE_TYPES = {
     "stored": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
     "credits": "bool",
 }
-#: Includes of headers of the library, in C++, and of rendered ones beside the file.
+#: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
+#: Includes of rendered headers beside a file.
 _INCLUDE_BESIDE = re.compile(r'^#include "([^"/]+)"', re.MULTILINE)
 
 

@@ -9,14 +9,11 @@ from bfpga.contract.registers import (
     ARGUMENT_REGISTERS,
     BLOCK_REGISTERS,
     CONTROL_PORT,
-    INPUT_STREAM,
-    OUTPUT_STREAM,
-    WEIGHT_STREAM,
 )
-from bfpga.vendor.bitstream.hls_stages import kernel_loops
+from bfpga.vendor.bitstream.hls_stages import ip_loops
 from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.handoff import render_handoff
-from bfpga.vendor.kernel_ips import kernel_vlnv
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 
 #: Row of a utilization report by family, in the order of `usage`.
 ROWS = {
@@ -26,15 +23,20 @@ ROWS = {
 
 
 def component_xml(design: BlockDesign, widths: Mapping[str, int] | None = None, offset: int = 0, tlast: bool = True,
-                  vlnv: str = "", pins: Sequence[str] = ("ap_clk", "ap_rst_n", "interrupt")) -> str:  # fmt: skip
-    """IP-XACT of the kernel as Vitis HLS writes it; the options make it wrong. ``offset``: added to every argument."""
-    config = design.accelerator.systolic
-    bits = {INPUT_STREAM: config.stream_bits, WEIGHT_STREAM: config.weight_stream_bits,
-            OUTPUT_STREAM: config.stream_bits, **(widths or {})}  # fmt: skip
+                  vlnv: str = "", pins: Sequence[str] = (), part: str = "",
+                  control: bool | None = None) -> str:  # fmt: skip
+    """IP-XACT of the kernel as Vitis HLS writes it; the options make it wrong. ``offset``: added to every argument.
+
+    ``part``: the process that the IP is, where the kernel is several. ``control``: whether it has an AXI-Lite port.
+    """
+    ip = ip_of(design, part)
+    control = ip.control if control is None else control
+    pins = pins or ("ap_clk", "ap_rst_n", *(["interrupt"] if control else []))
     buses, ports = [], []
-    for name, width in bits.items():
-        mode = "master" if name == OUTPUT_STREAM else "slave"
-        signals = ["TDATA", "TVALID", "TREADY", *(["TLAST"] if tlast else [])]
+    for stream in ip.streams:
+        name, width = stream.name, (widths or {}).get(stream.name, stream.bits)
+        mode = "master" if stream.master else "slave"
+        signals = ["TDATA", "TVALID", "TREADY", *(["TLAST"] if tlast and stream.packets else [])]
         maps = "".join(
             f"<spirit:portMap><spirit:logicalPort><spirit:name>{signal}</spirit:name></spirit:logicalPort>"
             f"<spirit:physicalPort><spirit:name>{name}_{signal}</spirit:name></spirit:physicalPort></spirit:portMap>"
@@ -50,19 +52,20 @@ def component_xml(design: BlockDesign, widths: Mapping[str, int] | None = None, 
             f"<spirit:left>{width - 1}</spirit:left><spirit:right>0</spirit:right></spirit:vector></spirit:wire>"
             "</spirit:port>"
         )
-    buses.append(
-        f'<spirit:busInterface><spirit:name>{CONTROL_PORT}</spirit:name><spirit:busType spirit:name="aximm"/>'
-        "<spirit:slave/></spirit:busInterface>"
-    )
+    if control:
+        buses.append(
+            f'<spirit:busInterface><spirit:name>{CONTROL_PORT}</spirit:name><spirit:busType spirit:name="aximm"/>'
+            "<spirit:slave/></spirit:busInterface>"
+        )
     ports += [f"<spirit:port><spirit:name>{pin}</spirit:name></spirit:port>" for pin in pins]
-    registers = [(item.name, item.offset) for item in BLOCK_REGISTERS]
-    registers += [(item.name, item.offset + offset) for item in ARGUMENT_REGISTERS]
+    registers = [(item.name, item.offset) for item in BLOCK_REGISTERS if control]
+    registers += [(item.name, item.offset + offset) for item in ARGUMENT_REGISTERS if control]
     listed = "".join(
         f"<spirit:register><spirit:name>{name}</spirit:name><spirit:addressOffset>0x{place:02x}</spirit:addressOffset>"
         "</spirit:register>"
         for name, place in registers
     )
-    vendor, library, name, version = (vlnv or kernel_vlnv()).split(":")
+    vendor, library, name, version = (vlnv or ip.vlnv).split(":")
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         '<spirit:component xmlns:spirit="http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009">'
@@ -134,15 +137,19 @@ CSYNTH_USED = {"BRAM_18K": 100, "DSP": 198, "FF": 32616, "LUT": 41242, "URAM": 0
 def csynth_xml(
     design: BlockDesign, intervals: Mapping[str, int | None] | None = None, without: Sequence[str] = (),
     estimated_ns: float | None = None, used: Mapping[str, int] | None = None, period_ns: float | None = None,
+    part: str = "",
 ) -> str:  # fmt: skip
     """`csynth.xml` as Vitis HLS writes it, made up: every stated loop at its interval unless ``intervals`` says else.
 
     ``intervals``: None for a loop that is not pipelined. ``without``: labels that the report does not name.
+    ``part``: the
+    process of the IP, where the kernel is several; each takes an equal part of the resources.
     """
+    ip = ip_of(design, part)
     board = design.accelerator.board
     period = design.clock.period_ns if period_ns is None else period_ns
     modules = []
-    for loop in kernel_loops(design):
+    for loop in ip_loops(design, ip):
         if loop.label in without:
             continue
         interval = {loop.label: loop.interval, **(intervals or {})}[loop.label]
@@ -153,12 +160,12 @@ def csynth_xml(
             f"<Latency>undef</Latency>{pipeline}</{loop.label}></SummaryOfLoopLatency></PerformanceEstimates></Module>"
         )
     available = {"BRAM_18K": 2 * board.bram36, "DSP": board.dsp, "FF": board.ff, "LUT": board.lut, "URAM": board.uram}
-    share = min(1.0, board.dsp / 220)
+    share = min(1.0, board.dsp / 220) / len(kernel_ips(design.accelerator.systolic))
     numbers = {name: int(count * share) for name, count in CSYNTH_USED.items()} | dict(used or {})
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- made up by a test in the form of a vendor\'s report -->\n'
         f"<profile><ReportVersion><Version>2022.1</Version></ReportVersion><UserAssignments><Part>{board.part}</Part>"
-        f"<TopModelName>bfpga_systolic</TopModelName><TargetClockPeriod>{period:.2f}</TargetClockPeriod>"
+        f"<TopModelName>{ip.function}</TopModelName><TargetClockPeriod>{period:.2f}</TargetClockPeriod>"
         f"<ClockUncertainty>{0.27 * period:.2f}</ClockUncertainty></UserAssignments>"
         "<PerformanceEstimates><SummaryOfTimingAnalysis>"
         f"<EstimatedClockPeriod>{0.7 * period if estimated_ns is None else estimated_ns:.3f}</EstimatedClockPeriod>"
@@ -173,18 +180,29 @@ def _elements(numbers: Mapping[str, int]) -> str:
     return "".join(f"<{name}>{number}</{name}>" for name, number in numbers.items())
 
 
+def ip_of(design: BlockDesign, part: str) -> KernelIp:
+    """The IP of a process, or the one that the whole kernel is."""
+    return next(ip for ip in kernel_ips(design.accelerator.systolic) if ip.part == part)
+
+
 def write_artefacts(design: BlockDesign, directory: Path) -> dict[str, str]:
-    """Everything the stand-ins hand out, and where it lies."""
+    """Everything the stand-ins hand out, and where it lies; what an IP has for itself follows the name of its top."""
     board = design.accelerator.board
-    drivers = directory / "ip" / "drivers" / "bfpga_systolic_v1_0" / "src"
-    drivers.mkdir(parents=True)
-    (directory / "ip" / "component.xml").write_text(component_xml(design))
-    (drivers / "xbfpga_systolic_hw.h").write_text(driver_header())
-    (directory / "csynth.xml").write_text(csynth_xml(design))
+    own = {}
+    for ip in kernel_ips(design.accelerator.systolic):
+        folder = directory / ip.part
+        (folder / "ip").mkdir(parents=True)
+        (folder / "ip" / "component.xml").write_text(component_xml(design, part=ip.part))
+        (folder / "csynth.xml").write_text(csynth_xml(design, part=ip.part))
+        if ip.control:
+            drivers = folder / "ip" / "drivers" / "bfpga_systolic_v1_0" / "src"
+            drivers.mkdir(parents=True)
+            (drivers / "xbfpga_systolic_hw.h").write_text(driver_header())
+        suffix = f"_{ip.function}" if ip.part else ""
+        own |= {f"ip{suffix}": str(folder / "ip"), f"csynth{suffix}": str(folder / "csynth.xml")}
     (directory / "system.hwh").write_text(render_handoff(design))
     (directory / "system.bit").write_bytes(bitstream(board.part, board.processing_system))
     (directory / "utilization.txt").write_text(utilization_report(design))
     (directory / "timing.txt").write_text(timing_report())
-    names = {"ip": "ip", "csynth": "csynth.xml", "hwh": "system.hwh", "bit": "system.bit",
-             "utilization": "utilization.txt", "timing": "timing.txt"}  # fmt: skip
-    return {key: str(directory / name) for key, name in names.items()}
+    names = {"hwh": "system.hwh", "bit": "system.bit", "utilization": "utilization.txt", "timing": "timing.txt"}
+    return own | {key: str(directory / name) for key, name in names.items()}

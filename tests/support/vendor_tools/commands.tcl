@@ -70,9 +70,20 @@ proc set_property {args} {
 proc get_ipdefs {args} {
     set pattern [lindex $args end]
     if {[string match *:hls:* $pattern]} {
-        return [expr {[file exists [file join $::ip_repository component.xml]] ? $pattern : ""}]
+        return [expr {[in_repository [lindex [split $pattern :] 2]] ? $pattern : ""}]
     }
     return [string map {* 1.0} $pattern]
+}
+proc in_repository {name} {
+    foreach place {component.xml */component.xml} {
+        foreach file [glob -nocomplain [file join $::ip_repository $place]] {
+            set channel [open $file r]
+            set found [string match "*<spirit:name>$name<*" [read $channel]]
+            close $channel
+            if {$found} { return 1 }
+        }
+    }
+    return 0
 }
 proc can_resolve_reference {module} {
     foreach file $::verilog {

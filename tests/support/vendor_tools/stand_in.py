@@ -78,12 +78,32 @@ def script_of(name, words):
     sys.exit(1)
 
 
+def source_of(path):
+    """The text of a C++ file; empty if there is none."""
+    if not os.path.isfile(path):
+        return ""
+    with open(path) as file:
+        return file.read()
+
+
+def of_top(config, key, top):
+    """What is handed out for a top function."""
+    return config.get(f"{key}_{top}", config.get(key, ""))
+
+
+def top_of(script):
+    """The top function that a script sets."""
+    with open(script) as file:
+        return next((line.split()[1] for line in file if line.startswith("set_top ")), "")
+
+
 def run_config(words, config):
     """The config-file flow: synthesis, or packaging of what it left."""
     with open(words[words.index("--config") + 1]) as file:
         options = dict(line.strip().split("=", 1) for line in file if "=" in line)
     folder = os.path.join(words[words.index("--work_dir") + 1], "hls")
-    if options["syn.top"] != "bfpga_systolic" or not os.path.isfile(options["syn.file"]):
+    top = options["syn.top"]
+    if f"void {top}(" not in source_of(options["syn.file"]):
         say("ERROR: [HLS 200-70] the top function was not found")
         sys.exit(1)
     if "--cosim" in words:
@@ -92,12 +112,12 @@ def run_config(words, config):
             sys.exit(1)
     elif "--package" not in words:
         os.makedirs(os.path.join(folder, "syn", "report"))
-        shutil.copy(config["csynth"], os.path.join(folder, "syn", "report", "csynth.xml"))
+        shutil.copy(of_top(config, "csynth", top), os.path.join(folder, "syn", "report", "csynth.xml"))
     elif not os.path.isdir(os.path.join(folder, "syn")):
         say("ERROR: [HLS 200-101] there is no synthesized design to package")
         sys.exit(1)
     else:
-        shutil.copytree(config["ip"], os.path.join(folder, "impl", "ip"))
+        shutil.copytree(of_top(config, "ip", top), os.path.join(folder, "impl", "ip"))
 
 
 def main():
@@ -109,8 +129,9 @@ def main():
         return
     script = script_of(name, words)
     stage = os.path.basename(script).split(".")[0]
-    if stage == "hls_config":
-        stage = "hls_cosim" if "--cosim" in words else "hls_package" if "--package" in words else "hls"
+    if script.endswith(".cfg"):
+        step = "_cosim" if "--cosim" in words else "_package" if "--package" in words else ""
+        stage = stage[: -len("_config")] + step
     with open(config["calls"], "a") as file:
         file.write(f"{stage} {name}\n")
     say(f"****** {name} v{config['version']} (64-bit)")
@@ -123,6 +144,9 @@ def main():
     environment = {**os.environ, "STAND_IN_MODE": mode, "STAND_IN_STAGE": stage}
     for key in ("version", "ip", "csynth", "hwh", "bit", "utilization", "timing", "wns", "whs", "part", "clock_hz"):
         environment[f"STAND_IN_{key.upper()}"] = str(config.get(key, ""))
+    if stage.startswith("hls"):
+        top = top_of(script)
+        environment |= {f"STAND_IN_{key.upper()}": of_top(config, key, top) for key in ("ip", "csynth")}
     sys.stdout.flush()
     os.execvpe("tclsh", ["tclsh", os.path.join(HERE, "commands.tcl"), script], environment)
 

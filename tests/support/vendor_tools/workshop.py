@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from process_designs import described
 from vendor_tools.artefacts import write_artefacts
 
-from bfpga.accelerator.loader import load_accelerator
 from bfpga.vendor.bitstream.pipeline import BuildReport, SilentReporter, run_build
 from bfpga.vendor.bitstream.stage import Build, BuildSettings
 from bfpga.vendor.bitstream.tools import Search
@@ -46,7 +46,7 @@ class Workshop:
         version: str = "2022.1",
     ) -> None:  # fmt: skip
         self.directory = directory
-        self.design: BlockDesign = block_design(load_accelerator(accelerator))
+        self.design: BlockDesign = block_design(described(accelerator))
         self.config: dict[str, Any] = {
             **write_artefacts(self.design, directory / "artefacts"),
             "version": version,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 from bfpga.vendor.bitstream.bitstream import check_bitstream
 from bfpga.vendor.bitstream.handoff_check import check_handoff
+from bfpga.vendor.bitstream.records import hashes, text_hash
 from bfpga.vendor.bitstream.reports import read_utilization
-from bfpga.vendor.bitstream.stage import Build, Product, Stage
+from bfpga.vendor.bitstream.stage import Build, Product, Stage, files_below
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.manifest import MANIFEST_NAME
 from bfpga.vendor.overlay_files import OverlayBuild, write_overlay
 
@@ -50,6 +53,7 @@ def _package(build: Build) -> Product:
                 "hls": {"program": hls.tool.name, "version": str(hls.tool.version)},
                 "vivado": {"program": "vivado", "version": str(build.tools.require_vivado().version)},
                 "board_files": build.results["block_design"]["board_part"],
+                **_ips(build),
             },
             utilization={name: {"used": item.used, "available": item.available} for name, item in usage.items()},
             timing=build.results["timing"],
@@ -62,6 +66,19 @@ def _package(build: Build) -> Product:
     )
     files = [directory / entry.name for entry in manifest.files.values() if entry is not None]
     return Product([*files, directory / MANIFEST_NAME], result={"overlay": str(directory)})
+
+
+def _ips(build: Build) -> dict[str, Any]:
+    """The IPs of a kernel of several, each with a hash of all that C synthesis has exported; of one, nothing."""
+    ips = kernel_ips(build.design.accelerator.systolic)
+    if len(ips) == 1:
+        return {}
+    return {"ips": {ip.vlnv: {"cell": ip.cell, "sha256": _exported(build.paths.unpacked_ip(ip))} for ip in ips}}
+
+
+def _exported(folder: Path) -> str:
+    files = hashes(folder, files_below(folder))
+    return text_hash(*(text for item in files.items() for text in item))
 
 
 def _remove_leftovers(directory: Path, name: str) -> None:

@@ -134,15 +134,18 @@ def _is_file(call: Parsed, what: str) -> bool:
 
 def _folders(commands: Commands) -> Iterator[Finding]:
     """Folders exist before something is written to them; C synthesis and Vivado can run one without the other."""
-    made: dict[str, set[str]] = {"hls": set(), "vivado": set()}
+    made: dict[str, set[str]] = {}
     for script, calls in commands.items():
-        folders = made["hls" if stage_of(script) == "hls" else "vivado"]
+        # The IPs of a kernel are synthesised at the same time; Vivado's stages follow one another.
+        folders = made.setdefault(script if stage_of(script) == "hls" else "vivado", set())
         for call in calls:
             if _is_file(call, "mkdir"):
                 folders.update(call.words[1:])
+            elif call.name == "cd":
+                folders.add(call.words[0])
             written = [call.options["-file"]] if "-file" in call.options else []
             written += [call.words[0]] if call.name == "open" else []
-            written += [call.words[-1]] if _is_file(call, "copy") and PurePosixPath(call.words[-1]).suffix else []
+            written += [call.words[-1]] if _is_file(call, "copy") else []
             for path in written:
                 if str(PurePosixPath(path).parent) not in folders:
                     yield call.finding("path", f"nothing makes the folder of {path}", "make it with file mkdir")

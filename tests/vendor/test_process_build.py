@@ -1,0 +1,256 @@
+"""A build of a kernel of processes with stand-ins for the vendor's tools: six IPs, each made, checked, kept alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from process_designs import TINY, process_source
+from vendor_tools.artefacts import component_xml, csynth_xml
+from vendor_tools.workshop import HERE, Workshop
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import PROCESSES, process_function
+from bfpga.errors import ConfigurationError
+from bfpga.vendor import render
+from bfpga.vendor.bitstream import hls_stages, source_stages
+from bfpga.vendor.bitstream.hls_gates import PROCESS_LOOPS
+from bfpga.vendor.bitstream.pipeline import run_build, stage_names
+from bfpga.vendor.bitstream.processes import processes_of
+from bfpga.vendor.manifest import MANIFEST_NAME, read_manifest
+
+pytestmark = pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
+PROGRAMS = ("vivado", "vitis_hls", "vitis-run", "v++")
+
+
+@pytest.fixture(autouse=True)
+def changes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Text behind rendered files, by their paths. No stand-in compiles them; a test may change them."""
+    monkeypatch.setenv("CXX", str(HERE / "c++"))
+    monkeypatch.setattr(source_stages, "check_scripts", lambda design, scripts: [])
+    real = render.render_kernel
+    files = {f"src/{process}.cpp": process_source(process) for process in PROCESSES}
+    changed: dict[str, str] = {}
+
+    def rendered(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
+        texts = files | real(name, digest, config)
+        return {path: text + changed.get(path, "") for path, text in texts.items()}
+
+    for module in (render, hls_stages, source_stages):
+        monkeypatch.setattr(module, "render_kernel", rendered)
+    return changed
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path, TINY, PROGRAMS, "2024.1")
+
+
+@pytest.mark.parametrize("flow", ["vitis_hls", "vitis-run", "v++"])
+def test_all_ips_are_synthesised_and_lie_in_the_repository(workshop: Workshop, flow: str) -> None:
+    report = workshop.run(flow=flow)
+    assert report.error is None
+    assert [item.status for item in report.outcomes] == ["done"] * len(stage_names())
+    build = workshop.new_build().directory
+    hls = [call for call in workshop.calls() if call.startswith("hls")]
+    names = [f"hls_{process}{step}" for process in PROCESSES for step in ("", *(["_package"] if flow == "v++" else []))]
+    assert sorted(hls) == sorted(names)
+    for process in PROCESSES:
+        component = (build / "ip" / process / "component.xml").read_text()
+        assert f"<spirit:name>{process_function(process)}<" in component
+        assert (build / "reports" / f"hls_{process}.xml").is_file()
+        assert (build / "logs" / f"hls_{process}.log").is_file()
+    manifest = read_manifest(workshop.overlay / MANIFEST_NAME)
+    assert manifest.systolic.kernel == "processes"
+    assert manifest.tools is not None
+    ips = manifest.tools["ips"]
+    assert ips.keys() == {f"xilinx.com:hls:{process_function(process)}:1.0" for process in PROCESSES}
+    assert len({entry["sha256"] for entry in ips.values()}) == len(PROCESSES)
+    assert {entry["cell"] for entry in ips.values()} == {"accelerator", *PROCESSES[1:]}
+
+
+def test_second_build_keeps_everything(workshop: Workshop) -> None:
+    workshop.run()
+    before = workshop.calls()
+    assert {item.status for item in workshop.run().outcomes} == {"kept"}
+    assert workshop.calls() == before
+
+
+def test_ips_are_synthesised_at_the_same_time_up_to_the_number_of_jobs(workshop: Workshop) -> None:
+    workshop.run(until="tcl_check")
+    workshop.configure(seconds=0.3)
+    assert most_at_the_same_time(workshop, jobs=1) == 1
+    assert 2 <= most_at_the_same_time(workshop, jobs=3) <= 3
+
+
+def sessions(directory: Path) -> set[int]:
+    """The tools that run: each has a session, with whatever it starts."""
+    found = set()
+    for number in processes_of(directory):
+        with suppress(ProcessLookupError):
+            found.add(os.getsid(number))
+    return found
+
+
+def most_at_the_same_time(workshop: Workshop, jobs: int) -> int:
+    """The most tools that ran at the same time while all IPs were synthesised."""
+    most, directory = 0, workshop.new_build(jobs=jobs).directory
+    with ThreadPoolExecutor(1) as pool:
+        build = pool.submit(workshop.run, "hls", "hls", jobs=jobs)
+        while not build.done():
+            # One look takes a while; who is seen twice was there in between with all others who are.
+            most = max(most, len(sessions(directory) & sessions(directory)))
+            time.sleep(0.05)
+    assert build.result().error is None
+    return most
+
+
+def test_the_ip_that_fails_is_named_and_the_others_are_kept(workshop: Workshop) -> None:
+    workshop.fail("hls_post", "error")
+    report = workshop.run(jobs=1)
+    assert report.failed_stage == "hls"
+    assert report.error is not None
+    for text in ("stage hls: post: vitis_hls ended with exit code 1", "[XFORM 203-123]", "hls_post.log:"):
+        assert text in str(report.error)
+    assert workshop.calls() == [f"hls_{process}" for process in PROCESSES[: PROCESSES.index("post") + 1]]
+    workshop.configure(failures={})
+    before = len(workshop.calls())
+    assert workshop.run(until="ip_check").error is None
+    assert sorted(workshop.calls()[before:]) == ["hls_post", "hls_store"]
+    assert "hls: sequencer, scratchpad, weights, array unchanged" in workshop.reporter.notes
+
+
+def test_every_ip_that_fails_at_the_same_time_is_named(workshop: Workshop) -> None:
+    workshop.configure(failures={"hls_sequencer": "error", "hls_scratchpad": "wordless"}, seconds=0.3)
+    error = workshop.run(jobs=2).error
+    assert error is not None
+    assert "stage hls: sequencer: vitis_hls" in str(error)
+    assert "also failed: stage hls: scratchpad: vitis_hls" in str(error)
+    assert error.log is not None
+    assert error.log.name == "hls_sequencer.log"
+
+
+def test_an_ip_without_its_files_is_named(workshop: Workshop) -> None:
+    workshop.fail("hls_array", "silent")
+    error = workshop.run().error
+    assert error is not None
+    assert (error.kind, "array: vitis_hls" in str(error), "ip/array/component.xml" in str(error)) == (
+        "artefact", True, True,
+    )  # fmt: skip
+
+
+def test_an_ip_that_hangs_ends_at_the_limit_and_only_with_what_it_started(workshop: Workshop) -> None:
+    workshop.fail("hls_weights", "hang")
+    started = time.monotonic()
+    error = workshop.run(limit_seconds=1.5, jobs=3).error
+    assert error is not None
+    assert error.kind == "timeout"
+    assert "stage hls: weights: vitis_hls has not finished within 1.5 s" in str(error)
+    assert time.monotonic() - started < 20
+    assert processes_of(workshop.new_build().directory) == []
+    records = {path.stem for path in (workshop.new_build().directory / "stages").glob("hls.*.json")}
+    assert {"hls.sequencer", "hls.scratchpad"} <= records
+    assert "hls.weights" not in records
+
+
+def test_an_interruption_ends_every_tool(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(runs: object, timeout: float | None = None) -> object:
+        monkeypatch.undo()
+        time.sleep(0.5)
+        raise KeyboardInterrupt
+
+    workshop.configure(failures={"hls_sequencer": "hang", "hls_scratchpad": "hang"})
+    build = workshop.new_build(jobs=2)
+    run_build(build, workshop.reporter, until="tcl_check")
+    monkeypatch.setattr("bfpga.vendor.bitstream.parts.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_build(build, workshop.reporter, until="hls")
+    assert processes_of(build.directory) == []
+    assert set(workshop.calls()) == {"hls_sequencer", "hls_scratchpad"}
+
+
+def test_a_changed_process_is_synthesised_alone(workshop: Workshop, changes: dict[str, str]) -> None:
+    workshop.run(until="hls")
+    before = len(workshop.calls())
+    changes["src/store.cpp"] = "// another line\n"
+    report = workshop.run(until="hls")
+    assert {item.stage: item.status for item in report.outcomes if item.status != "open"}["hls"] == "done"
+    assert workshop.calls()[before:] == ["hls_store"]
+
+
+def test_from_makes_every_ip_again(workshop: Workshop) -> None:
+    workshop.run(until="hls")
+    before = len(workshop.calls())
+    workshop.run(until="hls", redo_from="render")
+    assert sorted(workshop.calls()[before:]) == sorted(f"hls_{process}" for process in PROCESSES)
+
+
+def test_a_lost_ip_is_made_again_alone(workshop: Workshop) -> None:
+    workshop.run(until="hls")
+    before = len(workshop.calls())
+    (workshop.new_build().directory / "ip" / "post" / "component.xml").unlink()
+    assert workshop.run(until="ip_check").error is None
+    assert workshop.calls()[before:] == ["hls_post"]
+
+
+# Gates
+
+
+def test_a_loop_that_misses_its_interval_stops_the_build_with_its_ip(workshop: Workshop) -> None:
+    workshop.artefact("csynth_bfpga_post", csynth_xml(workshop.design, part="post", intervals={"Rows": 3}))
+    report = workshop.run(until="ip_check")
+    assert report.failed_stage == "hls_check"
+    assert report.error is not None
+    assert report.error.kind == "interval"
+    assert re.search(r"loop Rows \(\S+/post\.[ch]pp:\d+\) in run_Pipeline_Rows", str(report.error))
+    assert "hls_post.xml" in str(report.error)
+    assert workshop.run(until="ip_check", accepted=("Rows",)).error is None
+
+
+def test_a_report_of_another_ip_is_refused(workshop: Workshop) -> None:
+    workshop.artefact("csynth_bfpga_store", csynth_xml(workshop.design, part="weights"))
+    error = workshop.run(until="ip_check").error
+    assert error is not None
+    assert "the report of bfpga_weights names no such loop" in str(error)
+
+
+def test_the_resources_of_all_ips_count_together(workshop: Workshop) -> None:
+    for process in PROCESSES:
+        text = csynth_xml(workshop.design, part=process, used={"LUT": 9000})
+        workshop.artefact(f"csynth_{process_function(process)}", text)
+    error = workshop.run(until="ip_check").error
+    assert error is not None
+    assert (error.kind, "54,000 LUT for the kernel alone" in str(error)) == ("utilization", True)
+
+
+def test_the_estimate_of_every_ip_is_kept(workshop: Workshop) -> None:
+    build = workshop.new_build()
+    assert run_build(build, workshop.reporter, until="hls_check").error is None
+    result = build.results["hls_check"]
+    assert result["ips"].keys() == {process_function(process) for process in PROCESSES}
+    assert result["estimate"]["lut"] == sum(item["lut"] for item in result["ips"].values())
+    assert result["intervals"].items() >= dict.fromkeys(PROCESS_LOOPS.values(), 1).items()
+    record = json.loads((build.directory / "stages" / "hls.post.json").read_text())
+    assert record["tool"] == "vitis_hls 2024.1"
+    assert "ip/post/component.xml" in record["artefacts"]
+
+
+def test_an_exported_ip_with_another_port_stops_at_its_check(workshop: Workshop) -> None:
+    text = component_xml(workshop.design, part="array", widths={"operands": 64})
+    (Path(workshop.config["ip_bfpga_array"]) / "component.xml").write_text(text)
+    report = workshop.run()
+    assert report.failed_stage == "ip_check"
+    assert "the IP bfpga_array of the design" in str(report.error)
+
+
+def test_co_simulation_is_refused_before_anything_is_run(workshop: Workshop) -> None:
+    with pytest.raises(ConfigurationError, match="simulations of the HLS tool run one IP"):
+        workshop.run(cosim=True)
+    assert workshop.calls() == []
