@@ -277,7 +277,7 @@ def evaluate(
 
     emulator = Emulator(program)
     result = run(program, inputs, emulator, batch=batch, progress=moved(0))
-    network = FloatNetwork(model)
+    network = FloatNetwork(model, quantized=True)
     parts = []
     for start in range(0, result.samples, batch):
         parts.append(network.run({name: value[start : start + batch] for name, value in inputs.items()}))
