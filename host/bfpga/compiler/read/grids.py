@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+#: Quantizers with fewer values than these are kept exactly.
+FEW_VALUES = 64
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -26,6 +29,11 @@ class Grid:
         """The binary logarithm of the step, where that is a power of two."""
         mantissa, exponent = np.frexp(self.step)
         return int(exponent) - 1 if mantissa == 0.5 else None
+
+    @property
+    def few(self) -> bool:
+        """Whether its values are few: a network is trained with their rounding, which must be kept."""
+        return self.high - self.low < (FEW_VALUES - 0.5) * self.step
 
     def with_other(self, other: Grid) -> Grid:
         """The grid of values of both kinds."""

@@ -65,7 +65,7 @@ def in_float(model: ModelProto, path: str | Path) -> FloatNetworkForm:
     grids = spread(form.grids, result)
     result, grids = fill_mantissas(fold_factors(result), grids)
     integers = {value.name: form.meanings[value.name] for value in model.graph.output if value.name in form.meanings}
-    return FloatNetworkForm(result, _with_values(reference, integers), grids)
+    return FloatNetworkForm(result, _with_values(reference, integers), spread(grids, result))
 
 
 def _constants(model: ModelProto) -> dict[str, npt.NDArray[np.generic]]:

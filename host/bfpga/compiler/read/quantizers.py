@@ -26,13 +26,15 @@ from bfpga.compiler.read.qonnx import Quantizer, is_quantizer, quantizer_of
 from bfpga.compiler.read.qoperators import values_of
 
 Number = npt.NDArray[np.float64]
-#: Quantizers with no more values than these are kept exactly: networks are trained with their rounding.
-FEW_VALUES = 64
 #: Operators that move values, or take the largest of some: they do the same to integers and to what these stand for.
 MOVING = frozenset({
     "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Split",
     "Squeeze", "Tile", "Transpose", "Unsqueeze",
 })  # fmt: skip
+EVERYTHING = (-np.inf, np.inf)
+AVERAGES = ("AveragePool", "GlobalAveragePool")
+#: Least and largest results of operators.
+RANGES = {"Relu": (0.0, np.inf), "Softmax": (0.0, 1.0), "Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0)}
 #: What rounding down or up adds to a value that is then rounded to the nearest, in steps; ties are no matter of it.
 SHIFTS = {"FLOOR": -0.5 + 2.0**-10, "CEIL": 0.5 - 2.0**-10}
 #: Least and largest integer by the name of their type.
@@ -68,6 +70,7 @@ class FloatForm:
         self.inputs = {value.name for value in graph_inputs(model)}
         self.outputs = {value.name for value in model.graph.output}
         self.nodes: list[NodeProto] = []
+        self.givers: dict[str, NodeProto] = {}
         self.meanings: dict[str, Meaning] = {}
         self.renamed: dict[str, str] = {}
         self.grids: dict[str, Grid] = {}
@@ -92,7 +95,7 @@ class FloatForm:
             if rule is None and node.op_type in MOVING:
                 rule = self._move
             if rule is None or not rule(node):
-                self.nodes.append(node)
+                self._put(node)
         self._give_integer_outputs()
         replace_nodes(self.model, self.nodes)
         del self.model.graph.value_info[:]
@@ -109,8 +112,12 @@ class FloatForm:
 
     def _emit(self, kind: str, inputs: list[str], base: str, output: str = "") -> str:
         name = output or f"{base}/{kind.lower()}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name))
+        self._put(helper.make_node(kind, inputs, [name], name=name))
         return name
+
+    def _put(self, node: NodeProto) -> None:
+        self.nodes.append(node)
+        self.givers |= dict.fromkeys(node.output, node)
 
     def _times(self, value: str, factor: Number | float, base: str) -> str:
         if np.all(np.asarray(factor) == 1):
@@ -150,11 +157,17 @@ class FloatForm:
             return self._plus(value, shift * meaning.scale, base)
         step, zero_point = meaning.scale.item(), meaning.zero_point.item()
         least, most = (limit - zero_point for limit in meaning.limits)
-        few, factor = most - least < FEW_VALUES, 1.0
-        if few and Grid(step, 0, 0).power is None:
+        grid, factor = Grid(step, least * step, most * step), 1.0
+        few, giver = grid.few, self.givers.get(value)
+        if least == 0 and not shift and giver is not None and giver.op_type == "Relu":
+            value = giver.input[0]  # the limit at zero is one
+        if few and grid.power is None:
             value, factor, step = self._times(value, 1 / meaning.scale.reshape(()), base), step, 1.0
         value = self._plus(value, shift * step, base)
-        if value in self.inputs and not few:
+        low, high = self._range(value)
+        if low >= (least - 1) * step and high <= (most + 1) * step:
+            pass  # limits change less than rounding does
+        elif value in self.inputs and not few:
             pass  # what the host converts saturates
         elif least == 0:
             value = self._emit("Clip", [value, *(self._constant(x * step, base) for x in (0, most))], base)
@@ -165,6 +178,19 @@ class FloatForm:
             value = self._plus(value, least * step, base)
         self._note(value, Grid(step, least * step, most * step))
         return self._times(value, factor, base)
+
+    def _range(self, value: str) -> tuple[float, float]:
+        """Limits that the operators before a value set."""
+        node = self.givers.get(value)
+        if node is not None and node.op_type in RANGES:
+            return RANGES[node.op_type]
+        if node is not None and (node.op_type in MOVING or node.op_type in AVERAGES):
+            return self._range(node.input[0])
+        if node is None or node.op_type != "Clip":
+            return EVERYTHING
+        bounds = [self._number(name) if name else None for name in (*node.input[1:], "", "")[:2]]
+        low, high = (e if bound is None else bound.item() for e, bound in zip(EVERYTHING, bounds, strict=True))
+        return low, high
 
     def _note(self, value: str, grid: Grid) -> None:
         """Of several quantizers of one value the finest counts."""
@@ -224,7 +250,7 @@ class FloatForm:
         bounds = [self._number(name) if name else None for name in (*node.input[1:], "", "")[:2]]
         if any(name and bound is None for name, bound in zip(node.input[1:], bounds, strict=False)):
             return False
-        given = meaning.limits or (-np.inf, np.inf)
+        given = meaning.limits or EVERYTHING
         low, high = (limit if bound is None else bound.item() for limit, bound in zip(given, bounds, strict=True))
         limits = max(low, given[0]), min(high, given[1])
         if np.isfinite(limits).all():
@@ -247,7 +273,7 @@ class FloatForm:
         copy.output.extend(f"{name}/value" if name else "" for name in node.output)
         if node.op_type == "MaxPool":
             del copy.output[1:]
-        self.nodes.append(copy)
+        self._put(copy)
         for name in node.output[: len(copy.output)]:
             self.meanings[name] = replace(meaning, name=f"{name}/value", limits=None)
 
@@ -304,7 +330,7 @@ class FloatForm:
         (first, first_scale), (second, second_scale) = operands[0], operands[1]
         kind = "Conv" if node.op_type == "ConvInteger" else "MatMul"
         name = f"{node.output[0]}/value"
-        self.nodes.append(helper.make_node(kind, [first, second], [name], name=node.name, **attributes_of(node)))
+        self._put(helper.make_node(kind, [first, second], [name], name=node.name, **attributes_of(node)))
         self.meanings[node.output[0]] = Meaning(name, first_scale * second_scale, np.zeros(()))
         return True
 

@@ -8,13 +8,12 @@ over the scale the mantissas become the very integers of the quantized network; 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from bfpga.compiler.read.graphs import nested, replace_nodes, subgraphs
+from bfpga.compiler.read.graphs import nested, rename, replace_nodes, subgraphs
 from bfpga.compiler.read.grids import Grid
 
 #: Operators that a positive factor passes.
@@ -32,7 +31,8 @@ class _Scaling:
         self.model = model
         self.nodes = list(model.graph.node)
         self.tensors = {item.name: item for item in model.graph.initializer}
-        self.ends = {value.name for value in (*model.graph.input, *model.graph.output)}
+        self.inputs = {value.name for value in model.graph.input}
+        self.ends = self.inputs | {value.name for value in model.graph.output}
         self.givers = {name: node for node in self.nodes for name in node.output if name}
         self.readers: dict[str, list[NodeProto]] = {}
         for node in self.nodes:
@@ -49,9 +49,12 @@ class _Scaling:
         positive = values.size == 1 and values.dtype == np.float32 and values.min() > 0
         return float(values.reshape(())) if positive else None
 
-    def products(self, value: str) -> tuple[list[NodeProto], list[str]] | None:
-        """Products that alone read a value, itself or moved, and the moved values; None if anybody else does."""
-        if value in self.ends or not self.readers.get(value):
+    def products(self, value: str, at_input: bool = False) -> tuple[list[NodeProto], list[str]] | None:
+        """Products that alone read a value, itself or moved, and the moved values; None if anybody else does.
+
+        at_input: the value may be an input of the network.
+        """
+        if (value in self.ends and not at_input) or not self.readers.get(value):
             return None
         found: list[NodeProto] = []
         moved = [value]
@@ -97,56 +100,55 @@ def fold_factors(model: ModelProto) -> ModelProto:
 def fill_mantissas(model: ModelProto, grids: dict[str, Grid]) -> tuple[ModelProto, dict[str, Grid]]:
     """The model whose quantized values between layers fill mantissas, and their grids then; changes it."""
     scaling, result = _Scaling(model), dict(grids)
+    trained = any(grid.few for grid in grids.values())
     for value, grid in grids.items():
-        if grid.power is not None or value not in scaling.givers:
+        if grid.power is not None:
             continue
-        found, source = scaling.products(value), _source(scaling, value)
-        if found is None or source is None:
+        at_input = value in scaling.inputs
+        found = scaling.products(value, trained and at_input)
+        factor = 1 / grid.step if grid.largest < (FULL + 1.5) * grid.step else FULL / grid.largest
+        if found is None or not (at_input or _multiply(scaling, value, factor)):
             continue
-        factor = min(1 / grid.step, FULL / grid.largest) if grid.largest / grid.step > FULL + 1 else 1 / grid.step
-        _multiply(scaling, source, value, factor)
+        name = _multiply_input(scaling, value, factor) if at_input else value
         scaling.multiply_weights(found[0], 1 / factor)
-        whole = round(grid.step * factor, 6)
-        scaled = Grid(whole if whole == 1 else grid.step * factor, grid.low * factor, grid.high * factor)
-        result |= {name: replace(scaled) for name in found[1] if name in result or name == value}
+        step = 1.0 if factor == 1 / grid.step else grid.step * factor
+        scaled = Grid(step, grid.low * factor, grid.high * factor)
+        result |= {moved: scaled for moved in [name, *found[1][1:]] if moved in result or moved == name}
     replace_nodes(model, scaling.nodes)
     return model, result
 
 
-def _source(scaling: _Scaling, value: str) -> NodeProto | None:
-    """The operator whose weights can take a factor of ``value``; None if there is none."""
-    node = scaling.givers.get(value)
+def _multiply_input(scaling: _Scaling, value: str, factor: float) -> str:
+    """Let the host multiply an input; the name of the product."""
+    name = f"{value}/scaled"
+    for node in scaling.nodes:
+        rename(node.input, value, name)
+    inputs = [value, scaling.constant(np.asarray(factor), name)]
+    scaling.nodes.insert(0, helper.make_node("Mul", inputs, [name], name=f"{name}/factor"))
+    return name
+
+
+def _multiply(scaling: _Scaling, value: str, factor: float) -> bool:
+    """Multiply ``value`` where an operator can take the factor into its weights; False where none can."""
+    limits, node = [], scaling.givers.get(value)
     while node is not None and node.op_type in ("Clip", "Relu"):
-        if node.op_type == "Clip" and not all(name in scaling.tensors for name in node.input[1:]):
-            return None
         before = node.input[0]
-        if before in scaling.ends or len(scaling.readers[before]) > 1:
-            return None
+        known = all(name in scaling.tensors for name in node.input[1:])
+        if not known or before in scaling.ends or len(scaling.readers[before]) > 1:
+            return False
+        limits.append(node)
         node = scaling.givers.get(before)
-    if node is None or len(node.input) < 2:
-        return None
-    constants = sum(name in scaling.tensors for name in node.input)
-    computed = len(node.input) - constants
-    return node if node.op_type in (*PRODUCTS, *AFFINE) and computed == 1 else None
-
-
-def _multiply(scaling: _Scaling, source: NodeProto, value: str, factor: float) -> None:
-    """Multiply what ``source`` gives, and the limits on the way to ``value``."""
-    name = source.output[0]
-    if name != value:
-        reader = scaling.readers[name][0]
-        while True:
-            if reader.op_type == "Clip":
-                for index, bound in enumerate(reader.input[1:], 1):
-                    number = numpy_helper.to_array(scaling.tensors[bound]).astype(np.float64)
-                    reader.input[index] = scaling.constant(number * factor, reader.output[0])
-            if reader.output[0] == value:
-                break
-            reader = scaling.readers[reader.output[0]][0]
-    source.output[0] = f"{name}/unscaled"
-    product = helper.make_node(
-        "Mul", [source.output[0], scaling.constant(np.asarray(factor), name)], [name], name=f"{name}/factor"
-    )
-    scaling.nodes.insert(next(i for i, node in enumerate(scaling.nodes) if node is source) + 1, product)
-    scaling.givers[name] = product
-    scaling.givers[source.output[0]] = source
+    constants = 0 if node is None else sum(name in scaling.tensors for name in node.input)
+    if node is None or node.op_type not in (*PRODUCTS, *AFFINE) or len(node.input) != constants + 1:
+        return False
+    for limit in limits:
+        for index, bound in enumerate(limit.input[1:], 1):
+            number = numpy_helper.to_array(scaling.tensors[bound]).astype(np.float64)
+            limit.input[index] = scaling.constant(number * factor, limit.output[0])
+    name = node.output[0]
+    node.output[0] = f"{name}/unscaled"
+    inputs = [node.output[0], scaling.constant(np.asarray(factor), name)]
+    product = helper.make_node("Mul", inputs, [name], name=f"{name}/factor")
+    scaling.nodes.insert(next(index for index, item in enumerate(scaling.nodes) if item is node) + 1, product)
+    scaling.givers |= {name: product, node.output[0]: node}
+    return True
