@@ -33,6 +33,8 @@ class FloatNetwork:
 
         read = read_network(network)
         path = read.path
+        #: What its results are called.
+        self.kind = "the quantized network" if quantized and read.quantized else "float"
         try:
             model = onnx.ModelProto()
             model.CopyFrom(read.reference if quantized else read.model)

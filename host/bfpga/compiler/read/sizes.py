@@ -17,13 +17,18 @@ InputShapes = Mapping[str, Sequence[int]]
 def with_sizes(model: ModelProto, shapes: InputShapes, path: str | Path) -> ModelProto:
     """The model with the sizes that ``shapes`` states; axes of one symbolic name get the same size in all inputs.
 
-    ModelError for an input that there is not, another number of axes, a size that is none, and one that the file
-    contradicts. The first axis is the batch, whatever its number.
+    A name that is empty is that of the only input. The first axis is the batch, whatever its number. ModelError for an
+    input that there is not, another number of axes, a size that is none, and one that the file contradicts.
     """
-    inputs = {value.name: value for value in graph_inputs(model)}
+    inputs = [value.name for value in graph_inputs(model)]
+    if "" in shapes and len(inputs) == 1:
+        shapes = {**shapes, inputs[0]: shapes[""]}
+        shapes = {name: shape for name, shape in shapes.items() if name}
     unknown = [name for name in shapes if name not in inputs]
     if unknown:
-        raise ModelError(f"{path}: there is no input {unknown[0]!r} to give a shape; inputs are {', '.join(inputs)}")
+        listed = ", ".join(inputs)
+        wrong = f"there is no input {unknown[0]!r} to give a shape" if unknown[0] else "a shape is given without a name"
+        raise ModelError(f"{path}: {wrong}; inputs are {listed}")
     if not shapes:
         return model
     result = copied(model)
