@@ -22,6 +22,7 @@ from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
+from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
 from bfpga.compiler.read.graphs import graph_inputs
 from bfpga.compiler.read.grids import Grids
@@ -141,7 +142,7 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int) -> Graph
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
-    return _graph(simplify(model, BATCH_PROBES[0]), str(path))
+    return _graph(channels_first(simplify(model, BATCH_PROBES[0])), str(path))
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:

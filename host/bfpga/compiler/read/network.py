@@ -7,6 +7,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from bfpga.compiler.read.channels_first import SUFFIX
 from bfpga.compiler.read.graphs import graph_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
@@ -48,7 +49,8 @@ class Network:
         """
         if side_by_side not in self._graphs:
             graph = simplified_graph(self.model, self.path, side_by_side)
-            self._graphs[side_by_side] = replace(graph, grids=self.grids, consumers={})
+            turned = {f"{name}{SUFFIX}": grid for name, grid in self.grids.items()}
+            self._graphs[side_by_side] = replace(graph, grids={**self.grids, **turned}, consumers={})
         return self._graphs[side_by_side]
 
 
