@@ -24,7 +24,7 @@ from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
-from bfpga.compiler.read.graphs import graph_inputs
+from bfpga.compiler.read.graphs import copied, graph_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
@@ -155,9 +155,19 @@ def _check_header(model: ModelProto, path: str | Path) -> None:
                 f"known are the standard operators of ONNX and the quantizers of QONNX"
             )
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(_with_shaped_outputs(model))
     except Exception as error:
         raise ModelError(f"{path}: not a valid ONNX network: {first_line(error)}") from None
+
+
+def _with_shaped_outputs(model: ModelProto) -> ModelProto:
+    """The model, or a copy where outputs of unknown shape have one: the checker wants some, nobody reads it."""
+    if all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
+        return model
+    result = copied(model)
+    for value in result.graph.output:
+        value.type.tensor_type.shape.SetInParent()
+    return result
 
 
 def _check_borders(model: ModelProto, path: str | Path) -> None:
