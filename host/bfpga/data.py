@@ -1,8 +1,13 @@
-"""Sample files: NPZ with `x`, optional `x_offset` and `x_scale` (input = (x - x_offset) * x_scale), optional `y`."""
+"""Sample files: NPZ with `x`, optional `x_offset` and `x_scale` (input = (x - x_offset) * x_scale), optional `y`.
+
+Samples for a network with several inputs have an array for each, by the input's name in the place of `x`.
+"""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -15,8 +20,10 @@ from bfpga.errors import DataError
 from bfpga.formats.archive import UNREADABLE, Judge, OversizeError, opened, read_array, sample_limit
 from bfpga.formats.files import regular_file
 
-#: Arrays of a sample file; `x` and `y` have one item a sample.
-_ARRAYS = ("x", "y", "x_offset", "x_scale")
+#: Name of the samples of a network with one input, and of the labels.
+SAMPLES, LABELS = "x", "y"
+#: What helps against samples that are too many.
+ADVICE = "; -n takes the first samples only"
 #: Bytes of the widest number that numpy reads, and what an array beside the samples may always have.
 WIDEST, SMALLEST_LIMIT = 32, 1 << 20
 
@@ -35,19 +42,69 @@ class Samples:
         return Samples(self.x[:count], None if self.y is None else self.y[:count])
 
 
-def load_samples(path: str | Path, shape: tuple[int, ...] | None = None, count: int | None = None) -> Samples:
-    """Read samples for an input of ``shape`` (batch axis left out).
+@dataclass
+class InputSamples:
+    """Samples of a network: inputs by name, each (samples, *shape) float32; labels (samples,), if the file has them."""
+
+    inputs: dict[str, npt.NDArray[np.float32]]
+    y: npt.NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return min(len(values) for values in self.inputs.values())
+
+    def first(self, count: int) -> dict[str, npt.NDArray[np.float32]]:
+        """The first ``count`` samples of every input."""
+        return {name: values[:count] for name, values in self.inputs.items()}
+
+
+def load_inputs(path: str | Path, shapes: Mapping[str, tuple[int, ...]], count: int | None = None) -> InputSamples:
+    """Read samples for a network's inputs of ``shapes`` (by name, batch axis left out); as ``load_samples``.
+
+    One input takes the array `x`, or one of its name; several take one of its name each, all with as many samples.
+    """
+    path = Path(path)
+    if len(shapes) == 1:
+        name, shape = next(iter(shapes.items()))
+        names = array_names(path)
+        key = name if name in names and SAMPLES not in names else SAMPLES
+        found = load_samples(path, shape, count, key)
+        return InputSamples({name: found.x}, found.y)
+    missing = [name for name in shapes if name not in array_names(path)]
+    if missing:
+        raise DataError(
+            f"{path}: the network has the inputs {', '.join(shapes)}; an array of each name is needed, {missing[0]!r} "
+            "is missing"
+        )
+    parts = {name: load_samples(path, shape, count, name) for name, shape in shapes.items()}
+    sizes = {name: len(part) for name, part in parts.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise DataError(f"{path}: the inputs have different numbers of samples: {listed}")
+    return InputSamples({name: part.x for name, part in parts.items()}, next(iter(parts.values())).y)
+
+
+def array_names(path: str | Path) -> set[str]:
+    """Names of the arrays in a sample file; ``DataError`` for what is none."""
+    path = Path(path)
+    with _archive(path) as archive:
+        return {item.removesuffix(".npy") for item in archive.namelist()}
+
+
+def load_samples(
+    path: str | Path, shape: tuple[int, ...] | None = None, count: int | None = None, key: str = SAMPLES
+) -> Samples:
+    """Read samples for an input of ``shape`` (batch axis left out). key: the name of their array.
 
     Samples of another shape but as many elements are reshaped, (N, 1, 28, 28) to (N, 784) for example. count: use the
     first ones only. ``DataError`` for every kind of bad file; object arrays are never unpickled.
     """
     path = Path(path)
-    arrays = _read(path, count, shape)
-    x = _numbers(path, "x", arrays["x"])
+    arrays = _read(path, count, shape, key)
+    x = _numbers(path, key, arrays[key])
     if x.ndim < 2 or len(x) == 0:
-        raise DataError(f"{path}: 'x' has shape {x.shape}; (samples, ...) with one sample at least is needed")
+        raise DataError(f"{path}: {key!r} has shape {x.shape}; (samples, ...) with one sample at least is needed")
     y = _labels(path, arrays, len(x))
-    x = _scaled(path, arrays, x)
+    x = _scaled(path, arrays, x, key)
     if shape is not None:
         x = fit_shape(x, shape, str(path))
     return Samples(x, y)
@@ -67,28 +124,34 @@ def check_sample_shape(sample: tuple[int, ...], shape: tuple[int, ...], where: s
         raise DataError(f"{where}: a sample has shape {sample}; the network takes {tuple(shape)}")
 
 
-def _read(path: Path, count: int | None, shape: tuple[int, ...] | None) -> dict[str, npt.NDArray[Any]]:
+def _read(path: Path, count: int | None, shape: tuple[int, ...] | None, key: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file by name; of samples and labels the first ``count``. Nothing more is unpacked.
 
-    shape: of a sample, if it is known; one that says another is not read.
+    shape: of a sample, if it is known; one that says another is not read. key: the name of the samples.
     """
+    with _archive(path) as archive:
+        names = {item.removesuffix(".npy"): item for item in archive.namelist()}
+        if key not in names:
+            found = ", ".join(sorted(names)) or "nothing"
+            raise DataError(f"{path}: key {key!r} (the samples) is missing; the file holds {found}")
+        x = _member(path, archive, names[key], count, _judge_samples(path, shape, key), advice=ADVICE)
+        # Scales and labels are as many as the samples' elements at most, so they are bounded by those.
+        most = WIDEST * max(x.size, 1) + SMALLEST_LIMIT
+        others = [name for name in (LABELS, f"{key}_offset", f"{key}_scale") if name in names and name != key]
+        return {key: x} | {
+            name: _member(path, archive, names[name], count if name == LABELS else None, limit=most) for name in others
+        }
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An NPZ file; what is none, or damaged, is a ``DataError``."""
     reason = regular_file(path)
     if reason:
         raise DataError(f"{path}: {reason}")
     try:
         with opened(path) as archive:
-            names = {item.removesuffix(".npy"): item for item in archive.namelist()}
-            if "x" not in names:
-                found = ", ".join(sorted(names)) or "nothing"
-                raise DataError(f"{path}: key 'x' (the samples) is missing; the file holds {found}")
-            x = _member(path, archive, names["x"], count, _judge_samples(path, shape))
-            # Scales and labels are as many as the samples' elements at most, so they are bounded by those.
-            most = WIDEST * max(x.size, 1) + SMALLEST_LIMIT
-            others = [name for name in _ARRAYS if name in names and name != "x"]
-            return {"x": x} | {
-                name: _member(path, archive, names[name], count if name == "y" else None, limit=most)
-                for name in others
-            }
+            yield archive
     except UNREADABLE as error:
         if _is_single_array(path):
             raise DataError(f"{path}: this is a single array; an NPZ archive with the key 'x' is needed") from None
@@ -100,14 +163,14 @@ def _is_single_array(path: Path) -> bool:
         return stream.read(6) == b"\x93NUMPY"
 
 
-def _judge_samples(path: Path, shape: tuple[int, ...] | None) -> Judge:
+def _judge_samples(path: Path, shape: tuple[int, ...] | None, key: str) -> Judge:
     """What refuses samples by the header of their array, before their data is unpacked."""
 
     def judge(found: tuple[int, ...], kind: np.dtype[Any]) -> None:
         if kind.kind not in "iufb":
-            raise DataError(f"{path}: 'x' has type {kind}; real numbers are needed")
+            raise DataError(f"{path}: {key!r} has type {kind}; real numbers are needed")
         if len(found) > 1 and found[0] and shape is not None:
-            check_sample_shape(found[1:], shape, str(path))
+            check_sample_shape(found[1:], shape, str(path) if key == SAMPLES else f"{path}: {key!r}")
 
     return judge
 
@@ -119,6 +182,7 @@ def _member(
     count: int | None,
     judge: Judge | None = None,
     limit: int | None = None,
+    advice: str = "",
 ) -> npt.NDArray[Any]:
     key = name.removesuffix(".npy")
     most = sample_limit() if limit is None else min(limit, sample_limit())
@@ -126,7 +190,6 @@ def _member(
         with archive.open(name) as stream:
             return read_array(stream, count, most, judge)
     except OversizeError as error:
-        advice = "; -n takes the first samples only" if key == "x" else ""
         raise DataError(f"{path}: array {key!r} is too large: {error}{advice}") from None
     except UNREADABLE as error:
         raise DataError(f"{path}: array {key!r} cannot be read ({_reason(error)})") from None
@@ -146,9 +209,11 @@ def _numbers(path: Path, name: str, value: npt.NDArray[Any]) -> npt.NDArray[Any]
     return value
 
 
-def _scaled(path: Path, arrays: dict[str, npt.NDArray[Any]], x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _scaled(
+    path: Path, arrays: dict[str, npt.NDArray[Any]], x: npt.NDArray[Any], key: str
+) -> npt.NDArray[np.float32]:
     result: npt.NDArray[np.float32] = np.ascontiguousarray(x, np.float32)
-    for name, operation in (("x_offset", np.subtract), ("x_scale", np.multiply)):
+    for name, operation in ((f"{key}_offset", np.subtract), (f"{key}_scale", np.multiply)):
         if name not in arrays:
             continue
         factor = _numbers(path, name, arrays[name]).astype(np.float32)
@@ -162,7 +227,7 @@ def _scaled(path: Path, arrays: dict[str, npt.NDArray[Any]], x: npt.NDArray[Any]
             )
         result = scaled
     if not np.isfinite(result).all():
-        raise DataError(f"{path}: 'x' leaves the range of float32 after x_offset and x_scale")
+        raise DataError(f"{path}: {key!r} leaves the range of float32 after {key}_offset and {key}_scale")
     return result
 
 

@@ -228,7 +228,9 @@ def _name(device: str | Device) -> str:
 
 @dataclass
 class Evaluation:
-    """A network in block floating point against float32.
+    """A network in block floating point against float32, or against its own results where the file is quantized.
+
+    reference: which of both the float figures are of.
 
     accuracy, float_accuracy: share of samples whose largest output has the label's index, None without labels.
     agreement: share whose largest output is the float network's. cosine: mean cosine between outputs.
@@ -249,6 +251,7 @@ class Evaluation:
     note: str = ""
     outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     float_outputs: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    reference: str = "float"
 
 
 def evaluate(
@@ -262,6 +265,8 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
+
+    A quantized network is judged by its own results; layer by layer, by the float network that it stands for.
 
     traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
     values are counted; None: all, or as many as take about ``TRACED_MACS``. progress(done, all): samples through the
@@ -277,7 +282,7 @@ def evaluate(
 
     emulator = Emulator(program)
     result = run(program, inputs, emulator, batch=batch, progress=moved(0))
-    network = FloatNetwork(model)
+    network = FloatNetwork(model, quantized=True)
     parts = []
     for start in range(0, result.samples, batch):
         parts.append(network.run({name: value[start : start + batch] for name, value in inputs.items()}))
@@ -301,6 +306,7 @@ def evaluate(
         note=emulator.note,
         outputs=result.outputs,
         float_outputs=floats,
+        reference=network.kind,
     )
 
 

@@ -31,6 +31,7 @@ class Network:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.opset = opset
+        self.domains: list[str] = []
         self.last = "x"
 
     def weights(self, *shape: int, scale: float = 1.0) -> str:
@@ -66,7 +67,7 @@ class Network:
         )
         for value in graph.output:
             value.type.tensor_type.elem_type = TensorProto.FLOAT
-        imports = [helper.make_opsetid("", self.opset)]
+        imports = [helper.make_opsetid("", self.opset), *(helper.make_opsetid(name, 1) for name in self.domains)]
         return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=8))
 
     def samples(self, count: int = 6) -> dict[str, np.ndarray]:

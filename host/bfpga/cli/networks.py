@@ -13,6 +13,7 @@ from bfpga.cli.options import (
     AcceleratorOption,
     EngineOptions,
     ExponentOptions,
+    InputShapes,
     Json,
     Model,
     RunOptions,
@@ -29,6 +30,7 @@ def estimate(
         Path | None,
         typer.Option("--calibration", "-c", help="NPZ with samples; without, the zeros between layers are not known."),
     ] = None,
+    input_shape: InputShapes = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
@@ -45,7 +47,8 @@ def estimate(
     output.check_target(json)
     described = load_accelerator(accelerator)
     options = work.compile_options(engines)
-    program = work.compile_for_estimate(described, model, calibration, options) if model else None
+    network = work.read(model, input_shape) if model else None
+    program = work.compile_for_estimate(described, network, calibration, options) if network else None
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
@@ -61,6 +64,7 @@ def compile_command(
     calibration: Annotated[
         Path | None, typer.Option("--calibration", "-c", help="NPZ with samples; without, every layer measures itself.")
     ] = None,
+    input_shape: InputShapes = None,
     exponents: ExponentOptions,
     engines: EngineOptions,
     explain: Annotated[
@@ -93,7 +97,7 @@ def compile_command(
     check_picture(picture)
     described = load_accelerator(accelerator)
     options = work.compile_options(engines, exponents)
-    program = work.compile_for_file(described, model, calibration, options)
+    program = work.compile_for_file(described, work.read(model, input_shape), calibration, options)
     if picture is not None:
         write_engines(picture, program)
     save_program(program, target)

@@ -24,6 +24,15 @@ AcceleratorOption = Annotated[
     str, typer.Option("--accelerator", "-a", help="Name of a ready accelerator or a YAML file.", show_default=False)
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to FILE as JSON.", metavar="FILE")]
+InputShapes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input-shape",
+        help="Shape of an input whose sizes the file leaves open, batch first, such as image=1,3,224,224; repeatable. "
+        "Without a name for networks with one input.",
+        metavar="[NAME=]SIZES",
+    ),
+]
 Picture = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
@@ -45,6 +54,7 @@ class RunOptions:
     ] = None
     samples: Annotated[int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = None
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")] = 64
+    input_shape: InputShapes = None
     json: Json = None
 
 

@@ -56,7 +56,7 @@ def node_values(node: Node, program: Program) -> int:
 def saturated_inputs(job: Job) -> list[dict[str, Any]]:
     """Samples and values of the network's inputs that the host saturates when it converts them, where there are any."""
     program, found = job.program, []
-    for name, x in input_arrays(program, job.samples.x).items():
+    for name, x in input_arrays(program, job.samples.inputs).items():
         spec = program.tensors.get(name)
         if spec is None or spec.input_exponent is None:
             continue

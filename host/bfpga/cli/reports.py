@@ -295,7 +295,7 @@ def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
     content = summary(job, "emulator", evaluation.samples)
     content["layers"] = layer_rows(job.program, evaluation.sqnr_db, evaluation.worst_sqnr_db)
     add_saturation(content["layers"], job.program, evaluation.layers, evaluation.traced)
-    for key in ("accuracy", "float_accuracy", "agreement", "cosine"):
+    for key in ("accuracy", "float_accuracy", "agreement", "cosine", "reference"):
         content[key] = getattr(evaluation, key)
     content["traced_samples"] = evaluation.traced
     print_layers(job, content)
@@ -303,9 +303,10 @@ def evaluation_report(job: Job, evaluation: Evaluation) -> dict[str, Any]:
         say(f"SQNR and saturated samples: of {evaluation.traced} samples, spread over all")
     if evaluation.accuracy is not None and evaluation.float_accuracy is not None:
         points = 100 * (evaluation.accuracy - evaluation.float_accuracy)
-        share = f"{100 * evaluation.accuracy:.2f} %, float {100 * evaluation.float_accuracy:.2f} %"
+        share = f"{100 * evaluation.accuracy:.2f} %, {evaluation.reference} {100 * evaluation.float_accuracy:.2f} %"
         say(f"accuracy: {share} ({points:+.2f} points)")
-    say(f"same largest output as float: {100 * evaluation.agreement:.2f} %; mean cosine {evaluation.cosine:.6f}")
+    same = f"same largest output as {evaluation.reference}: {100 * evaluation.agreement:.2f} %"
+    say(f"{same}; mean cosine {evaluation.cosine:.6f}")
     print_calibration(job)
     warn_saturation(content, evaluation.traced)
     return content

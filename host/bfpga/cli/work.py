@@ -20,11 +20,11 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
 from bfpga.contract.program import Program
-from bfpga.data import Samples, load_samples
+from bfpga.data import InputSamples, load_inputs
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.emulator import Emulator
-from bfpga.errors import ModelError
+from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -43,7 +43,7 @@ class Job:
     network: Network
     accelerator: Accelerator
     program: Program
-    samples: Samples
+    samples: InputSamples
     #: Samples that calibrated, and where they are from.
     calibration_samples: int = 0
     calibrated_on: str = JUDGED_SAMPLES
@@ -52,25 +52,28 @@ class Job:
 def prepare(task: RunOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
     described = load_accelerator(task.accelerator)
-    network = read_network(task.model)
-    shape = input_shape(network)
-    samples = load_samples(task.data, shape, task.samples)
+    network = read(task.model, task.input_shape)
+    samples = load_inputs(task.data, network.inputs, task.samples)
     if task.calibration is not None:
-        sources, origin = load_samples(task.calibration, shape).x, OWN_SAMPLES
+        sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
     else:
-        sources, origin = samples.x[:CALIBRATION_SAMPLES], JUDGED_SAMPLES
+        sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
     program = compile_program(described, network, sources, options)
-    return Job(network, described, program, samples, len(sources), origin)
+    return Job(network, described, program, samples, min(map(len, sources.values())), origin)
 
 
-def input_shape(network: Network) -> tuple[int, ...]:
-    """Shape of the network's only input without the batch axis; ModelError for a network with several inputs."""
-    shapes = network.inputs
-    if len(shapes) != 1:
-        raise ModelError(
-            f"{network.path}: has the inputs {', '.join(shapes)}; the commands feed networks with one input"
-        )
-    return next(iter(shapes.values()))
+def read(model: Path, shapes: list[str] | None) -> Network:
+    """The network of a file. shapes: of ``--input-shape``; ConfigurationError for what is none."""
+    given: dict[str, list[int]] = {}
+    for text in shapes or []:
+        name, _, sizes = text.rpartition("=")
+        numbers = sizes.split(",")
+        if not all(number.strip().isdecimal() for number in numbers):
+            raise ConfigurationError(f"--input-shape is {text!r}; sizes like image=1,3,224,224 are needed")
+        if name in given:
+            raise ConfigurationError(f"--input-shape is given twice for {name or 'the only input'}")
+        given[name] = [int(number) for number in numbers]
+    return read_network(model, given)
 
 
 def compile_options(engines: EngineOptions, exponents: ExponentOptions | None = None) -> CompileOptions:
@@ -90,16 +93,15 @@ def compile_program(
 
 
 def compile_for_file(
-    accelerator: Accelerator, model: Path, calibration: Path | None, options: CompileOptions
+    accelerator: Accelerator, network: Network, calibration: Path | None, options: CompileOptions
 ) -> Program:
-    """Compile for a program file; without samples every layer measures its own range."""
-    network = read_network(model)
-    sources = load_samples(calibration, input_shape(network)).x if calibration else None
+    """Compile for a program file; without samples every layer measures its own range, or quantizers tell it."""
+    sources = load_inputs(calibration, network.inputs).inputs if calibration else None
     return compile_program(accelerator, network, sources, options)
 
 
 def compile_for_estimate(
-    accelerator: Accelerator, model: Path, calibration: Path | None, options: CompileOptions
+    accelerator: Accelerator, network: Network, calibration: Path | None, options: CompileOptions
 ) -> Program:
     """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
@@ -108,8 +110,7 @@ def compile_for_estimate(
     inputs without a zero.
     """
     if calibration is not None:
-        return compile_for_file(accelerator, model, calibration, options)
-    network = read_network(model)
+        return compile_for_file(accelerator, network, calibration, options)
     random = np.random.default_rng(0)
     shapes = network.graph().shapes  # checked: noise of any shape that a file states would not do
     noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
@@ -142,21 +143,21 @@ def run(job: Job, device_name: str, batch: int) -> DeviceResult:
     """All samples on a device."""
     provide_overlay(job, device_name)
     with opened(device_name, job.program) as device, progress(f"running on {device_name}") as show:
-        return runtime.run(job.program, job.samples.x, device, batch=batch, progress=show)
+        return runtime.run(job.program, job.samples.inputs, device, batch=batch, progress=show)
 
 
 def compare(job: Job, device_name: str, batch: int) -> Comparison:
     """All samples on a device and on the emulator, with every tensor."""
     provide_overlay(job, device_name)
     with opened(device_name, job.program) as device, progress(f"comparing {device_name} with the emulator") as show:
-        return runtime.compare(job.program, job.samples.x, device, batch=batch, progress=show)
+        return runtime.compare(job.program, job.samples.inputs, device, batch=batch, progress=show)
 
 
 def evaluate(job: Job, batch: int) -> runtime.Evaluation:
     """All samples on the emulator and in float."""
     with progress("evaluating") as show:
         labels = class_labels(job)
-        found = runtime.evaluate(job.program, job.network, job.samples.x, labels, batch=batch, progress=show)
+        found = runtime.evaluate(job.program, job.network, job.samples.inputs, labels, batch=batch, progress=show)
     if found.note:
         say(f"emulator: {found.note}")
     return found

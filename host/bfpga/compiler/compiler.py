@@ -138,7 +138,8 @@ def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, option
     blocked: dict[str, str] = {}
     if not calibrated:
         reason = "its parts need one exponent, which only calibration samples can give"
-        blocked = {operator.name: reason for operator in graph.operators if operator.type == "Concat"}
+        joining = [operator for operator in graph.operators if operator.type == "Concat"]
+        blocked = {operator.name: reason for operator in joining if operator.outputs[0] not in graph.grids}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
         unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
@@ -203,7 +204,7 @@ class _Builder:
         order = stages(self.graph, self.lowered)
         layers = [layer for stage in order for layer in stage.layers]
         edges = frozenset((*self.graph.inputs, *self.graph.outputs))
-        choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges)
+        choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges, self.graph.grids)
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()

@@ -148,7 +148,15 @@ class Emulator:
             extreme = np.sign(generator.standard_normal(value[:1].shape)) * np.float32(1 << 20)
             probe[name] = np.concatenate([value[:1], extreme.astype(np.float32)])
         slots = deepcopy(self.registers.slots)
-        expected = self._compute(probe, None, True)
+        try:
+            expected = self._compute(probe, None, True)
+        except Exception:
+            if not self.host:
+                raise
+            # An operator of the host may have no result for extremes: an index that is no row of a table.
+            probe = {name: value[:1] for name, value in inputs.items()}
+            self.registers.slots = deepcopy(slots)
+            expected = self._compute(probe, None, True)
         self.registers.slots = deepcopy(slots)
         found = self._compute(probe, self.native, True)
         self.registers.slots = slots

@@ -20,18 +20,24 @@ if TYPE_CHECKING:
 class FloatNetwork:
     """A network in float32, of an ONNX file or read already.
 
-    values: names of what is fetched besides the outputs, as far as the file has it.
+    values: names of what is fetched besides the outputs, as far as the network has it. quantized: take a quantized
+    network as its file holds it, not the float network that it stands for.
     """
 
-    def __init__(self, network: str | Path | Network, values: Iterable[str] = ()) -> None:
+    def __init__(self, network: str | Path | Network, values: Iterable[str] = (), quantized: bool = False) -> None:
         if not onnx_runtime_installed():
             raise ToolError("a float reference needs ONNX Runtime: pip install onnx onnxruntime")
         import onnx
 
-        path = network if isinstance(network, (str, Path)) else network.path
+        from bfpga.compiler.read.network import read_network
+
+        read = read_network(network)
+        path = read.path
+        #: What its results are called.
+        self.kind = "the quantized network" if quantized and read.quantized else "float"
         try:
             model = onnx.ModelProto()
-            model.CopyFrom(onnx.load(str(network)) if isinstance(network, (str, Path)) else network.model)
+            model.CopyFrom(read.reference if quantized else read.model)
             outputs = [value.name for value in model.graph.output]
             produced = {name for node in model.graph.node for name in node.output}
             extra = [name for name in dict.fromkeys(values) if name in produced and name not in outputs]

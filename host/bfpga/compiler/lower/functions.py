@@ -61,7 +61,7 @@ def find_functions(graph: Graph, config: SystolicConfig) -> dict[str, FunctionMa
             continue
         candidates = _compositions(graph, last, producers, order, taken)
         for source, operators in sorted(candidates, key=lambda candidate: -len(candidate[1])):
-            match = _match(graph, config, source, operators)
+            match = _match(graph, config, source, operators) or _limit(graph, config, source, operators)
             if match is not None:
                 found[last.name] = match
                 taken |= {operator.name for operator in operators}
@@ -128,6 +128,21 @@ def _match(
     values = _values(_model(operators, graph, source))
     matches = [] if values is None else _matches(values, config)
     return FunctionMatch(*matches[0], source, operators) if matches else None
+
+
+def _limit(
+    graph: Graph, config: SystolicConfig, source: str, operators: tuple[Operator, ...]
+) -> FunctionMatch | None:
+    """The limit of a quantizer as ReLU where the array cannot clip: mantissas saturate close above it.
+
+    Quantizers of a few values are none of these.
+    """
+    last, relu = operators[-1], Function.RELU
+    grid = graph.grids.get(last.outputs[0])
+    fits = len(operators) == 1 and last.type == "Clip" and relu.key in config.functions
+    if not fits or grid is None or grid.few or grid.low != 0:
+        return None
+    return FunctionMatch(relu, 0.0, source, operators)
 
 
 def _matches(values: Floats, config: SystolicConfig) -> list[tuple[Function, float]]:

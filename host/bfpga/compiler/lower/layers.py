@@ -114,6 +114,8 @@ class Lowered:
     #: Operators that are only views, by output: a host group that reads one computes it itself.
     views: dict[str, Operator]
     notes: list[str]
+    #: Tensors whose values are multiples of a quantizer's step: nothing is stored times another factor.
+    exact: frozenset[str] = frozenset()
 
 
 def spatial(values: Any, default: int, axes: int) -> tuple[int, int]:

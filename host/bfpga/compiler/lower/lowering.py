@@ -32,7 +32,8 @@ class Lowering(LoweringState):
             if operator.name not in self.chosen or not self._try(operator):
                 self._to_host(operator)
         self._outputs()
-        return Lowered(self.layers, self.host, self.tensors, self.view_operators, self.notes)
+        exact = frozenset(name for name, grid in self.graph.grids.items() if grid.power is not None)
+        return Lowered(self.layers, self.host, self.tensors, self.view_operators, self.notes, exact)
 
     def _try(self, operator: Operator) -> bool:
         method = {

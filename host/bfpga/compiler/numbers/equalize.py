@@ -152,7 +152,7 @@ def _families(lowered: Lowered) -> list[Family]:
             for family in [merged] if merged else [owner[name] for name in (*layer.inputs, layer.output)]:
                 family.scalable &= whole and layer.function.row.homogeneous
     for name, tensor in lowered.tensors.items():
-        owner[name].scalable &= not tensor.remainder
+        owner[name].scalable &= not tensor.remainder and name not in lowered.exact
     for layer in lowered.layers:
         if layer.kind == "matmul":
             for name in (*layer.inputs, layer.output):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
 from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.compiler.read.grids import Grids
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.program import PolicySpec
@@ -33,8 +36,14 @@ class PolicyChoice:
         histograms: dict[str, Histogram],
         layers: list[Layer],
         edges: frozenset[str] = frozenset(),
+        grids: Grids | None = None,
     ) -> None:
-        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them."""
+        """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
+
+        grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
+        ranges serve where no samples tell more.
+        """
+        self.grids = grids or {}
         self.edges = edges
         self.config = config
         self.form = config.format
@@ -48,7 +57,7 @@ class PolicyChoice:
 
     def input_exponent(self, name: str) -> int | None:
         """The exponent of a tensor that comes from the host; None: that of each sample's maximum."""
-        if self.options.policy in ("max", "dynamic", "delayed") or name not in self.histograms:
+        if self.options.policy in ("max", "dynamic", "delayed") or not self._known(name):
             return None
         self.exponents[name] = self._best(name)
         return self.exponents[name]
@@ -68,13 +77,13 @@ class PolicyChoice:
         if layer.output in self.joined:
             return PolicySpec(exponent=self._joined_exponent(layer, options))
         keeps_unit = layer.function.row.unit == "accumulator"
-        if layer.kind == "max" and keeps_unit and options.policy in PASSING:
+        if layer.kind == "max" and keeps_unit and options.policy in PASSING and self._passes(layer):
             if layer.inputs[0] in self.exponents:
                 self.exponents[layer.output] = self.exponents[layer.inputs[0]]
             return PolicySpec(inherit=True, exponent=self.exponents.get(layer.output, 0))
         policy = options.policy
         if policy == "auto":
-            policy = "static" if layer.output in self.histograms else "max"
+            policy = "static" if self._known(layer.output) else "max"
         if policy == "max":
             return PolicySpec(Policy.MAX)
         if policy == "dynamic":
@@ -86,8 +95,7 @@ class PolicyChoice:
     def _joined_exponent(self, layer: Layer, options: LayerOptions) -> int:
         if options.policy == "lookup" and options.exponent is not None:
             return self._checked(layer, options.exponent)
-        self._histogram(layer, "a concatenation")
-        return self._best(layer.output)
+        return self._calibrated(layer, "a concatenation")
 
     def _checked(self, layer: Layer, exponent: int) -> int:
         """An exponent of the recipe; ConfigurationError for one that the format does not have."""
@@ -108,8 +116,7 @@ class PolicyChoice:
         if options.policy == "worst_case":
             inputs = [self._histogram_of(name, layer, "worst_case").largest for name in layer.inputs]
             return exponent_without_overflow(worst_case(layer, inputs), self.form)
-        self._histogram(layer, "static")
-        return self._best(layer.output)
+        return self._calibrated(layer, "static")
 
     def _predicting(self, layer: Layer, options: LayerOptions) -> PolicySpec:
         if self.next_slot >= self.policy_slots:
@@ -131,8 +138,7 @@ class PolicyChoice:
             spec.factor = options.limit
         if options.policy == "static_history":
             spec.preset = True
-            self._histogram(layer, "static_history")
-            spec.exponent = self._best(layer.output)
+            spec.exponent = self._calibrated(layer, "static_history")
         return spec
 
     def _dynamic(self, layer: Layer, options: LayerOptions) -> PolicySpec:
@@ -157,7 +163,34 @@ class PolicyChoice:
             )
         return rule
 
+    def _known(self, name: str) -> bool:
+        """Whether samples or quantizers tell the range of a tensor."""
+        return name in self.histograms or name in self.grids
+
+    def _passes(self, layer: Layer) -> bool:
+        """Whether maxima may keep the exponent of what they are taken from: no quantizer asks for another one."""
+        told = self._told(layer.output)
+        return told is None or told == self.exponents.get(layer.inputs[0], told)
+
+    def _told(self, name: str) -> int | None:
+        """The exponent that a quantizer's step is, if the mantissas reach its range."""
+        grid = self.grids.get(name)
+        if grid is None or grid.power is None or grid.largest > (self.form.mantissa_max + 1) * grid.step:
+            return None
+        return int(np.clip(grid.power, self.form.exponent_min, self.form.exponent_max))
+
+    def _calibrated(self, layer: Layer, policy: str) -> int:
+        """The static exponent of a layer's result; ConfigurationError if nothing tells its range."""
+        if not self._known(layer.output):
+            self._histogram(layer, policy)
+        return self._best(layer.output)
+
     def _best(self, name: str) -> int:
+        told = self._told(name)
+        if told is not None:
+            return told
+        if name not in self.histograms:
+            return exponent_without_overflow(self.grids[name].largest, self.form)
         method = "max" if name in self.edges else self.options.exponents
         return best_exponent(self.histograms[name], self.form, method)
 

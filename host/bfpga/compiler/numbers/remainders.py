@@ -29,6 +29,7 @@ def with_remainders(
 ) -> Lowered:
     """The network with channels for remainders of its ``inputs``: where they cost no clock, or as options ask.
 
+    Inputs that the network itself quantizes in steps of an exponent have none.
     Arrays with shift units do without: their few values of a weight leave too little for those of remainders.
     """
     form = config.format
@@ -40,7 +41,7 @@ def with_remainders(
         tensor = lowered.tensors.get(name)
         readers = [layer for layer in lowered.layers if name in layer.inputs]
         image = tensor is not None and tensor.height * tensor.width > 1
-        if tensor is None or not image or not all(_multiplies(layer) for layer in readers):
+        if tensor is None or name in lowered.exact or not image or not all(_multiplies(layer) for layer in readers):
             continue
         found = _widened(result, tensor)
         if options.remainders == "always" or _clocks(found.layers, config) == _clocks(result.layers, config):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, helper
 
+from bfpga.compiler.read.graphs import all_nodes
 from bfpga.errors import ModelError
 from bfpga.formats.files import printable
 
@@ -22,17 +23,9 @@ MOST_AXES = 64
 
 def check_attributes(model: ModelProto, path: object) -> None:
     """ModelError for the first attribute of any operator, subgraphs included, that no operator can mean."""
-    for node in _nodes(model.graph):
+    for node in all_nodes(model):
         for problem in _problems(node):
             raise ModelError(f"{path}: operator {printable(node.name) or node.op_type}: {problem}")
-
-
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    for node in graph.node:
-        yield node
-        for item in node.attribute:
-            if item.type == AttributeProto.GRAPH:
-                yield from _nodes(item.g)
 
 
 def _problems(node: NodeProto) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,22 +18,29 @@ import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
+from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
+from bfpga.compiler.read.channels_first import channels_first
+from bfpga.compiler.read.float_types import in_float32
+from bfpga.compiler.read.graphs import copied, graph_inputs
+from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.model_file import first_line, read_model
+from bfpga.compiler.read.opsets import check_opset, supported_opset
+from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
 from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
+from bfpga.compiler.read.sizes import InputShapes, check_shape, with_sizes
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.formats.files import printable
 
-OPSETS = (11, 21)
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", *qonnx.DOMAINS)
 #: Elements of the largest value of one sample: a gibibyte of float32.
 LARGEST_VALUE = 1 << 28
 #: Two batch sizes that tell the batch axis from every other axis.
 BATCH_PROBES = (2, 3)
-QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")
 
 
 @dataclass
@@ -58,6 +65,7 @@ class Graph:
     """A network: operators in topological order.
 
     ``shapes`` holds, for values whose first axis is the batch, the shape without it; other values are missing.
+    ``grids``: what the quantizers of a quantized network say of values.
     """
 
     model: ModelProto
@@ -67,6 +75,7 @@ class Graph:
     types: dict[str, int]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    grids: Grids = field(default_factory=dict)
     consumers: dict[str, list[Operator]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,18 +89,26 @@ class Graph:
         return consumers[0] if len(consumers) == 1 and value not in self.outputs else None
 
 
-def checked_model(path: str | Path) -> ModelProto:
-    """Read and check an ONNX file, external weights included.
+def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatNetworkForm:
+    """Read and check an ONNX file, external weights included, and bring it into the one form that all others read.
 
-    Raises ModelError for files that are not ONNX or truncated, opsets outside 11..21, unknown operator domains, missing
-    external data, dynamic shapes other than the batch, values that are not float32, NaN or infinite weights.
+    shapes: of inputs, batch first, where the file leaves sizes open. Whatever the file holds (any opset, half
+    precision, integer inputs, quantizers), the model is float32 of a known opset; see the passes of this room.
+    Raises ModelError for files that are not ONNX or truncated, opsets that the installed onnx does not know, unknown
+    operator domains, missing external data, sizes that stay open (but the batch), NaN or infinite weights.
     """
     with _one_error(path):
         model = read_model(Path(path))
         check_attributes(model, path)
         _check_header(model, path)
-        _check_values(model, path)
-        return model
+        model = with_sizes(model, shapes or {}, path)
+        _check_borders(model, path)
+        model = float_inputs(in_float32(supported_opset(model, path)), path)
+        form = in_float(model, path)
+        plain = float_outputs(form.model, path)
+        form = replace(form, model=plain, reference=float_outputs(form.reference, path) if form.quantized else plain)
+        _check_weights(form.model, path)
+        return form
 
 
 def simplified_graph(
@@ -130,44 +147,44 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int, separate
     if separate_averages:
         model = separated_averages(model, inferred_shapes(with_batch(model, 1)))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
-    return _graph(simplify(model, BATCH_PROBES[0]), str(path))
+    return _graph(channels_first(simplify(model, BATCH_PROBES[0])), str(path))
 
 
 def _check_header(model: ModelProto, path: str | Path) -> None:
-    opset = max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=0)
-    if not OPSETS[0] <= opset <= OPSETS[1]:
-        raise ModelError(f"{path}: opset {opset}; supported are opsets {OPSETS[0]} to {OPSETS[1]}")
+    check_opset(model, path)
     functions = {(function.domain, function.name) for function in model.functions}
     for node in model.graph.node:
         if node.domain not in DOMAINS and (node.domain, node.op_type) not in functions:
             raise ModelError(
                 f"{path}: operator {node.name or node.op_type} is of the unknown domain {node.domain!r}; "
-                f"known are the standard operators of ONNX"
+                f"known are the standard operators of ONNX and the quantizers of QONNX"
             )
-        if node.op_type in QUANTIZED or node.op_type.startswith("QLinear"):
-            raise ModelError(f"{path}: operator {node.op_type} belongs to a quantized network; give the float network")
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(_with_shaped_outputs(model))
     except Exception as error:
         raise ModelError(f"{path}: not a valid ONNX network: {first_line(error)}") from None
 
 
-def _check_values(model: ModelProto, path: str | Path) -> None:
-    constants = {item.name for item in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
+def _with_shaped_outputs(model: ModelProto) -> ModelProto:
+    """The model, or a copy where outputs of unknown shape have one: the checker wants some, nobody reads it."""
+    if all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
+        return model
+    result = copied(model)
+    for value in result.graph.output:
+        value.type.tensor_type.shape.SetInParent()
+    return result
+
+
+def _check_borders(model: ModelProto, path: str | Path) -> None:
+    inputs = graph_inputs(model)
     if not inputs or not model.graph.output:
         raise ModelError(f"{path}: the network needs at least one input and one output")
-    for value in [*inputs, *model.graph.output]:
-        kind = value.type.tensor_type.elem_type
-        if kind not in (TensorProto.FLOAT, TensorProto.INT64) or (kind != TensorProto.FLOAT and value in inputs):
-            name = TensorProto.DataType.Name(kind)
-            raise ModelError(f"{path}: {value.name} is of type {name}; inputs and outputs must be float32")
     for value in inputs:
-        _check_shape(value, path)
+        check_shape(value, path)
+
+
+def _check_weights(model: ModelProto, path: str | Path) -> None:
     for tensor in [*model.graph.initializer, *_constant_tensors(model)]:
-        if tensor.data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
-            name = TensorProto.DataType.Name(tensor.data_type)
-            raise ModelError(f"{path}: weights {tensor.name} are of type {name}; export the network in float32")
         if tensor.data_type == TensorProto.FLOAT and not np.isfinite(numpy_helper.to_array(tensor)).all():
             raise ModelError(f"{path}: weights {tensor.name} hold NaN or infinite values; export finite weights")
 
@@ -182,21 +199,6 @@ def _check_sizes(shapes: dict[str, tuple[int, ...]], path: str | Path) -> None:
 def _constant_tensors(model: ModelProto) -> list[TensorProto]:
     nodes = [node for node in model.graph.node if node.op_type == "Constant"]
     return [item.t for node in nodes for item in node.attribute if item.type == AttributeProto.TENSOR]
-
-
-def _check_shape(value: onnx.ValueInfoProto, path: str | Path) -> None:
-    tensor = value.type.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-    if not tensor.HasField("shape") or not 2 <= len(dims) <= 4:
-        raise ModelError(
-            f"{path}: input {value.name} has {len(dims)} axes; supported are 2 to 4, the first being the batch"
-        )
-    unknown = [index for index, size in enumerate(dims[1:], 1) if size <= 0]
-    if unknown:
-        raise ModelError(
-            f"{path}: axis {unknown[0]} of input {value.name} is dynamic; only the first axis (batch) may be: "
-            "export the network with fixed sizes"
-        )
 
 
 def _named_batch(model: ModelProto) -> ModelProto:

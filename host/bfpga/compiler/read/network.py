@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx import ModelProto
 
+from bfpga.compiler.read.channels_first import SUFFIX
+from bfpga.compiler.read.graphs import graph_inputs
+from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.importer import Graph, checked_model, simplified_graph
+from bfpga.compiler.read.sizes import InputShapes
 
 
 @dataclass
 class Network:
-    """A checked network. model: as the file holds it, external data included; nobody changes it."""
+    """A checked network. model: in float, external data included; reference: quantized, where the file is; nobody
+    changes them. grids: what the file's quantizers say of values, by name."""
 
     path: Path
     model: ModelProto
+    reference: ModelProto
+    grids: Grids = field(default_factory=dict)
     _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
 
     @property
@@ -23,13 +30,16 @@ class Network:
         return self.path.stem
 
     @property
+    def quantized(self) -> bool:
+        """Whether the file holds a quantized network."""
+        return self.reference is not self.model
+
+    @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the inputs without the batch axis, by name."""
-        constants = {item.name for item in self.model.graph.initializer}
         return {
             value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim[1:])
-            for value in self.model.graph.input
-            if value.name not in constants
+            for value in graph_inputs(self.model)
         }
 
     def graph(self, side_by_side: int = 1, separate_averages: bool = False) -> Graph:
@@ -40,10 +50,18 @@ class Network:
         """
         key = (side_by_side, separate_averages)
         if key not in self._graphs:
-            self._graphs[key] = simplified_graph(self.model, self.path, side_by_side, separate_averages)
+            graph = simplified_graph(self.model, self.path, side_by_side, separate_averages)
+            turned = {f"{name}{SUFFIX}": grid for name, grid in self.grids.items()}
+            self._graphs[key] = replace(graph, grids={**self.grids, **turned}, consumers={})
         return self._graphs[key]
 
 
-def read_network(network: str | Path | Network) -> Network:
-    """The network of a file, or the one given; errors are those of ``checked_model``."""
-    return network if isinstance(network, Network) else Network(Path(network), checked_model(network))
+def read_network(network: str | Path | Network, shapes: InputShapes | None = None) -> Network:
+    """The network of a file, or the one given. shapes: of inputs, batch first, where the file leaves sizes open.
+
+    Errors are those of ``checked_model``.
+    """
+    if isinstance(network, Network):
+        return network
+    form = checked_model(network, shapes)
+    return Network(Path(network), form.model, form.reference, form.grids)

@@ -96,30 +96,52 @@ def fold_constants(model: ModelProto) -> ModelProto:
     return result
 
 
+def without_unused(model: ModelProto) -> ModelProto:
+    """The model without operators and constants that lead to no output; changes it."""
+    outputs = {value.name for value in model.graph.output}
+    constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    _replace(model, _used(list(model.graph.node), outputs), constants)
+    return model
+
+
 def _evaluate(
     node: onnx.NodeProto, constants: dict[str, npt.NDArray[Any]], model: ModelProto
 ) -> dict[str, npt.NDArray[Any]] | None:
-    """Outputs of one operator by the reference evaluator; None where it does not know the operator."""
-    from onnx.reference import ReferenceEvaluator
-
+    """Outputs of one operator, by the reference evaluator or ONNX Runtime; None where neither knows the operator."""
     if any(item.type == onnx.AttributeProto.GRAPH for item in node.attribute):
         return None
-    graph = onnx.helper.make_graph(
-        [node],
-        "constant",
-        [onnx.helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(node.input) if name],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name],
-    )
-    single = onnx.helper.make_model(graph, opset_imports=list(model.opset_import))
-    try:
-        feed = {name: constants[name] for name in node.input if name}
-        results = ReferenceEvaluator(single).run(None, feed)
-    except Exception:
-        return None
+    feed = {name: constants[name] for name in node.input if name}
     names = [name for name in node.output if name]
-    if not all(isinstance(value, np.ndarray | np.generic) for value in results):
-        return None
-    return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+    single = _single(node, list(feed), names, model)
+    for run in (_by_reference, _by_runtime):
+        try:
+            results = run(single, feed)
+        except Exception:
+            continue
+        if all(isinstance(value, np.ndarray | np.generic) for value in results):
+            return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
+    return None
+
+
+def _single(node: onnx.NodeProto, inputs: list[str], outputs: list[str], model: ModelProto) -> ModelProto:
+    ends = [[onnx.helper.make_empty_tensor_value_info(name) for name in names] for names in (inputs, outputs)]
+    graph = onnx.helper.make_graph([node], "constant", *ends)
+    return onnx.helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+
+
+def _by_reference(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
+    from onnx.reference import ReferenceEvaluator
+
+    return list(ReferenceEvaluator(model).run(None, feed))
+
+
+def _by_runtime(model: ModelProto, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
+    """The evaluator does not have every version of every operator: quantizers of opset 13 for one."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in feed.items())
+    del copy.graph.input[:]
+    return list(session(copy).run(None, {}))
 
 
 def _used(nodes: list[onnx.NodeProto], outputs: set[str]) -> list[onnx.NodeProto]:
@@ -150,7 +172,7 @@ def _replace(model: ModelProto, nodes: list[onnx.NodeProto], constants: dict[str
     del graph.node[:], graph.initializer[:], graph.value_info[:]
     graph.node.extend(copies)
     for name in sorted(needed & set(constants)):
-        graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(constants[name]), name))
+        graph.initializer.append(numpy_helper.from_array(np.asarray(constants[name], order="C"), name))
 
 
 def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0) -> ModelProto:

@@ -1,0 +1,63 @@
+"""Walks over the operators of an ONNX model, and changes that several passes make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSequence
+from typing import Any
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+
+def copied(model: ModelProto) -> ModelProto:
+    """A copy that a pass may change."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    return result
+
+
+def graph_inputs(model: ModelProto) -> list[ValueInfoProto]:
+    """The inputs that a caller feeds: older files list their weights among the inputs too."""
+    constants = {item.name for item in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in constants]
+
+
+def subgraphs(node: NodeProto) -> list[GraphProto]:
+    """Graphs in the attributes of an operator."""
+    return [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]
+
+
+def all_nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """All operators of a model: of its graph, its subgraphs and its functions."""
+    yield from nested(model.graph.node)
+    for function in model.functions:
+        yield from nested(function.node)
+
+
+def nested(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Operators and those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from nested(graph.node)
+
+
+def rename(names: MutableSequence[str], old: str, new: str) -> None:
+    """Replace a name wherever it stands."""
+    for index, name in enumerate(names):
+        if name == old:
+            names[index] = new
+
+
+def replace_nodes(model: ModelProto, nodes: Iterable[NodeProto]) -> None:
+    """Give a model other operators; they may be its own."""
+    kept = []
+    for node in nodes:
+        kept.append(NodeProto())
+        kept[-1].CopyFrom(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Attributes as plain values."""
+    return {item.name: helper.get_attribute_value(item) for item in node.attribute}

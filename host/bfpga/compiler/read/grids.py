@@ -1,0 +1,44 @@
+"""What the quantizers of a network say of its values: their range and the step between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Quantizers with fewer values than these are kept exactly.
+FEW_VALUES = 64
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The values that a quantizer leaves: multiples of ``step`` between ``low`` and ``high`` (0 is one of them)."""
+
+    step: float
+    low: float
+    high: float
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def power(self) -> int | None:
+        """The binary logarithm of the step, where that is a power of two."""
+        mantissa, exponent = np.frexp(self.step)
+        return int(exponent) - 1 if mantissa == 0.5 else None
+
+    @property
+    def few(self) -> bool:
+        """Whether its values are few: a network is trained with their rounding, which must be kept."""
+        return self.high - self.low < (FEW_VALUES - 0.5) * self.step
+
+    def with_other(self, other: Grid) -> Grid:
+        """The grid of values of both kinds."""
+        return Grid(min(self.step, other.step), min(self.low, other.low), max(self.high, other.high))
+
+
+#: Grids by the name of the value.
+Grids = Mapping[str, Grid]

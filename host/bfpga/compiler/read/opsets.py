@@ -1,0 +1,59 @@
+"""Any opset as one that the compiler knows, by ONNX's own version converter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import ModelProto, version_converter
+
+from bfpga.compiler.read.graphs import copied
+from bfpga.compiler.read.model_file import first_line
+from bfpga.errors import ModelError
+
+#: Opsets whose operators the compiler knows; files of these stay as they are.
+OPSETS = (11, 21)
+#: What older files become: from here on a Softmax has one axis, and quantizers have one scale a channel.
+OLDER_BECOMES = 13
+#: The converter reads no weights that are not among the inputs in files of an earlier format than this.
+FREE_WEIGHTS = 4
+STANDARD = ("", "ai.onnx")
+
+
+def opset_of(model: ModelProto) -> int:
+    """Opset of the standard operators."""
+    return max((item.version for item in model.opset_import if item.domain in STANDARD), default=0)
+
+
+def check_opset(model: ModelProto, path: str | Path) -> None:
+    """ModelError for an opset that the installed ``onnx`` does not know."""
+    opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    if not 1 <= opset <= newest:
+        raise ModelError(
+            f"{path}: opset {opset} is unknown to the installed onnx {onnx.__version__}, which knows 1 to {newest}: "
+            "install a newer onnx, or export the network with an older opset"
+        )
+
+
+def supported_opset(model: ModelProto, path: str | Path) -> ModelProto:
+    """The model in an opset that the compiler knows.
+
+    ModelError for old operators that the converter cannot convert. New operators without an older form stay, in their
+    own opset: the host computes them.
+    """
+    opset = opset_of(model)
+    if OPSETS[0] <= opset <= OPSETS[1]:
+        return model
+    copy = copied(model)
+    copy.ir_version = max(copy.ir_version, FREE_WEIGHTS)
+    target = OLDER_BECOMES if opset < OPSETS[0] else OPSETS[1]
+    try:
+        converted: ModelProto = version_converter.convert_version(copy, target)
+    except Exception as error:
+        if opset > OPSETS[1]:
+            return model
+        raise ModelError(
+            f"{path}: opset {opset} cannot be converted to {target}: {first_line(error)}; export the network with an "
+            f"opset from {OPSETS[0]} to {OPSETS[1]}"
+        ) from None
+    return converted
