@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,9 @@ from bfpga.contract.program import (
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
+
+#: Why operators whose results several layers give stay on the host without samples.
+UNCALIBRATED = "its parts need one exponent, which only calibration samples can give"
 
 Progress = Callable[[str], None]
 Calibration = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
@@ -130,15 +134,20 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     return together(calibration, count)
 
 
+def _shared(lowered: Lowered) -> dict[str, str]:
+    """Operators that several layers compute together, each with the reason why they need calibration samples."""
+    parts = Counter(layer.output for layer in lowered.layers)
+    return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
+
+
 def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
     """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:
-        reason = "its parts need one exponent, which only calibration samples can give"
-        blocked = {operator.name: reason for operator in graph.operators if operator.type == "Concat"}
+        blocked = {operator.name: UNCALIBRATED for operator in graph.operators if operator.type == "Concat"}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        unfit = {**({} if calibrated else _shared(lowered)), **misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
         found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break

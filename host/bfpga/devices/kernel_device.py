@@ -324,7 +324,8 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile)
     """Outputs that one operation computed go to the last sample of the traced tensor."""
     channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
     x0, x1 = output_columns(node.window, tile)
-    target.mantissa[-1, tile.y0 : tile.y1 : tile.step, x0:x1, channels] = source.mantissa[0, ..., channels]
+    rows, columns = node.window.pixels_of(tile.y0, tile.y1, tile.step, x0, x1)
+    target.mantissa[-1, rows, columns, channels] = source.mantissa[0, ..., channels]
     target.exponent[-1] = source.exponent[0]
 
 

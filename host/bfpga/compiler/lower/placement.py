@@ -9,8 +9,13 @@ from bfpga.compiler.read.importer import Graph, Operator, activations, constant_
 #: Operators that only rearrange elements.
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")
 #: Operators worth an array pass of their own.
-HEAVY = ("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean")
-ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat")
+HEAVY = (
+    "Conv", "ConvTranspose", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
+    "ReduceMean",
+)  # fmt: skip
+#: Operators that copy pixels or channels, or sum neighbouring ones.
+COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth")
+ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
 
 
 def placement(graph: Graph, functions: Collection[str]) -> set[str]:
@@ -47,7 +52,7 @@ def _supported(
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
     if not all(source is not None and source.name in chosen for source in sources):
         return False
-    if len(sources) == 1 and operator.type != "Concat":
+    if len(sources) == 1 and operator.type not in ("Concat", *COPIES):
         source = sources[0]
         fusible = source is not None and _fusible(graph, source, functions)
         if fusible and graph.only_consumer(operator.inputs[0]) is operator:
@@ -59,7 +64,7 @@ def _fusible(graph: Graph, operator: Operator, functions: Collection[str]) -> bo
     """Whether the layer of an operator may compute the next one too."""
     if operator.type == "MatMul":
         return constant_of(graph, operator, 1) is not None
-    return operator.name in functions or operator.type in ("Conv", "Gemm", *ELEMENTWISE)
+    return operator.name in functions or operator.type in ("Conv", "ConvTranspose", "Gemm", *ELEMENTWISE)
 
 
 def _source(value: str, chosen: set[str], producers: dict[str, Operator]) -> Operator | None:

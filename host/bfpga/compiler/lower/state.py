@@ -29,7 +29,7 @@ class LoweringState:
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
         self.tensors: dict[str, ArrayTensor] = {}
-        self.producers: dict[str, Layer] = {}
+        self.producers: dict[str, tuple[Layer, ...]] = {}
         self.layers: list[Layer] = []
         self.host: list[Operator] = []
         self.notes: list[str] = []
@@ -99,13 +99,17 @@ class LoweringState:
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]
 
-    def _emit(self, layer: Layer, value: str, layout: IndexArray) -> None:
-        """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value)."""
+    def _emit(self, layer: Layer | tuple[Layer, ...], value: str, layout: IndexArray) -> None:
+        """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value).
+
+        Several layers: each gives a part of the pixels.
+        """
         shape = self.graph.shapes.get(value)
         if shape is None or axes_of(shape, layout) is None:
             raise NotOnArrayError("its result lies in an order the host cannot read")
-        self.layers.append(layer)
-        self.producers[value] = layer
+        layers = layer if isinstance(layer, tuple) else (layer,)
+        self.layers += layers
+        self.producers[value] = layers
         self.tensors[value] = ArrayTensor(value, shape, np.ascontiguousarray(layout))
         self._root(value)
 
