@@ -18,6 +18,7 @@ from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_val
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
+from bfpga.compiler.lower.recurrent import unroll
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
@@ -85,6 +86,7 @@ def compile_network(
     network = read_network(network)
     graph = network.graph(max(count, items))
     say("lower the layers")
+    graph, notes = unroll(graph) if options.recurrent == "array" else (graph, [])
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
@@ -110,7 +112,7 @@ def compile_network(
     return Program(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
-        {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes], count,
+        {name: graph.shapes[name] for name in graph.outputs}, [*notes, *lowered.notes, *builder.notes], count,
     )  # fmt: skip
 
 
