@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
+from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
@@ -87,7 +88,7 @@ def compile_network(
     graph = network.graph(max(count, items))
     say("lower the layers")
     graph, notes = unroll(graph) if options.recurrent == "array" else (graph, [])
-    lowered = lower_fitting(graph, config, calibration is not None, options)
+    graph, lowered = lower_expanded(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     widened = with_remainders(lowered, graph.inputs, config, options)
@@ -134,6 +135,20 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     if isinstance(calibration, Mapping):
         return {name: together(value, count) for name, value in calibration.items()}
     return together(calibration, count)
+
+
+def lower_expanded(
+    graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions
+) -> tuple[Graph, Lowered]:
+    """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
+    kept: set[str] = set()
+    while True:
+        expanded = expand(graph, config, kept)
+        lowered = lower_fitting(expanded.graph, config, calibrated, options)
+        torn = expanded.torn(lowered.host)
+        if not torn:
+            return expanded.graph, lowered
+        kept |= torn
 
 
 def _shared(lowered: Lowered) -> dict[str, str]:

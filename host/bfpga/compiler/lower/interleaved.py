@@ -51,14 +51,14 @@ def window_of_pieces(y: Piece, x: Piece) -> Window:
     )  # fmt: skip
 
 
-def pieces_of(matrix: Floats) -> list[Piece]:
+def pieces_of(matrix: Floats, steps: tuple[int, int] | None = None) -> list[Piece]:
     """The pieces of an axis that is interpolated with a matrix (lines of the result, lines of the input).
 
-    Lines of one phase that read through the same coefficients, one step further each, are one piece.
+    steps: lines of the result and of the input from one line of a phase to the next; by default their ratio. Lines of one phase that read through the same coefficients, one step further each, are one piece.
     """
     targets, sources = matrix.shape
     ratio = gcd(targets, sources)
-    spread, stride = targets // ratio, sources // ratio
+    spread, stride = steps or (targets // ratio, sources // ratio)
     found = []
     for phase in range(spread):
         run: Piece | None = None
@@ -184,7 +184,17 @@ class Interleaving(LoweringState):
             raise NotOnArrayError("it interpolates channels")
         if any(name and name not in self.graph.constants for name in operator.inputs[1:]):
             raise NotOnArrayError("its sizes are computed")
-        axes = [pieces_of(matrix) for matrix in self._interpolation(operator, source_shape, target_shape)]
+        matrices = self._interpolation(operator, source_shape, target_shape)
+        self._separable(operator, [pieces_of(matrix) for matrix in matrices])
+
+    def _border_averages(self, operator: Operator, strides: tuple[int, int]) -> None:
+        """An average that leaves padding out: its windows at the border have larger weights than those inside."""
+        shape, target = (self.graph.shapes[name] for name in (operator.inputs[0], operator.outputs[0]))
+        matrices = self._interpolation(operator, shape, target)
+        self._separable(operator, [pieces_of(matrix, (1, stride)) for matrix, stride in zip(matrices, strides)])
+
+    def _separable(self, operator: Operator, axes: list[list[Piece]]) -> None:
+        """Layers that sum the input's pixels, with the product of two coefficients as their weight."""
         rows, columns = axes if len(axes) == 2 else (axes[0], [Piece(0, 1, 1, 0, 1)])
         if len(rows) * len(columns) > MOST_LAYERS:
             raise NotOnArrayError(f"its pixels are {len(rows) * len(columns)} different sums of the input's")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.geometry import inside, window_of
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
-from bfpga.compiler.lower.interleaved import Interleaving
+from bfpga.compiler.lower.reductions import Reductions
 from bfpga.compiler.lower.state import NotOnArrayError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
@@ -24,7 +24,7 @@ from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
 
-class Lowering(Interleaving):
+class Lowering(Reductions):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
     def run(self) -> Lowered:
@@ -44,7 +44,9 @@ class Lowering(Interleaving):
             "GlobalMaxPool": self._max_pool,
             "AveragePool": self._average_pool,
             "GlobalAveragePool": self._average_pool,
-            "ReduceMean": self._reduce_mean,
+            "ReduceMean": self._reduce,
+            "ReduceSum": self._reduce,
+            "ReduceMax": self._reduce,
             "BatchNormalization": self._normalization,
             "Concat": self._concat,
             "Pad": self._pad,
@@ -109,6 +111,10 @@ class Lowering(Interleaving):
         if weights is None or (bias is None and len(operator.inputs) > 2 and operator.inputs[2]):
             raise NotOnArrayError("its weights are computed")
         axes = weights.ndim - 2
+        if axes == 3:
+            numbers = None if bias is None else bias.astype(np.float64)
+            self._volume_convolution(operator, weights.astype(np.float64), numbers)
+            return
         if axes not in (1, 2):
             raise NotOnArrayError(f"a convolution over {axes} axes")
         value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
@@ -255,17 +261,9 @@ class Lowering(Interleaving):
         if not inside(window, source.height, source.width):
             whole = operator.attributes.get("count_include_pad", 0) and not operator.attributes.get("ceil_mode", 0)
             if not whole:
-                raise NotOnArrayError("windows at the border average fewer pixels than others")
+                self._border_averages(operator, (window.stride_y, window.stride_x))
+                return
         self._average(operator, source, window, layout)
-
-    def _reduce_mean(self, operator: Operator) -> None:
-        """The mean over height and width is global average pooling."""
-        shape = self.graph.shapes.get(operator.inputs[0], ())
-        axes = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("axes")
-        if len(shape) != 3 or axes is None or sorted(int(axis) % 4 for axis in np.asarray(axes).reshape(-1)) != [2, 3]:
-            raise NotOnArrayError("only a mean over height and width is a pooling")
-        source = self._image(operator.inputs[0])
-        self._average(operator, source, Window(source.height, source.width), positions((1, 1, source.channels)))
 
     def _average(self, operator: Operator, source: ArrayTensor, window: Window, layout: IndexArray) -> None:
         count = window.kernel_height * window.kernel_width

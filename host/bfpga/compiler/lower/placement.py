@@ -14,8 +14,10 @@ HEAVY = (
     "ReduceMean",
 )  # fmt: skip
 #: Operators that copy pixels or channels, or sum neighbouring ones.
-COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth")
+COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
+#: Elementwise operators that the array has for one computed value and constants only.
+PRODUCTS = ("Mul", "Div")
 
 
 def placement(graph: Graph, functions: Collection[str]) -> set[str]:
@@ -24,14 +26,14 @@ def placement(graph: Graph, functions: Collection[str]) -> set[str]:
     Heavy operators always; elementwise ones only between array operators: alone among host operators they would cost
     two conversions and gain nothing.
     """
-    chosen = {op.name for op in graph.operators if op.name in functions or _possible(op)}
+    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op)}
     producers = {output: op for op in graph.operators for output in op.outputs}
     while True:
         dropped = {
             op.name
             for op in graph.operators
             if op.name in chosen
-            and (op.name in functions or op.type in ELEMENTWISE)
+            and (op.name in functions or op.type in ELEMENTWISE or _light_mean(graph, op))
             and not _supported(graph, op, chosen, producers, functions)
         }
         if not dropped:
@@ -39,8 +41,15 @@ def placement(graph: Graph, functions: Collection[str]) -> set[str]:
         chosen -= dropped
 
 
-def _possible(operator: Operator) -> bool:
+def _light_mean(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator is a mean of something else than images: too little work to fetch it from the host."""
+    return operator.type == "ReduceMean" and len(graph.shapes.get(operator.inputs[0], ())) != 3
+
+
+def _possible(graph: Graph, operator: Operator) -> bool:
     if operator.proto.domain not in ("", "ai.onnx") or operator.captured:
+        return False
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
         return False
     return operator.type in HEAVY or operator.type in VIEWS or operator.type in ELEMENTWISE or operator.type == "Pad"
 
@@ -52,7 +61,7 @@ def _supported(
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
     if not all(source is not None and source.name in chosen for source in sources):
         return False
-    if len(sources) == 1 and operator.type not in ("Concat", *COPIES):
+    if len(sources) == 1 and operator.type not in ("Concat", "ReduceMean", *COPIES):
         source = sources[0]
         fusible = source is not None and _fusible(graph, source, functions)
         if fusible and graph.only_consumer(operator.inputs[0]) is operator:
