@@ -22,7 +22,7 @@ from bfpga.contract.program import Window
 
 Floats = npt.NDArray[np.float64]
 #: Layers that one interpolation may become: bilinear doubling with its borders takes sixteen.
-MOST_LAYERS = 36
+MOST_LAYERS = 64
 #: Coefficients of an interpolation that differ by less are the same, and those below are none.
 SAME = 1e-6
 
@@ -267,14 +267,15 @@ class Interleaving(LoweringState):
         (step_y,), (step_x,) = steps
         window = Window(1, 1, step_y, step_x, -int(axes[0][0]), -int(axes[1][0]), 1, 1, len(axes[0]), len(axes[1]))
         self._check_slots(window)
-        return window, axes[2], layout
+        order = np.argsort(layout[0, 0])
+        return window, axes[2][order], np.ascontiguousarray(layout[:, :, order])
 
     def _copy(
         self, name: str, operator: Operator, source: ArrayTensor, window: Window, channels: IndexArray, output: str
     ) -> Layer:
         """A layer that copies some channels of the pixels that a window meets."""
         layer = Layer(name, "max", (source.name,), output, len(channels), window, operators=[operator])
-        if len(channels) != source.channels:
+        if not np.array_equal(channels, np.arange(source.channels)):
             layer.kind = "gemm"
             layer.weights = np.zeros((len(channels), 1, 1, source.channels))
             layer.weights[np.arange(len(channels)), 0, 0, channels] = 1.0

@@ -6,6 +6,7 @@ fully connected layer, transpositions and reshapes cost nothing whenever the wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.geometry import inside, window_of
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
 from bfpga.compiler.lower.reductions import Reductions
-from bfpga.compiler.lower.state import NotOnArrayError
+from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 from bfpga.contract.configuration import SystolicConfig
@@ -30,13 +31,34 @@ class Lowering(Reductions):
     def run(self) -> Lowered:
         """Lower every operator in order."""
         for operator in self.graph.operators:
-            if operator.name not in self.chosen or not self._try(operator):
-                self._to_host(operator)
+            if operator.name not in self.chosen:
+                self._note(operator, place.reason(self.graph, operator, self.functions))
+            elif self._try(operator):
+                continue
+            self._to_host(operator)
         self._outputs()
-        return Lowered(self.layers, self.host, self.tensors, self.view_operators, self.notes)
+        notes = [*self.notes, *self._host_notes()]
+        return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes)
 
     def _try(self, operator: Operator) -> bool:
-        method = {
+        method = self._methods().get(operator.type)
+        if method is None:
+            if operator.type in place.VIEWS:
+                method = self._rearrange
+            elif operator.name in self.functions:
+                method = self._function
+            else:
+                method = self._arithmetic
+        try:
+            method(operator)
+        except NotOnArrayError as reason:
+            self._note(operator, str(reason))
+            return False
+        return True
+
+    def _methods(self) -> dict[str, Callable[[Operator], None]]:
+        """Operators with a pattern of their own."""
+        return {
             "Conv": self._convolution,
             "Gemm": self._gemm,
             "MatMul": self._matmul,
@@ -56,21 +78,7 @@ class Lowering(Reductions):
             "Split": self._part,
             "DepthToSpace": self._depth_to_space,
             "SpaceToDepth": self._space_to_depth,
-        }.get(operator.type)
-        if method is None:
-            if operator.type in place.VIEWS:
-                method = self._rearrange
-            elif operator.name in self.functions:
-                method = self._function
-            else:
-                method = self._arithmetic
-        try:
-            method(operator)
-        except NotOnArrayError as reason:
-            if operator.type in place.HEAVY and operator.type != "ReduceMean":
-                self.notes.append(f"{operator.name} ({operator.type}) runs on the host: {reason}")
-            return False
-        return True
+        }
 
     # Views
 
@@ -486,4 +494,8 @@ class Lowering(Reductions):
 
 def lower(graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
     """Array layers, host operators and tensors of a network for one array."""
-    return Lowering(graph, config, blocked).run()
+    while True:
+        try:
+            return Lowering(graph, config, blocked).run()
+        except ReorderedError as error:
+            blocked |= {str(error)}

@@ -16,6 +16,13 @@ class NotOnArrayError(Exception):
     """The array cannot compute an operation, which then runs on the host; the text says why."""
 
 
+class ReorderedError(Exception):
+    """A layer took up an operator behind a rearrangement, and what reads it needs the elements rearranged.
+
+    The text names the operator that rearranges, which has to be the host's.
+    """
+
+
 class LoweringState:
     """Values and layers so far. Methods raise NotOnArrayError where a value cannot be had as wanted."""
 
@@ -33,6 +40,9 @@ class LoweringState:
         self.layers: list[Layer] = []
         self.host: list[Operator] = []
         self.notes: list[str] = []
+        #: Operators of the host by type and reason.
+        self.reasons: dict[tuple[str, str], list[str]] = {}
+        self.blocked = blocked
         for name in graph.inputs:
             self._root(name)
 
@@ -46,10 +56,29 @@ class LoweringState:
         for name in operator.outputs:
             self._root(name)
 
+    def _note(self, operator: Operator, reason: str) -> None:
+        """Why an operator is the host's; those that lowering was told to leave have a note already."""
+        if operator.name not in self.blocked:
+            self.reasons.setdefault((operator.type, reason), []).append(operator.name)
+
+    def _host_notes(self) -> list[str]:
+        """A line for all operators of a type that are the host's for the same reason."""
+        result = []
+        for (kind, reason), names in self.reasons.items():
+            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            verb = "run" if others else "runs"
+            result.append(f"{names[0]}{others} ({kind}) {verb} on the host: {reason}")
+        return result
+
     def _materialize(self, value: str) -> None:
         """Let the host compute a view, so that it becomes a value of its own."""
         operator = self.view_operators.pop(value, None)
         if operator is None:
+            for layer in self.producers.get(value, ()):
+                for done in layer.operators:
+                    same = self.graph.shapes.get(done.inputs[0]) == self.graph.shapes.get(done.outputs[0])
+                    if same and done.inputs[0] in self.view_operators:
+                        raise ReorderedError(self.view_operators[done.inputs[0]].name)
             raise NotOnArrayError("its input lies in an order the array cannot read")
         self._to_host(operator)
 
