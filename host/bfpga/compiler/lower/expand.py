@@ -35,7 +35,7 @@ class Expanded:
 
 def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expanded:
     """Write operators in parts, but not those that are ``kept``."""
-    wanted = [operator for operator in graph.operators if operator.type in _RULES and operator.name not in kept]
+    wanted = [operator for operator in graph.operators if operator.type in RULES and operator.name not in kept]
     if not wanted:
         return Expanded(graph)
     taken = {operator.name for match in find_functions(graph, config).values() for operator in match.operators}
@@ -44,7 +44,7 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
     for node in graph.model.graph.node:
         operator = chosen.get(tuple(node.output))
         before = len(rewriter.nodes)
-        if operator is None or not _RULES[node.op_type](rewriter, node, config):
+        if operator is None or not RULES[node.op_type](rewriter, node, config):
             rewriter.nodes.append(node)
         else:
             parts[operator.name] = {made.name for made in rewriter.nodes[before:]}
@@ -97,6 +97,6 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool
 
 _Rule = Callable[[Rewriter, NodeProto, SystolicConfig], bool]
 #: Rules write an operator in parts, or return False before they have written anything.
-_RULES: dict[str, _Rule] = {
+RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
 }  # fmt: skip

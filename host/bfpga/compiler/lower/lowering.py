@@ -25,6 +25,10 @@ from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
 
+#: Operators of two values, element by element.
+ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+
+
 class Lowering(Reductions):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
@@ -41,44 +45,20 @@ class Lowering(Reductions):
         return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes)
 
     def _try(self, operator: Operator) -> bool:
-        method = self._methods().get(operator.type)
+        method = _METHODS.get(operator.type)
         if method is None:
             if operator.type in place.VIEWS:
-                method = self._rearrange
+                method = Lowering._rearrange
             elif operator.name in self.functions:
-                method = self._function
+                method = Lowering._function
             else:
-                method = self._arithmetic
+                method = Lowering._arithmetic
         try:
-            method(operator)
+            method(self, operator)
         except NotOnArrayError as reason:
             self._note(operator, str(reason))
             return False
         return True
-
-    def _methods(self) -> dict[str, Callable[[Operator], None]]:
-        """Operators with a pattern of their own."""
-        return {
-            "Conv": self._convolution,
-            "Gemm": self._gemm,
-            "MatMul": self._matmul,
-            "MaxPool": self._max_pool,
-            "GlobalMaxPool": self._max_pool,
-            "AveragePool": self._average_pool,
-            "GlobalAveragePool": self._average_pool,
-            "ReduceMean": self._reduce,
-            "ReduceSum": self._reduce,
-            "ReduceMax": self._reduce,
-            "BatchNormalization": self._normalization,
-            "Concat": self._concat,
-            "Pad": self._pad,
-            "ConvTranspose": self._transposed_convolution,
-            "Resize": self._resize,
-            "Slice": self._part,
-            "Split": self._part,
-            "DepthToSpace": self._depth_to_space,
-            "SpaceToDepth": self._space_to_depth,
-        }
 
     # Views
 
@@ -318,7 +298,7 @@ class Lowering(Reductions):
 
     def _arithmetic(self, operator: Operator) -> None:
         """Add and Sub of two tensors; Add, Sub, Mul and Div with a constant that depends on the channel only."""
-        if operator.type not in ("Add", "Sub", "Mul", "Div"):
+        if operator.type not in ARITHMETIC:
             raise NotOnArrayError("no pattern")
         constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
         if constants[0] is None and constants[1] is None:
@@ -490,6 +470,36 @@ class Lowering(Reductions):
     def _read_by_host(self, root: str) -> bool:
         names = {name for name, view in self.views.items() if view.root == root}
         return any(names & set(operator.uses) for operator in self.host)
+
+
+#: Operators with a pattern of their own.
+_METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
+    "Conv": Lowering._convolution,
+    "ConvTranspose": Lowering._transposed_convolution,
+    "Gemm": Lowering._gemm,
+    "MatMul": Lowering._matmul,
+    "MaxPool": Lowering._max_pool,
+    "GlobalMaxPool": Lowering._max_pool,
+    "AveragePool": Lowering._average_pool,
+    "GlobalAveragePool": Lowering._average_pool,
+    "ReduceMean": Lowering._reduce,
+    "ReduceSum": Lowering._reduce,
+    "ReduceMax": Lowering._reduce,
+    "BatchNormalization": Lowering._normalization,
+    "Concat": Lowering._concat,
+    "Pad": Lowering._pad,
+    "Resize": Lowering._resize,
+    "Slice": Lowering._part,
+    "Split": Lowering._part,
+    "DepthToSpace": Lowering._depth_to_space,
+    "SpaceToDepth": Lowering._space_to_depth,
+    **dict.fromkeys(ARITHMETIC, Lowering._arithmetic),
+}
+
+
+def pattern_operators() -> set[str]:
+    """Operators that may become layers by a pattern."""
+    return set(_METHODS)
 
 
 def lower(graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> Lowered:

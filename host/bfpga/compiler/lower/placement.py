@@ -17,6 +17,7 @@ HEAVY = (
 #: Operators that copy pixels or channels, or sum neighbouring ones.
 COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
 ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
+NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
 #: Operators that normalize by what they find in their input.
 STATISTICS = (
     "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "LRN",
@@ -52,7 +53,7 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
     if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
         return "a product of two computed values, element by element, whose factors cannot both be activations"
     if operator.type in STATISTICS:
-        return "it divides by what it finds in its own input, and the array has no quotients"
+        return NO_QUOTIENTS
     if operator.type in OPERATORS and operator.name not in functions:
         return "the accelerator's function unit lacks it, or has it with other arguments only"
     if operator.name in functions or _possible(graph, operator):
