@@ -43,7 +43,7 @@ def report(command: list[str], folder: Path) -> dict[str, Any]:
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """A recurrent network and samples for it."""
     model, data = tmp_path / "rows.onnx", tmp_path / "rows.npz"
-    network = recurrent_network("GRU", 128)
+    network = recurrent_network("GRU", 128, clip=100.0)
     model.write_bytes(network.model().SerializeToString())
     np.savez(data, x=network.samples(4)["x"], y=np.arange(4))
     return model, data

@@ -75,8 +75,13 @@ class Network:
         return {n: generator.normal(size=(count, *s)).astype(np.float32) for n, s in self.inputs.items()}
 
 
-def recurrent_network(kind: str, hidden: int, bias: bool = True, directions: int = 1) -> Network:
-    """28 rows of 28 pixels, one after the other, and a layer of ten classes behind the last."""
+def recurrent_network(
+    kind: str, hidden: int, bias: bool = True, directions: int = 1, **attributes: Any
+) -> Network:
+    """28 rows of 28 pixels, one after the other, and a layer of ten classes behind the last.
+
+    attributes: more of them; with ``clip`` the host computes the operator.
+    """
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
     network = Network(28, 28)
     x = network.add("Transpose", perm=[1, 0, 2])
@@ -84,7 +89,8 @@ def recurrent_network(kind: str, hidden: int, bias: bool = True, directions: int
     tensors += [network.weights(directions, 2 * gates * hidden)] * bias
     way = "bidirectional" if directions == 2 else "forward"
     names = ["", f"last_{kind}"]
-    network.nodes.append(helper.make_node(kind, [x, *tensors], names, name=kind, hidden_size=hidden, direction=way))
+    network.nodes.append(helper.make_node(kind, [x, *tensors], names, name=kind, hidden_size=hidden, direction=way,
+                                          **attributes))  # fmt: skip
     network.add("Transpose", names[1], perm=[1, 0, 2])
     network.add("Flatten")
     network.add("Gemm", network.last, network.weights(10, directions * hidden), transB=1)

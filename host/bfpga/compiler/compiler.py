@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,12 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
+from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
+from bfpga.compiler.lower.recurrent import unroll
 from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
@@ -53,6 +56,9 @@ from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
 
+#: Why operators whose results several layers give stay on the host without samples.
+UNCALIBRATED = "its parts need one exponent, which only calibration samples can give"
+
 Progress = Callable[[str], None]
 Calibration = npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]
 
@@ -83,7 +89,8 @@ def compile_network(
     # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
     graph = network.graph(max(count, items), separate_averages="linear" in config.weight_formats)
     say("lower the layers")
-    lowered = lower_fitting(graph, config, calibration is not None, options)
+    graph, notes = unroll(graph) if options.recurrent == "array" else (graph, [])
+    graph, lowered = lower_expanded(graph, config, calibration is not None, options)
     if not lowered.layers:
         lowered.notes.append("no operator of this network runs on the array")
     widened = with_remainders(lowered, graph.inputs, config, options)
@@ -109,7 +116,7 @@ def compile_network(
     return Program(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
-        {name: graph.shapes[name] for name in graph.outputs}, [*lowered.notes, *builder.notes], count,
+        {name: graph.shapes[name] for name in graph.outputs}, [*notes, *lowered.notes, *builder.notes], count,
     )  # fmt: skip
 
 
@@ -133,16 +140,35 @@ def _grouped(calibration: Calibration, count: int) -> Calibration:
     return together(calibration, count)
 
 
+def lower_expanded(
+    graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions
+) -> tuple[Graph, Lowered]:
+    """Lower the network with operators written in parts wherever the array computes all of these; with that graph."""
+    kept: set[str] = set()
+    while True:
+        expanded = expand(graph, config, kept)
+        lowered = lower_fitting(expanded.graph, config, calibrated, options)
+        torn = expanded.torn(lowered.host)
+        if not torn:
+            return expanded.graph, lowered
+        kept |= torn
+
+
+def _shared(lowered: Lowered) -> dict[str, str]:
+    """Operators that several layers compute together, each with the reason why they need calibration samples."""
+    parts = Counter(layer.output for layer in lowered.layers)
+    return {layer.operators[0].name: UNCALIBRATED for layer in lowered.layers if parts[layer.output] > 1}
+
+
 def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, options: CompileOptions) -> Lowered:
     """Lower the network; operators whose layers do not fit the array, in size or in their weights, stay on the host."""
     blocked: dict[str, str] = {}
     if not calibrated:
-        reason = "its parts need one exponent, which only calibration samples can give"
         joining = [operator for operator in graph.operators if operator.type == "Concat"]
-        blocked = {operator.name: reason for operator in joining if operator.outputs[0] not in graph.grids}
+        blocked = {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        unfit = {**({} if calibrated else _shared(lowered)), **misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
         found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break

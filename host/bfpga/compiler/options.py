@@ -109,6 +109,7 @@ class CompileOptions(LayerOptions):
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
     that takes no clock more.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
+    recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.
     count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
     layers that ask for it.
     """
@@ -121,6 +122,7 @@ class CompileOptions(LayerOptions):
     fill_mantissas: bool = True
     remainders: Literal["auto", "always", "never"] = "auto"
     side_by_side: int = 1
+    recurrent: Literal["array", "host"] = "array"
     count_zeros: bool = True
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -131,6 +133,8 @@ class CompileOptions(LayerOptions):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
         if self.remainders not in ("auto", "always", "never"):
             raise ConfigurationError(f"remainders = {self.remainders!r} is unknown; known are auto, always and never")
+        if self.recurrent not in ("array", "host"):
+            raise ConfigurationError(f"recurrent = {self.recurrent!r} is unknown; known are array and host")
         if self.side_by_side < 1:
             raise ConfigurationError(f"side_by_side = {self.side_by_side}; it is a number of samples, 1 at least")
         if self.side_by_side > 1 and self.policy not in STATIC_POLICIES:

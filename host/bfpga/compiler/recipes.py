@@ -63,6 +63,7 @@ class RecipeFile(LayerSection):
         "auto", description="keep what rounding takes from input images; auto: where it takes no time"
     )
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
+    recurrent: Literal["array", "host"] = Field("array", description="where RNN, GRU and LSTM are computed")
     count_zeros: bool = Field(True, description="zeros of activations are counted on the calibration samples")
     layers: dict[LayerName, LayerSection] = Field({}, description="options of single layers, by layer or output name")
 

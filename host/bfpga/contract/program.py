@@ -98,7 +98,11 @@ class TensorSpec:
 
 @dataclass
 class Window:
-    """Geometry of convolution and pooling."""
+    """Geometry of convolution and pooling.
+
+    A negative padding leaves out the first rows or columns of the input. Output pixel (y, x) is pixel (first_y +
+    spread_y * y, first_x + spread_x * x) of the tensor: layers that share one may interleave their pixels.
+    """
 
     kernel_height: int = 1
     kernel_width: int = 1
@@ -110,6 +114,31 @@ class Window:
     dilation_x: int = 1
     output_height: int = 1
     output_width: int = 1
+    spread_y: int = 1
+    spread_x: int = 1
+    first_y: int = 0
+    first_x: int = 0
+
+    @property
+    def spread(self) -> bool:
+        """Whether the output pixels are not all neighbours, or not the first ones of their tensor."""
+        return (self.spread_y, self.spread_x, self.first_y, self.first_x) != (1, 1, 0, 0)
+
+    @property
+    def crops(self) -> bool:
+        """Whether the first rows or columns of the input are left out."""
+        return min(self.pad_top, self.pad_left) < 0
+
+    def tensor_rows(self, y0: int, y1: int) -> tuple[int, int]:
+        """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
+        return self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1
+
+    def pixels_of(self, y0: int, y1: int, step: int, x0: int, x1: int) -> tuple[slice, slice]:
+        """Rows and columns of the tensor that rows y0, y0 + step, ... and columns [x0, x1) of the output are."""
+        rows = slice(self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1,
+                     step * self.spread_y)  # fmt: skip
+        columns = slice(self.first_x + x0 * self.spread_x, self.first_x + (x1 - 1) * self.spread_x + 1, self.spread_x)
+        return rows, columns
 
 
 @dataclass
@@ -167,7 +196,8 @@ class ArrayNode:
     kind: `gemm` (convolution, fully connected, average pooling), `max`, `sum` (add, subtract, copy).
     weights: (output channels, kernel_height, kernel_width, input channels / groups) mantissas, symmetric range.
     weight_exponents: (output channels,); bias: (output channels,) mantissas of ``bias_bits``, one ``bias_exponent``.
-    The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation).
+    The output covers channels [channel_offset, channel_offset + channels) of the tensor ``output`` (concatenation), and
+    those of its pixels that the window tells.
     """
 
     name: str
@@ -208,6 +238,12 @@ class ArrayNode:
     tiles: list[Tile] = field(default_factory=list)
     #: Multiply-accumulates of one sample that the network needs (not those the array spends).
     macs: int = 0
+
+    def covers(self, spec: TensorSpec) -> bool:
+        """Whether the layer gives all of its tensor."""
+        window = self.window
+        size = (window.output_height, window.output_width, self.channels)
+        return not window.spread and size == (spec.height, spec.width, spec.channels)
 
     @property
     def on_array(self) -> bool:

@@ -29,7 +29,7 @@ from bfpga.engines.array.accumulators import Block, activation_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
-from bfpga.errors import ToolError
+from bfpga.errors import DataError, ToolError
 from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
 
 #: Seed of the extreme values of a probe.
@@ -196,12 +196,14 @@ class Emulator:
         return counters
 
     def _keep(self, node: ArrayNode, output: Block, values: Values) -> BlockTensor:
-        """Store a layer's result: as its tensor, or into its channels of a concatenated one."""
-        if node.channels == self.program.tensors[node.output].channels:
+        """Store a layer's result: as its tensor, or into its channels and pixels of a shared one."""
+        if node.covers(self.program.tensors[node.output]):
             values.array[node.output] = BlockTensor(*output)
             return values.array[node.output]
         tensor = values.allocate(node.output)
-        tensor.mantissa[..., node.channel_offset : node.channel_offset + node.channels] = output.mantissa
+        window, channels = node.window, slice(node.channel_offset, node.channel_offset + node.channels)
+        rows, columns = window.pixels_of(0, window.output_height, 1, 0, window.output_width)
+        tensor.mantissa[:, rows, columns, channels] = output.mantissa
         tensor.exponent[...] = output.exponent
         return tensor
 

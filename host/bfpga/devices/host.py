@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
+from bfpga.errors import DataError
 
 HostArray = npt.NDArray[Any]
 HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
@@ -26,7 +27,7 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -36,10 +37,11 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """The function from input values to output values, by ONNX name, of one host node.
 
-    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it.
+    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it. The function raises
+    DataError for values that an operator does not take, as an index beyond its table.
     """
     if numpy_only or not onnx_runtime_installed():
-        return compile_model(node.model, node.name)
+        return _guarded(node, compile_model(node.model, node.name))
     session = onnx_session(node.model)
     wanted = [value.name for value in session.get_outputs()]
     needed = [value.name for value in session.get_inputs()]
@@ -47,5 +49,16 @@ def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
         results = session.run(wanted, {name: values[name] for name in needed})
         return {name: np.asarray(result) for name, result in zip(wanted, results, strict=True)}
+
+    return _guarded(node, run)
+
+
+def _guarded(node: HostNode, function: HostFunction) -> HostFunction:
+    def run(values: Mapping[str, HostArray]) -> dict[str, HostArray]:
+        try:
+            return function(values)
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DataError(f"{node.name} ({', '.join(node.operators)}) cannot compute these values: {reason}") from error
 
     return run

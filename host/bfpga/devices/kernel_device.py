@@ -255,7 +255,8 @@ class KernelDevice:
             tiles[node.name] = tiles.get(node.name, 0) + 1
             kept = trace.of_sample(node.output)
             x0, x1 = output_columns(node.window, tile)
-            scratch = {node.output: _empty(self.program, node.output, tile.rows, x1 - x0)}
+            width = _reach(node, x1 - x0)
+            scratch = {node.output: _empty(self.program, node.output, tile.rows, width)}
             self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
             _copy(scratch[node.output], kept, node, tile)
 
@@ -324,8 +325,14 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile)
     """Outputs that one operation computed go to the last sample of the traced tensor."""
     channels = slice(node.channel_offset + tile.m0, node.channel_offset + tile.m1)
     x0, x1 = output_columns(node.window, tile)
-    target.mantissa[-1, tile.y0 : tile.y1 : tile.step, x0:x1, channels] = source.mantissa[0, ..., channels]
+    rows, columns = node.window.pixels_of(tile.y0, tile.y1, tile.step, x0, x1)
+    target.mantissa[-1, rows, columns, channels] = source.mantissa[0, :, :: node.window.spread_x, channels]
     target.exponent[-1] = source.exponent[0]
+
+
+def _reach(node: ArrayNode, columns: int) -> int:
+    """Columns of the tensor from the first to the last one of a layer's output columns."""
+    return (columns - 1) * node.window.spread_x + 1
 
 
 def _packet(operation: KernelOperation) -> KernelOperation:
@@ -337,7 +344,7 @@ def _packet(operation: KernelOperation) -> KernelOperation:
 
 
 def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Program) -> KernelOperation:
-    """The STORE that reads back what an operation has written, with the channels beside it."""
+    """The STORE that reads back what an operation has written, with the channels and the pixels beside it."""
     done = operation.descriptor
     before = (node.channel_offset + tile.m0) // program.config.lanes
     wrap = done.output_wrap_word, done.output_wrap_bank
@@ -345,17 +352,24 @@ def _mirror(operation: KernelOperation, node: ArrayNode, tile: Tile, program: Pr
         # Their wrap leads from row to row, that of a STORE from behind a row to the next.
         banks, words = program.config.banks, done.output_pixel_words
         wrap = split(program.config, wrap[0] // words * banks + wrap[1] - done.output_width, words)
+    step, width = (done.output_step_word, done.output_step_bank), _reach(node, done.output_width)
+    if node.window.spread_x > 1:
+        # A STORE moves neighbours.
+        banks, words = program.config.banks, done.output_pixel_words
+        between = done.output_width * node.window.spread_x - width
+        wrap = split(program.config, wrap[0] // words * banks + wrap[1] + between, words)
+        step = split(program.config, 1, words)
     store = Descriptor(
         operation=Operation.STORE,
         flags=int(Flag.END_PACKET),
         input_slot=done.output_slot,
-        output_pixels=done.output_pixels,
-        output_width=done.output_width,
+        output_pixels=done.output_pixels // done.output_width * width,
+        output_width=width,
         input_pixel_words=done.output_pixel_words,
         input_word=done.output_word - before,
         input_bank=done.output_bank,
-        input_step_word=done.output_step_word,
-        input_step_bank=done.output_step_bank,
+        input_step_word=step[0],
+        input_step_bank=step[1],
         input_wrap_word=wrap[0],
         input_wrap_bank=wrap[1],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from bfpga.contract.descriptor import Function, LeadRule, Operation, Policy
 from bfpga.contract.program import (
@@ -130,6 +131,10 @@ def _row(
         return (node.name, "array", work, size, "activations", f"{node.macs:,}", exponent, "each product", f"{spent:,}")
     if node.channels != output.channels:
         size = f"{output.height}x{output.width}x{node.channels} at channel {node.channel_offset}"
+    window = node.window
+    if window.spread:
+        size = f"{window.output_height}x{window.output_width}x{node.channels} of {size} from row {window.first_y}, "
+        size += f"column {window.first_x} on, by {window.spread_y}x{window.spread_x}"
     weights = ""
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
@@ -155,7 +160,10 @@ def _work(node: ArrayNode) -> str:
 
 def _point(window: Window) -> Window:
     """A 1x1 window of the same output."""
-    return Window(output_height=window.output_height, output_width=window.output_width)
+    return replace(
+        Window(output_height=window.output_height, output_width=window.output_width), spread_y=window.spread_y,
+        spread_x=window.spread_x, first_y=window.first_y, first_x=window.first_x,
+    )  # fmt: skip
 
 
 def _exponent(policy: PolicySpec) -> str:

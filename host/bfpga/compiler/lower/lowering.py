@@ -6,6 +6,7 @@ fully connected layer, transpositions and reshapes cost nothing whenever the wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.geometry import inside, window_of
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered, View, axes_of, positions, spatial
-from bfpga.compiler.lower.state import LoweringState, NotOnArrayError
+from bfpga.compiler.lower.reductions import Reductions
+from bfpga.compiler.lower.state import NotOnArrayError, ReorderedError
 from bfpga.compiler.lower.views import view_index
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 from bfpga.contract.configuration import SystolicConfig
@@ -23,44 +25,39 @@ from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
 
-class Lowering(LoweringState):
+#: Operators of two values, element by element.
+ARITHMETIC = ("Add", "Sub", "Mul", "Div")
+
+
+class Lowering(Reductions):
     """One pass over the graph; the methods of operators raise NotOnArrayError where their pattern does not apply."""
 
     def run(self) -> Lowered:
         """Lower every operator in order."""
         for operator in self.graph.operators:
-            if operator.name not in self.chosen or not self._try(operator):
-                self._to_host(operator)
+            if operator.name not in self.chosen:
+                self._note(operator, place.reason(self.graph, operator, self.functions))
+            elif self._try(operator):
+                continue
+            self._to_host(operator)
         self._outputs()
         exact = frozenset(name for name, grid in self.graph.grids.items() if grid.power is not None)
-        return Lowered(self.layers, self.host, self.tensors, self.view_operators, self.notes, exact)
+        notes = [*self.notes, *self._host_notes()]
+        return Lowered(self.layers, self.host, self.tensors, self.view_operators, notes, exact)
 
     def _try(self, operator: Operator) -> bool:
-        method = {
-            "Conv": self._convolution,
-            "Gemm": self._gemm,
-            "MatMul": self._matmul,
-            "MaxPool": self._max_pool,
-            "GlobalMaxPool": self._max_pool,
-            "AveragePool": self._average_pool,
-            "GlobalAveragePool": self._average_pool,
-            "ReduceMean": self._reduce_mean,
-            "BatchNormalization": self._normalization,
-            "Concat": self._concat,
-            "Pad": self._pad,
-        }.get(operator.type)
+        method = _METHODS.get(operator.type)
         if method is None:
             if operator.type in place.VIEWS:
-                method = self._rearrange
+                method = Lowering._rearrange
             elif operator.name in self.functions:
-                method = self._function
+                method = Lowering._function
             else:
-                method = self._arithmetic
+                method = Lowering._arithmetic
         try:
-            method(operator)
+            method(self, operator)
         except NotOnArrayError as reason:
-            if operator.type in place.HEAVY and operator.type != "ReduceMean":
-                self.notes.append(f"{operator.name} ({operator.type}) runs on the host: {reason}")
+            self._note(operator, str(reason))
             return False
         return True
 
@@ -103,6 +100,10 @@ class Lowering(LoweringState):
         if weights is None or (bias is None and len(operator.inputs) > 2 and operator.inputs[2]):
             raise NotOnArrayError("its weights are computed")
         axes = weights.ndim - 2
+        if axes == 3:
+            numbers = None if bias is None else bias.astype(np.float64)
+            self._volume_convolution(operator, weights.astype(np.float64), numbers)
+            return
         if axes not in (1, 2):
             raise NotOnArrayError(f"a convolution over {axes} axes")
         value, extra = self.pads.get(operator.inputs[0], (operator.inputs[0], Window()))
@@ -249,17 +250,9 @@ class Lowering(LoweringState):
         if not inside(window, source.height, source.width):
             whole = operator.attributes.get("count_include_pad", 0) and not operator.attributes.get("ceil_mode", 0)
             if not whole:
-                raise NotOnArrayError("windows at the border average fewer pixels than others")
+                self._border_averages(operator, (window.stride_y, window.stride_x))
+                return
         self._average(operator, source, window, layout)
-
-    def _reduce_mean(self, operator: Operator) -> None:
-        """The mean over height and width is global average pooling."""
-        shape = self.graph.shapes.get(operator.inputs[0], ())
-        axes = constant_of(self.graph, operator, 1) if len(operator.inputs) > 1 else operator.attributes.get("axes")
-        if len(shape) != 3 or axes is None or sorted(int(axis) % 4 for axis in np.asarray(axes).reshape(-1)) != [2, 3]:
-            raise NotOnArrayError("only a mean over height and width is a pooling")
-        source = self._image(operator.inputs[0])
-        self._average(operator, source, Window(source.height, source.width), positions((1, 1, source.channels)))
 
     def _average(self, operator: Operator, source: ArrayTensor, window: Window, layout: IndexArray) -> None:
         count = window.kernel_height * window.kernel_width
@@ -271,40 +264,42 @@ class Lowering(LoweringState):
 
     # Element by element
 
-    def _fusible(self, value: str) -> Layer | None:
-        """The layer that gives ``value``, if nothing else needs the value and its function unit is still free."""
-        layer = self.producers.get(value)
-        if layer is None or layer.kind == "matmul" or layer.function != Function.NONE or layer.output != value:
-            return None
-        return layer if self.graph.only_consumer(value) is not None else None
+    def _fusible(self, value: str) -> tuple[Layer, ...]:
+        """The layers that give ``value``, if nothing else needs the value and their function units are still free."""
+        layers = self.producers.get(value, ())
+        taken = any(layer.kind == "matmul" or layer.function != Function.NONE or layer.output != value for layer in layers)
+        return layers if not taken and self.graph.only_consumer(value) is not None else ()
 
-    def _rename(self, layer: Layer, operator: Operator) -> None:
-        """The layer now gives the operator's output: same layout, later name."""
-        old, new = layer.output, operator.outputs[0]
+    def _rename(self, layers: tuple[Layer, ...], operator: Operator) -> None:
+        """The layers now give the operator's output: same layout, later name."""
+        old, new = layers[0].output, operator.outputs[0]
         tensor = self.tensors.pop(old)
         self.producers[new] = self.producers.pop(old)
         del self.views[old]
-        layer.output = new
-        layer.operators.append(operator)
+        for layer in layers:
+            layer.output = new
+            layer.operators.append(operator)
         self.tensors[new] = ArrayTensor(new, tensor.onnx_shape, tensor.layout)
         self._root(new)
 
     def _function(self, operator: Operator) -> None:
         found = self.functions[operator.name]
-        layer = self._fusible(found.source)
-        if layer is None:
+        layers = self._fusible(found.source)
+        if not layers:
             source, layout = self._own_layout(found.source)
             window = Window(output_height=source.height, output_width=source.width)
             layer = Layer(operator.name, "sum", (source.name,), operator.outputs[0], source.channels, window,
                           operators=[operator])
             self._emit(layer, operator.outputs[0], layout)
+            layers = (layer,)
         else:
-            self._rename(layer, operator)
-        layer.function, layer.argument = found.function, found.argument
+            self._rename(layers, operator)
+        for layer in layers:
+            layer.function, layer.argument = found.function, found.argument
 
     def _arithmetic(self, operator: Operator) -> None:
         """Add and Sub of two tensors; Add, Sub, Mul and Div with a constant that depends on the channel only."""
-        if operator.type not in ("Add", "Sub", "Mul", "Div"):
+        if operator.type not in ARITHMETIC:
             raise NotOnArrayError("no pattern")
         constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
         if constants[0] is None and constants[1] is None:
@@ -343,8 +338,8 @@ class Lowering(LoweringState):
             raise NotOnArrayError("its constant changes the shape")
         source, order = self._own_layout(value)
         factors, offsets = (self._by_channel(numbers, shape, order) for numbers in (scale, shift))
-        layer = self._fusible(value)
-        if layer is None or layer.kind != "gemm" or layer.uniform_weights:
+        layers = self._fusible(value)
+        if not layers or any(layer.kind != "gemm" or layer.uniform_weights for layer in layers):
             window = Window(output_height=source.height, output_width=source.width)
             weights = factors.reshape(-1, 1, 1, 1)
             layer = Layer(operator.name, "gemm", (source.name,), operator.outputs[0], source.channels, window,
@@ -352,11 +347,12 @@ class Lowering(LoweringState):
             layer.macs = layer.pixels * source.channels
             self._emit(layer, operator.outputs[0], order)
             return
-        assert layer.weights is not None
-        layer.weights = layer.weights * factors[:, None, None, None]
-        if layer.bias is not None or offsets.any():
-            layer.bias = (layer.bias if layer.bias is not None else 0.0) * factors + offsets
-        self._rename(layer, operator)
+        for layer in layers:
+            assert layer.weights is not None
+            layer.weights = layer.weights * factors[:, None, None, None]
+            if layer.bias is not None or offsets.any():
+                layer.bias = (layer.bias if layer.bias is not None else 0.0) * factors + offsets
+        self._rename(layers, operator)
 
     def _by_channel(
         self, numbers: npt.NDArray[np.float64], shape: tuple[int, ...], order: IndexArray
@@ -401,35 +397,47 @@ class Lowering(LoweringState):
         sources = [self._own_layout(name) for name in operator.inputs]
         bounds = np.cumsum([0, *sizes])
         places = positions(shape)
-        parts = []
-        for (tensor, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True):
-            part = np.take(places, np.arange(start, end), axis).reshape(-1)[order]
-            if part.shape[:2] != sources[0][0].layout.shape[:2] or tensor.channels != part.shape[2]:
-                raise NotOnArrayError("its operands have different heights or widths in memory")
-            parts.append(part)
-        offsets = np.cumsum([0] + [part.shape[2] for part in parts])
-        if any(offset % self.config.lanes for offset in offsets[:-1]):
+        parts = [
+            np.take(places, np.arange(start, end), axis).reshape(-1)[order]
+            for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
+        ]
+        side = self._joined_side(shape, parts)
+        offsets = np.zeros((len(parts), 3), np.int64)
+        offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
+        if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
-        self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=2), offsets)
+        self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
+
+    def _joined_side(self, shape: tuple[int, ...], parts: list[IndexArray]) -> int:
+        """Along which axis of memory (height, width, channels) operands lie one behind the other."""
+        for side in (2, 0, 1):
+            others = {tuple(np.delete(part.shape, side)) for part in parts}
+            if len(others) == 1 and axes_of(shape, np.concatenate(parts, axis=side)) is not None:
+                return side
+        raise NotOnArrayError("its operands lie in different orders, or its result in one that the host cannot read")
 
     def _join(
         self, operator: Operator, sources: list[ArrayTensor], layout: IndexArray, offsets: npt.NDArray[np.int64]
     ) -> None:
+        """offsets: of every operand in the result (rows, columns, channels)."""
         shape, output = self.graph.shapes[operator.outputs[0]], operator.outputs[0]
-        if axes_of(shape, layout) is None:
-            raise NotOnArrayError("its result lies in an order the host cannot read")
-        for source, value, offset in zip(sources, operator.inputs, offsets[:-1], strict=True):
-            layer = self.producers.get(value)
-            direct = layer is not None and layer.kind != "matmul" and layer.output == value == source.name
-            if layer is not None and direct and self.graph.only_consumer(value) is not None:
+        for source, value, offset in zip(sources, operator.inputs, offsets, strict=True):
+            layers = self.producers.get(value, ())
+            direct = source.name == value and all(layer.kind != "matmul" and layer.output == value for layer in layers)
+            if layers and direct and self.graph.only_consumer(value) is not None:
                 del self.tensors[value], self.views[value], self.producers[value]
-                layer.output, layer.channel_offset = output, int(offset)
             else:
                 window = Window(output_height=source.height, output_width=source.width)
-                name = f"{operator.name}:{value}"
-                layer = Layer(name, "sum", (source.name,), output, source.channels, window, channel_offset=int(offset))
-                self.layers.append(layer)
-            layer.operators.append(operator)
+                layers = (Layer(f"{operator.name}:{value}", "sum", (source.name,), output, source.channels, window),)
+                self.layers += layers
+            for layer in layers:
+                layer.output = output
+                layer.window = replace(
+                    layer.window, first_y=layer.window.first_y + int(offset[0]),
+                    first_x=layer.window.first_x + int(offset[1]),
+                )  # fmt: skip
+                layer.channel_offset = int(offset[2])
+                layer.operators.append(operator)
         self.tensors[output] = ArrayTensor(output, shape, np.ascontiguousarray(layout))
         self._root(output)
 
@@ -445,8 +453,8 @@ class Lowering(LoweringState):
                 self._materialize(name)
 
     def _adopt(self, name: str, view: View) -> bool:
-        layer = self.producers.get(view.root)
-        if layer is None or layer.output != view.root or view.root in self.graph.outputs:
+        layers = self.producers.get(view.root, ())
+        if not layers or layers[0].output != view.root or view.root in self.graph.outputs:
             return False
         if any(view.root in other.inputs for other in self.layers) or self._read_by_host(view.root):
             return False
@@ -454,7 +462,8 @@ class Lowering(LoweringState):
         shape = self.graph.shapes[name]
         if axes_of(shape, order) is None:
             return False
-        layer.output = name
+        for layer in layers:
+            layer.output = name
         self.tensors[name] = ArrayTensor(name, shape, order)
         del self.tensors[tensor.name]
         return True
@@ -464,6 +473,40 @@ class Lowering(LoweringState):
         return any(names & set(operator.uses) for operator in self.host)
 
 
+#: Operators with a pattern of their own.
+_METHODS: dict[str, Callable[[Lowering, Operator], None]] = {
+    "Conv": Lowering._convolution,
+    "ConvTranspose": Lowering._transposed_convolution,
+    "Gemm": Lowering._gemm,
+    "MatMul": Lowering._matmul,
+    "MaxPool": Lowering._max_pool,
+    "GlobalMaxPool": Lowering._max_pool,
+    "AveragePool": Lowering._average_pool,
+    "GlobalAveragePool": Lowering._average_pool,
+    "ReduceMean": Lowering._reduce,
+    "ReduceSum": Lowering._reduce,
+    "ReduceMax": Lowering._reduce,
+    "BatchNormalization": Lowering._normalization,
+    "Concat": Lowering._concat,
+    "Pad": Lowering._pad,
+    "Resize": Lowering._resize,
+    "Slice": Lowering._part,
+    "Split": Lowering._part,
+    "DepthToSpace": Lowering._depth_to_space,
+    "SpaceToDepth": Lowering._space_to_depth,
+    **dict.fromkeys(ARITHMETIC, Lowering._arithmetic),
+}
+
+
+def pattern_operators() -> set[str]:
+    """Operators that may become layers by a pattern."""
+    return set(_METHODS)
+
+
 def lower(graph: Graph, config: SystolicConfig, blocked: frozenset[str] = frozenset()) -> Lowered:
     """Array layers, host operators and tensors of a network for one array."""
-    return Lowering(graph, config, blocked).run()
+    while True:
+        try:
+            return Lowering(graph, config, blocked).run()
+        except ReorderedError as error:
+            blocked |= {str(error)}

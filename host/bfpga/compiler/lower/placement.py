@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from bfpga.compiler.lower.functions import OPERATORS, FunctionMatch
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 
 #: Operators that only rearrange elements.
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout")
 #: Operators worth an array pass of their own.
-HEAVY = ("Conv", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean")
-ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat")
+HEAVY = (
+    "Conv", "ConvTranspose", "Gemm", "MatMul", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
+    "ReduceMean",
+)  # fmt: skip
+#: Operators that copy pixels or channels, or sum neighbouring ones.
+COPIES = ("Resize", "Slice", "Split", "DepthToSpace", "SpaceToDepth", "ReduceMax", "ReduceSum")
+ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "BatchNormalization", "Concat", *COPIES)
+NO_QUOTIENTS = "it divides by what it finds in its own input, and the array has no quotients"
+#: Operators that normalize by what they find in their input.
+STATISTICS = (
+    "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "LRN",
+    "RMSNormalization", "MeanVarianceNormalization", "LpNormalization",
+)  # fmt: skip
+#: Elementwise operators that the array has for one computed value and constants only.
+PRODUCTS = ("Mul", "Div")
 
 
-def placement(graph: Graph, functions: Collection[str]) -> set[str]:
-    """Names of the operators to try on the array. functions: those that its function unit computes.
+def placement(graph: Graph, functions: Mapping[str, FunctionMatch]) -> set[str]:
+    """Names of the operators to try on the array. functions: those that its function unit computes, by name.
 
     Heavy operators always; elementwise ones only between array operators: alone among host operators they would cost
     two conversions and gain nothing.
     """
-    chosen = {op.name for op in graph.operators if op.name in functions or _possible(op)}
+    chosen = {op.name for op in graph.operators if op.name in functions or _possible(graph, op)}
     producers = {output: op for op in graph.operators for output in op.outputs}
     while True:
         dropped = {
             op.name
             for op in graph.operators
             if op.name in chosen
-            and (op.name in functions or op.type in ELEMENTWISE)
+            and (op.name in functions or op.type in ELEMENTWISE or _light_mean(graph, op))
             and not _supported(graph, op, chosen, producers, functions)
         }
         if not dropped:
@@ -34,32 +48,55 @@ def placement(graph: Graph, functions: Collection[str]) -> set[str]:
         chosen -= dropped
 
 
-def _possible(operator: Operator) -> bool:
+def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMatch]) -> str:
+    """Why an operator is not tried on the array."""
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
+        return "a product of two computed values, element by element, whose factors cannot both be activations"
+    if operator.type in STATISTICS:
+        return NO_QUOTIENTS
+    if operator.type in OPERATORS and operator.name not in functions:
+        return "the accelerator's function unit lacks it, or has it with other arguments only"
+    if operator.name in functions or _possible(graph, operator):
+        return "its neighbours are the host's: fetching its input would cost more than it saves"
+    return "the array has no operation for it"
+
+
+def _light_mean(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator is a mean of something else than images: too little work to fetch it from the host."""
+    return operator.type == "ReduceMean" and len(graph.shapes.get(operator.inputs[0], ())) != 3
+
+
+def _possible(graph: Graph, operator: Operator) -> bool:
     if operator.proto.domain not in ("", "ai.onnx") or operator.captured:
+        return False
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
         return False
     return operator.type in HEAVY or operator.type in VIEWS or operator.type in ELEMENTWISE or operator.type == "Pad"
 
 
 def _supported(
-    graph: Graph, operator: Operator, chosen: set[str], producers: dict[str, Operator], functions: Collection[str]
-) -> bool:
+    graph: Graph, operator: Operator, chosen: set[str], producers: dict[str, Operator],
+    functions: Mapping[str, FunctionMatch],
+) -> bool:  # fmt: skip
     """Whether an elementwise operator has array operators (behind views) on both sides, or may be fused into one."""
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
     if not all(source is not None and source.name in chosen for source in sources):
         return False
-    if len(sources) == 1 and operator.type != "Concat":
+    if len(sources) == 1 and operator.type not in ("Concat", "ReduceMean", *COPIES):
         source = sources[0]
         fusible = source is not None and _fusible(graph, source, functions)
         if fusible and graph.only_consumer(operator.inputs[0]) is operator:
             return True
-    return _feeds_array(graph, operator, chosen)
+    # What a table holds takes the host longer than to fetch it.
+    tabled = operator.name in functions and functions[operator.name].function.row.on_grid
+    return tabled or _feeds_array(graph, operator, chosen)
 
 
 def _fusible(graph: Graph, operator: Operator, functions: Collection[str]) -> bool:
     """Whether the layer of an operator may compute the next one too."""
     if operator.type == "MatMul":
         return constant_of(graph, operator, 1) is not None
-    return operator.name in functions or operator.type in ("Conv", "Gemm", *ELEMENTWISE)
+    return operator.name in functions or operator.type in ("Conv", "ConvTranspose", "Gemm", *ELEMENTWISE)
 
 
 def _source(value: str, chosen: set[str], producers: dict[str, Operator]) -> Operator | None:

@@ -16,6 +16,13 @@ class NotOnArrayError(Exception):
     """The array cannot compute an operation, which then runs on the host; the text says why."""
 
 
+class ReorderedError(Exception):
+    """A layer took up an operator behind a rearrangement, and what reads it needs the elements rearranged.
+
+    The text names the operator that rearranges, which has to be the host's.
+    """
+
+
 class LoweringState:
     """Values and layers so far. Methods raise NotOnArrayError where a value cannot be had as wanted."""
 
@@ -29,10 +36,13 @@ class LoweringState:
         self.view_operators: dict[str, Operator] = {}
         self.pads: dict[str, tuple[str, Window]] = {}
         self.tensors: dict[str, ArrayTensor] = {}
-        self.producers: dict[str, Layer] = {}
+        self.producers: dict[str, tuple[Layer, ...]] = {}
         self.layers: list[Layer] = []
         self.host: list[Operator] = []
         self.notes: list[str] = []
+        #: Operators of the host by type and reason.
+        self.reasons: dict[tuple[str, str], list[str]] = {}
+        self.blocked = blocked
         for name in graph.inputs:
             self._root(name)
 
@@ -46,10 +56,29 @@ class LoweringState:
         for name in operator.outputs:
             self._root(name)
 
+    def _note(self, operator: Operator, reason: str) -> None:
+        """Why an operator is the host's; those that lowering was told to leave have a note already."""
+        if operator.name not in self.blocked:
+            self.reasons.setdefault((operator.type, reason), []).append(operator.name)
+
+    def _host_notes(self) -> list[str]:
+        """A line for all operators of a type that are the host's for the same reason."""
+        result = []
+        for (kind, reason), names in self.reasons.items():
+            others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            verb = "run" if others else "runs"
+            result.append(f"{names[0]}{others} ({kind}) {verb} on the host: {reason}")
+        return result
+
     def _materialize(self, value: str) -> None:
         """Let the host compute a view, so that it becomes a value of its own."""
         operator = self.view_operators.pop(value, None)
         if operator is None:
+            for layer in self.producers.get(value, ()):
+                for done in layer.operators:
+                    same = self.graph.shapes.get(done.inputs[0]) == self.graph.shapes.get(done.outputs[0])
+                    if same and done.inputs[0] in self.view_operators:
+                        raise ReorderedError(self.view_operators[done.inputs[0]].name)
             raise NotOnArrayError("its input lies in an order the array cannot read")
         self._to_host(operator)
 
@@ -99,13 +128,17 @@ class LoweringState:
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]
 
-    def _emit(self, layer: Layer, value: str, layout: IndexArray) -> None:
-        """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value)."""
+    def _emit(self, layer: Layer | tuple[Layer, ...], value: str, layout: IndexArray) -> None:
+        """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value).
+
+        Several layers: each gives a part of the pixels.
+        """
         shape = self.graph.shapes.get(value)
         if shape is None or axes_of(shape, layout) is None:
             raise NotOnArrayError("its result lies in an order the host cannot read")
-        self.layers.append(layer)
-        self.producers[value] = layer
+        layers = layer if isinstance(layer, tuple) else (layer,)
+        self.layers += layers
+        self.producers[value] = layers
         self.tensors[value] = ArrayTensor(value, shape, np.ascontiguousarray(layout))
         self._root(value)
 

@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 #: Samples that a tail is fitted to, the largest ones: this share of few, and this many times the root of many.
 FITTED_SHARE, FITTED_ROOTS = 0.25, 2.0
 FITTED_SAMPLES = 4
+#: How far beyond the largest sample further ones are expected at most.
+FARTHEST = 8.0
 #: Standard errors of the slope that are added to it.
 WIDENING = 0.5
 #: Magnitudes beyond this share of all samples do not count: nothing is known of them.
@@ -37,8 +39,12 @@ class Tail:
     share: float
 
     def reach(self, beyond: float) -> float:
-        """The magnitude that a share ``beyond`` of all samples exceeds, ``largest`` at least."""
-        return max(self.largest, float(self._magnitude(np.array([min(beyond, self.share)]))[0]))
+        """The magnitude that a share ``beyond`` of all samples exceeds, ``largest`` at least.
+
+        No more than ``FARTHEST`` times that: a line through two or three samples may lead anywhere.
+        """
+        found = float(self._magnitude(np.array([min(beyond, self.share)]))[0])
+        return max(self.largest, min(found, FARTHEST * self.largest))
 
     def squared_excess(self, limit: float) -> float:
         """What maxima above ``largest`` lose to a ``limit``, squared, in the mean over all samples.

@@ -17,7 +17,9 @@ from onnx import ModelProto
 
 from bfpga.compiler.lower.layers import ArrayTensor
 from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.model_file import first_line
 from bfpga.compiler.read.simplify import session
+from bfpga.errors import ModelError
 
 Float32Array = npt.NDArray[np.float32]
 #: Float32 values captured at a time (all wanted values of a few samples).
@@ -83,7 +85,10 @@ def _batches(
     total, start, step = len(next(iter(samples.values()))), 0, 1
     while start < total:
         part = {name: array[start : start + step] for name, array in samples.items()}
-        results = {} if run is None else dict(zip(fetched, run.run(fetched, part), strict=True))
+        try:
+            results = {} if run is None else dict(zip(fetched, run.run(fetched, part), strict=True))
+        except Exception as error:
+            raise ModelError(f"the float network cannot be computed for {step} samples: {first_line(error)}") from error
         results.update({name: part[name] for name in names if name in samples})
         yield results
         start += step

@@ -255,6 +255,11 @@ def _graph(model: ModelProto, path: str) -> Graph:
     return graph
 
 
+def rebuilt(graph: Graph, model: ModelProto) -> Graph:
+    """The graph of a model that computes the same with other operators; its inputs and outputs are those of ``graph``."""
+    return _graph(model, model.graph.name or "network")
+
+
 def _check_operator(graph: Graph, operator: Operator, path: str) -> None:
     """What the inference of shapes lets pass: results without elements, weights of other channels than the input's."""
     for name in operator.outputs:

@@ -67,7 +67,9 @@ class PitchChoice:
                 columns, banks, window.output_width, pixels, window.stride_x, window.stride_y, read_pitch
             )
         if write_pitch is not None:
-            writes, _ = write_slots(columns, banks, window.output_width, pixels, write_pitch)
+            writes, _ = write_slots(
+                columns, banks, window.output_width, pixels, write_pitch, window.spread_x, window.spread_y
+            )
         channels = self.tensors[node.inputs[0]].channels
         size = block_rows(node, config)
         words = reduction(node, config, 0, min(size, node.channels), -(-channels // config.lanes)).channel_words

@@ -248,7 +248,8 @@ class Scheduler:
         wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
                   if name not in self.placed]
         if output is None:
-            wanted.append((node.output, rows, window.output_width))
+            first, last = window.tensor_rows(0, rows)
+            wanted.append((node.output, last - first, self.tensors[node.output].width))
         for name, count, row_pitch in wanted:
             spec = self.tensors[name]
             region = self.memory.place(name, (0, count), row_pitch, spec.width, spec.channels)
@@ -276,7 +277,8 @@ class Scheduler:
                 loads.append(part)
         if output is not None:
             return Strip(y0, y1, inputs, output, loads)
-        target = replace(regions[node.output], y0=y0, y1=y1)
+        first, last = node.window.tensor_rows(y0, y1)
+        target = replace(regions[node.output], y0=first, y1=last)
         if node.output in self.partial:
             loads.append(target)
         return Strip(y0, y1, inputs, target, loads, target)

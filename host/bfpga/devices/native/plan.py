@@ -94,6 +94,8 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "an operator of the host"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
+    elif node.window.spread or node.window.crops:
+        return "pixels between those of other layers, or of a part of its input"
     elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):
         return f"the function {node.function.key}"
     elif node.weights is None:

@@ -183,11 +183,11 @@ def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, fir
     words, pitch = region.pixel_words, region.pitch
     stride = window.stride_y * place.tile.step
     top = place.tile.y0 * window.stride_y - window.pad_top
-    first_row = max(top, 0)
+    first_row, first_column = max(top, 0), max(-window.pad_left, 0)
     result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
     result.stride_y, result.stride_x = stride, window.stride_x
-    result.pad_top, result.pad_left = first_row - top, window.pad_left
-    result.input_height, result.input_width = place.spec.height - first_row, place.spec.width
+    result.pad_top, result.pad_left = first_row - top, first_column + window.pad_left
+    result.input_height, result.input_width = place.spec.height - first_row, place.spec.width - first_column
     result.input_pixel_words = words
     word, bank = split(config, (top - region.y0) * pitch - window.pad_left, words)
     result.input_word, result.input_bank = region.base + word + first_word, bank
@@ -216,15 +216,16 @@ def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> N
 
 
 def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
-    region, width = place.output, result.output_width
+    region, width, window = place.output, result.output_width, place.node.window
     words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
-    word, bank = split(config, (place.tile.y0 - region.y0) * region.pitch, words)
+    first_row, _ = window.tensor_rows(place.tile.y0, place.tile.y1)
+    word, bank = split(config, (first_row - region.y0) * region.pitch + window.first_x, words)
     result.output_pixel_words = words
     result.output_word, result.output_bank = region.base + word + channel, bank
-    result.output_step_word, result.output_step_bank = split(config, 1, words)
-    pitch = region.pitch * place.tile.step
-    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width, words)
-    group = result.group_rows * pitch + result.group_columns
+    result.output_step_word, result.output_step_bank = split(config, window.spread_x, words)
+    pitch = region.pitch * place.tile.step * window.spread_y
+    result.output_wrap_word, result.output_wrap_bank = split(config, pitch - width * window.spread_x, words)
+    group = result.group_rows * pitch + result.group_columns * window.spread_x
     result.output_group_word, result.output_group_bank = split(config, group, words)
 
 
@@ -237,10 +238,13 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
+    spread_x, spread_y = place.node.window.spread_x, place.node.window.spread_y
     if config.kernel == "loop":
-        result.write_slots, result.write_runs = write_slots(columns, config.banks, width, pixels, output_pitch)
+        result.write_slots, result.write_runs = write_slots(
+            columns, config.banks, width, pixels, output_pitch, spread_x, spread_y
+        )
     else:
-        result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch)
+        result.write_slots, result.write_runs = write_steps(columns, width, pixels, output_pitch * spread_y)
     result.steps = pass_steps(config, result)
     if config.kernel == "processes":
         result.groups = column_groups(config, result)

@@ -37,10 +37,14 @@ class WindowShape(Protocol):
 
 
 def padded(x: NumberArray, window: WindowShape, fill: int, dtype: npt.DTypeLike) -> NumberArray:
-    """The image as ``dtype``, with ``fill`` around it as far as windows reach; the input itself if nothing changes."""
+    """The image as ``dtype``, with ``fill`` around it as far as windows reach; the input itself if nothing changes.
+
+    Negative padding leaves out the first rows or columns.
+    """
+    x = x[:, max(0, -window.pad_top) :, max(0, -window.pad_left) :]
     height = (window.output_height - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
     width = (window.output_width - 1) * window.stride_x + (window.kernel_width - 1) * window.dilation_x + 1
-    top, left = window.pad_top, window.pad_left
+    top, left = max(0, window.pad_top), max(0, window.pad_left)
     rows, columns = x.shape[1], x.shape[2]
     if top == left == 0 and height <= rows and width <= columns:
         return x.astype(dtype, copy=False)

@@ -29,6 +29,10 @@ def _kind(layer: CandidateLayer) -> Iterator[str]:
         yield "its weights are not known when it is compiled"
     if layer.uniform_weights:
         yield "it is an average, whose one weight only the array repeats"
+    if layer.window.spread:
+        yield "its output pixels lie between those of other layers"
+    if layer.window.crops:
+        yield "it reads only a part of its input"
 
 
 def _numbers(layer: CandidateLayer, spec: ImageShape, config: SystolicConfig) -> Iterator[str]:

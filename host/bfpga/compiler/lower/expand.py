@@ -1,0 +1,102 @@
+"""Operators that the array has no layer for, written with operators that it has.
+
+LeakyReLU with any slope and PReLU are slope * x + max((1 - slope) * x, 0); a hard sigmoid is a clip behind a factor and
+an offset; a constant matrix times a value is the transposed value times the transposed matrix. The host is faster with
+the operator as it was, so it is written in parts only where the array computes all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import NodeProto
+
+from bfpga.compiler.lower.batch_first import Rewriter, attributes_of
+from bfpga.compiler.lower.functions import find_functions
+from bfpga.compiler.read.importer import Graph, Operator, rebuilt
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
+
+
+@dataclass
+class Expanded:
+    """A graph with operators in parts. parts: names of what an operator became, by its name."""
+
+    graph: Graph
+    parts: dict[str, set[str]] = field(default_factory=dict)
+
+    def torn(self, host: Collection[Operator]) -> set[str]:
+        """Operators of whose parts the host would compute some; transpositions of a matrix product may be its work."""
+        names = {operator.name for operator in host if operator.type != "Transpose"}
+        return {name for name, parts in self.parts.items() if parts & names}
+
+
+def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expanded:
+    """Write operators in parts, but not those that are ``kept``."""
+    wanted = [operator for operator in graph.operators if operator.type in RULES and operator.name not in kept]
+    if not wanted:
+        return Expanded(graph)
+    taken = {operator.name for match in find_functions(graph, config).values() for operator in match.operators}
+    chosen = {operator.outputs: operator for operator in wanted if operator.name not in taken}
+    rewriter, parts = Rewriter(graph.model, {name: (0, *shape) for name, shape in graph.shapes.items()}), {}
+    for node in graph.model.graph.node:
+        operator = chosen.get(tuple(node.output))
+        before = len(rewriter.nodes)
+        if operator is None or not RULES[node.op_type](rewriter, node, config):
+            rewriter.nodes.append(node)
+        else:
+            parts[operator.name] = {made.name for made in rewriter.nodes[before:]}
+    return Expanded(rebuilt(graph, rewriter.finish()), parts) if parts else Expanded(graph)
+
+
+def _scaled(rewriter: Rewriter, value: str, factor: np.ndarray) -> str:
+    return rewriter.add("Mul", value, rewriter.constant(factor.astype(np.float32)))
+
+
+def _leaky(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+    slope = attributes_of(node).get("alpha", 0.01)
+    return _sloped(rewriter, node, np.array(slope, np.float32), config)
+
+
+def _prelu(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+    slopes = rewriter.constants.get(node.input[1])
+    return slopes is not None and _sloped(rewriter, node, slopes, config)
+
+
+def _sloped(rewriter: Rewriter, node: NodeProto, slopes: np.ndarray, config: SystolicConfig) -> bool:
+    if Function.RELU.key not in config.functions or (slopes > 1).any():
+        return False
+    value = node.input[0]
+    above = rewriter.add("Relu", _scaled(rewriter, value, 1 - slopes))
+    rewriter.add("Add", _scaled(rewriter, value, slopes), above, output=node.output[0])
+    return True
+
+
+def _hard_sigmoid(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+    if Function.CLIP.key not in config.functions:
+        return False
+    attributes = attributes_of(node)
+    alpha, beta = (np.array(attributes.get(name, usual), np.float32) for name, usual in (("alpha", 0.2), ("beta", 0.5)))
+    line = rewriter.add("Add", _scaled(rewriter, node.input[0], alpha), rewriter.constant(beta))
+    bounds = [rewriter.constant(np.float32(bound)) for bound in (0, 1)]
+    rewriter.add("Clip", line, *bounds, output=node.output[0])
+    return True
+
+
+def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
+    matrix, shape = rewriter.constants.get(node.input[0]), rewriter.shapes.get(node.input[1], ())
+    if matrix is None or matrix.ndim != 2 or len(shape) != 3:
+        return False
+    turned = rewriter.add("Transpose", node.input[1], perm=[0, 2, 1])
+    product = rewriter.add("MatMul", turned, rewriter.constant(np.ascontiguousarray(matrix.T)))
+    rewriter.add("Transpose", product, output=node.output[0], perm=[0, 2, 1])
+    return True
+
+
+_Rule = Callable[[Rewriter, NodeProto, SystolicConfig], bool]
+#: Rules write an operator in parts, or return False before they have written anything.
+RULES: dict[str, _Rule] = {
+    "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
+}  # fmt: skip

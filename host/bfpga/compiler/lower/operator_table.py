@@ -1,0 +1,99 @@
+"""Where every ONNX operator is computed: the table of docs/networks.md, from what the compiler knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+import onnx.defs
+
+from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.expand import RULES
+from bfpga.compiler.lower.functions import OPERATORS
+from bfpga.compiler.lower.lowering import pattern_operators
+from bfpga.compiler.lower.recurrent import GATES
+from bfpga.compiler.read.importer import OPSETS, QUANTIZED
+from bfpga.contract.functions import Function
+
+#: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
+CONDITIONS = {
+    "Add": "two computed values of one shape; or a constant for each channel, which goes into the layer before",
+    "AveragePool": "over 1 or 2 axes; windows at the border may average fewer pixels",
+    "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
+    "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied",
+    "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
+    "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other",
+    "DepthToSpace": "a copy for each pixel of a block",
+    "Div": "by a constant for each channel",
+    "GRU": "products and the gates' functions step by step, up to 128 steps; products of gates on the host",
+    "Gemm": "constant second operand, transposed or not, alpha and beta",
+    "GlobalAveragePool": "over 1 or 2 axes",
+    "GlobalMaxPool": "over 1 or 2 axes",
+    "HardSigmoid": "as a clip behind a factor and an offset where the function unit lacks it",
+    "LSTM": "products and the gates' functions step by step, up to 128 steps; products of gates on the host",
+    "LeakyRelu": "any slope up to 1; powers of two by the function unit, others as a sum of two layers",
+    "MatMul": "with a constant matrix on either side; products of two computed values with the same leading axes",
+    "MaxPool": "over 1 or 2 axes, without positions",
+    "Mul": "by a constant for each channel, which goes into the layer before",
+    "PRelu": "slopes up to 1, one or one a channel: a sum of two layers",
+    "Pad": "zeros around images in front of convolutions: becomes their padding",
+    "RNN": "tanh, up to 128 steps; all of it",
+    "ReduceMax": "over rows, columns or both",
+    "ReduceMean": "over rows, columns or both, channels beside them too",
+    "ReduceSum": "over rows, columns or both, channels beside them too",
+    "Resize": "by ratios of integers, nearest, linear or cubic, if its pixels are few different sums of the input's",
+    "Slice": "rows, columns and channels at even distances",
+    "SpaceToDepth": "a convolution that selects",
+    "Split": "as Slice",
+    "Sub": "two computed values of one shape, or a constant for each channel",
+}
+#: Operators that only rearrange: where the layers beside them can follow, nothing is moved.
+REARRANGED = "the layers beside it read or write in its order, or the host rearranges"
+
+
+def array_operators() -> set[str]:
+    """Operators of which the array computes at least a part, besides rearrangements."""
+    return {*pattern_operators(), *RULES, *GATES, *OPERATORS}
+
+
+def _functions(kind: str) -> str:
+    names = [function.key for function in Function if kind in function.row.operators]
+    return "function unit: " + ", ".join(names) if names else ""
+
+
+def _rows() -> Iterator[tuple[str, str, str]]:
+    for kind in sorted(array_operators() | set(place.VIEWS)):
+        parts = [text for text in (CONDITIONS.get(kind, ""), _functions(kind)) if text]
+        if kind in place.VIEWS:
+            parts.append(REARRANGED)
+        yield kind, "array", "; ".join(parts)
+
+
+def host_operators() -> list[str]:
+    """Standard operators that only the host computes, at the newest opset that is read."""
+    names = {
+        schema.name
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.domain == "" and schema.since_version <= OPSETS[1] and not schema.deprecated
+    }
+    return sorted(names - array_operators() - set(place.VIEWS) - refused_operators())
+
+
+def refused_operators() -> set[str]:
+    """Operators that networks must not have."""
+    names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
+    return {name for name in names if name in QUANTIZED or name.startswith("QLinear")}
+
+
+def operator_table() -> str:
+    """The table in Markdown, without a line end."""
+    lines = ["| operator | computed by | how, and when |", "|---|---|---|"]
+    lines += [f"| {name} | {where} | {how} |" for name, where, how in _rows()]
+    statistics = [name for name in place.STATISTICS if name in host_operators()]
+    others = [name for name in host_operators() if name not in statistics]
+    lines.append(f"| {', '.join(statistics)} | host | {place.NO_QUOTIENTS} |")
+    lines.append(f"| {', '.join(others)} | host | the array has no operation for them |")
+    refused = ", ".join(sorted(refused_operators()))
+    if refused:
+        lines.append(f"| {refused} | refused | operators of quantized networks |")
+    return "\n".join(lines)
