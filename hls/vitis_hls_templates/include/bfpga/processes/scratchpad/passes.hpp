@@ -161,8 +161,8 @@ class PassNest {
         needs_group_ = true;
     }
 
-    // Whether passes are left, or results that have not come back.
-    bool running() const { return running_; }
+    // Whether passes are left, or a step that has not read yet.
+    bool running() const { return running_ || issue_.valid; }
     const ReadIssue<Config>& issue() const { return issue_; }
 
     // What a step does, from registers alone. `full`: the pixels of a group are there; `may`: no store has the port.
