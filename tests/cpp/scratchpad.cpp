@@ -41,9 +41,9 @@ struct List {};
 
 #ifdef BFPGA_NATIVE_INTEGERS
 template <class Storage>
-using All = List<Pad<Storage, 3, 4, 2, 5, 4, 0, 1>, Pad<Storage, 12, 8, 4, 13, 2, 0, 1>,
-                 Pad<Storage, 6, 4, 2, 7, 4, 2, 1>, Pad<Storage, 1, 2, 2, 1, 1, 0, 1>,
-                 Pad<Storage, 5, 4, 2, 5, 4, 0, 2>>;
+using All =
+    List<Pad<Storage, 3, 4, 2, 5, 4, 0, 1>, Pad<Storage, 12, 8, 4, 13, 2, 0, 1>, Pad<Storage, 6, 4, 2, 7, 4, 2, 1>,
+         Pad<Storage, 1, 2, 2, 1, 1, 0, 1>, Pad<Storage, 5, 4, 2, 5, 4, 0, 2>>;
 using Indexed = All<bfpga::SimulationStorage>;
 #else
 // Other integers take a compiler long.
@@ -109,10 +109,11 @@ class Credits : public bfpga::StreamWaits {
     void polled(const std::string&) override {
         const std::size_t out = stored_.peak_occupancy() - given_;
         most = out > most ? out : most;
-        // Groups pile up, as long as more of them come.
+        // Groups pile up until no more of them come.
         waited_ = out == before_ ? waited_ + 1 : 0;
         before_ = out;
-        if (out > 0 && waited_ > 100 && chance_.now()) {
+        flows_ = flows_ || waited_ > 50;
+        if (out > 0 && flows_ && chance_.now()) {
             ++given_;
             to.write(true);
         }
@@ -127,6 +128,7 @@ class Credits : public bfpga::StreamWaits {
     std::size_t given_ = 0;
     std::size_t before_ = 0;
     int waited_ = 0;
+    bool flows_ = false;
 };
 
 struct Finished {
