@@ -1,13 +1,11 @@
 // processes/array.hpp: arrays of a list, by their number, fed with operands that come when they like.
 #include <cstdint>
-#include <random>
-#include <vector>
 
 #include "bfpga/array/mixed_columns.hpp"
 #include "bfpga/array/multiplier.hpp"
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/array.hpp"
-#include "bfpga/simulation/stream_waits.hpp"
+#include "process_ends.hpp"
 
 namespace {
 
@@ -66,41 +64,6 @@ int with_array(int number, const Action& action, const List<Arrays...>*) {
     return number >= 0 && left < 0 ? 0 : 1;
 }
 
-// The end of a stream that another process would be: hands out words now and then when it is asked.
-template <class Beat>
-class Sender : public bfpga::StreamWaits {
-   public:
-    using wire_t = bfpga::wire_t<Beat>;
-
-    // `rarely`: asked for a word, it has none in `rarely` of 8 cases.
-    Sender(const char* name, uint32_t seed, unsigned rarely) : to(name), random_(seed), rarely_(rarely) {
-        to.join(*this, 4);
-    }
-
-    void wait(const std::string&, bool) override { give(); }
-    void polled(const std::string&) override {
-        if (random_() % 8 >= rarely_) {
-            give();
-        }
-    }
-
-    bfpga::stream<wire_t> to;
-    std::vector<wire_t> words;
-
-   private:
-    void give() {
-        if (next_ == words.size()) {
-            throw bfpga::StreamError("a beat is missing");
-        }
-        to.write(words[next_]);
-        ++next_;
-    }
-
-    std::mt19937 random_;
-    unsigned rarely_;
-    std::size_t next_ = 0;
-};
-
 struct Numbers {
     int32_t* value;
 
@@ -129,7 +92,7 @@ struct Pass {
     int32_t rows;      // that came
 
     template <class Config>
-    void operands(Sender<bfpga::OperandBeat<Config>>& sender) const {
+    void operands(BeatSender<bfpga::OperandBeat<Config>>& sender) const {
         for (int n = 0; n <= beats; ++n) {
             bfpga::OperandBeat<Config> beat = {};
             beat.stop = n == beats;
@@ -148,7 +111,7 @@ struct Pass {
     }
 
     template <class Config>
-    void weights(Sender<bfpga::WeightBeat<Config>>& sender) const {
+    void weights(BeatSender<bfpga::WeightBeat<Config>>& sender) const {
         const int32_t* next = weight;
         for (int n = 0; n < beats; ++n) {
             if (control[3 * n] == 0) {
@@ -159,8 +122,8 @@ struct Pass {
             beat.power_of_two = power_of_two != 0;
             for (int r = 0; r < Config::rows; ++r) {
                 for (int l = 0; l < Config::lanes; ++l) {
-                    beat.weight.row[r][l] =
-                        static_cast<typename bfpga::Geometry<Config>::weight_t>(bfpga::low_bits<Config::weight_bits>(*next++));
+                    beat.weight.row[r][l] = static_cast<typename bfpga::Geometry<Config>::weight_t>(
+                        bfpga::low_bits<Config::weight_bits>(*next++));
                 }
             }
             sender.words.push_back(bfpga::to_wire(beat));
@@ -173,9 +136,9 @@ struct Run {
 
     template <class Config>
     void apply() const {
-        Sender<bfpga::OperandBeat<Config>> operands("operands", static_cast<uint32_t>(pass->seed),
-                                                    static_cast<unsigned>(pass->rarely));
-        Sender<bfpga::WeightBeat<Config>> weights("weight_words", 0, 0);
+        BeatSender<bfpga::OperandBeat<Config>> operands("operands", static_cast<uint32_t>(pass->seed),
+                                                        static_cast<unsigned>(pass->rarely));
+        BeatSender<bfpga::WeightBeat<Config>> weights("weight_words", 0, 0);
         bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
         pass->operands<Config>(operands);
         pass->weights<Config>(weights);
@@ -202,8 +165,6 @@ int unit_array_numbers(int number, int32_t* numbers) {
     return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
 }
 
-int unit_array_run(int number, Pass* pass) {
-    return with_array(number, Run{pass}, static_cast<const All*>(nullptr));
-}
+int unit_array_run(int number, Pass* pass) { return with_array(number, Run{pass}, static_cast<const All*>(nullptr)); }
 
 }  // extern "C"

@@ -34,8 +34,6 @@ def _command(process: str, operations: tuple[Operation, ...], fields: str) -> Pr
 
 
 COMMANDS = (
-    # The sequencer's own part: a LOAD is followed by its tensor.
-    _command("sequencer", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words"),
     _command(
         "scratchpad",
         (Operation.LOAD, Operation.STORE, *COMPUTING),
@@ -61,3 +59,5 @@ COMMANDS = (
     ),
     _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
 )
+#: What the sequencer itself needs to know: a LOAD is followed by its tensor.
+TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")

@@ -17,9 +17,13 @@ struct KernelStatus {
     uint32_t output_checksum;
 };
 
-// Hears of every finished descriptor; the hardware has nobody who listens.
+// Hears of every finished descriptor, or of what the processes of a kernel do with them; the hardware has nobody who
+// listens.
 struct NoTrace {
     void finished(int, const Descriptor&, uint32_t) {}
+    void finished(int, uint32_t) {}
+    void filled(uint32_t) {}
+    void word(int, int, int32_t) {}
 };
 
 }  // namespace bfpga

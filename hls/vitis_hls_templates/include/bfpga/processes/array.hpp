@@ -33,7 +33,7 @@ class ArrayProcess {
     };
 
    public:
-    ArrayProcess() : sending_(0), control_(), operand_(), row_(), busy_(), doubled_(), delayed_() {
+    ArrayProcess() : sending_(0), sends_(false), control_(), operand_(), row_(), busy_(), doubled_(), delayed_() {
 #pragma HLS ARRAY_PARTITION variable=control_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=weights_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
@@ -62,17 +62,16 @@ class ArrayProcess {
             forward_rows();
             hop();
             running = tail != 0;
-            const bool sends = sending_ != 0;
-            if (sends) {
-                --sending_;
+            // The end of a pass waits until the rows of the pass before have left the forwarder.
+            const Operands& beat = held_.beat();
+            const bool stays = held_.there() && (beat.stop || (beat.fires && beat.last && sends_));
+            if (stays && beat.stop && !sends_) {
+                --tail;
             }
-            if (held_.there() && held_.beat().stop) {
-                if (!sends) {
-                    --tail;
-                }
-            } else {
-                take(sends, weight_words);
-                held_.refill(operands);
+            count_rows();
+            if (!stays) {
+                take(weight_words);
+                held_.next(operands);
             }
         }
     }
@@ -169,14 +168,22 @@ class ArrayProcess {
         }
     }
 
-    // The beat that is held enters the registers of the blocks. The end of a pass waits until the rows of the pass
-    // before have left the forwarder.
-    void take(bool sends, stream<wire_t<Weights>>& weight_words) {
+    // One step nearer to the next end of a pass.
+    void count_rows() {
 #pragma HLS INLINE
-        const Operands& beat = held_.beat();
-        if (!held_.there() || (sends && beat.fires && beat.last)) {
+        sends_ = sending_ > 1;
+        if (sending_ != 0) {
+            --sending_;
+        }
+    }
+
+    // The beat that is held enters the registers of the blocks.
+    void take(stream<wire_t<Weights>>& weight_words) {
+#pragma HLS INLINE
+        if (!held_.there()) {
             return;
         }
+        const Operands& beat = held_.beat();
         load(beat);
         if (beat.fires) {
             const Weights weights = from_wire<Weights>(weight_words.read());
@@ -187,9 +194,9 @@ class ArrayProcess {
             weights_[0] = ColumnWeights<Config>(weights.weight.row, mode);
             if (beat.last) {
                 sending_ = static_cast<row_t>(doubled ? Config::accumulator_rows - 1 : Config::rows - 1);
+                sends_ = doubled || Config::rows > 1;
             }
         }
-        held_.drop();
     }
 
     // A column keeps its word until a beat has another one for it.
@@ -208,6 +215,7 @@ class ArrayProcess {
 
     HeldBeat<Operands> held_;
     row_t sending_;  // steps until the end of a pass may be taken
+    bool sends_;     // whether there are such
     // Of a block: what it works on
     Control control_[blocks];
     ColumnWeights<Config> weights_[blocks];

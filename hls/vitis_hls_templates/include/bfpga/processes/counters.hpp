@@ -48,7 +48,7 @@ class Turns {
 // The groups of a tensor as a transfer moves them (kernel/transfers.hpp): row by row, in a row `transfer_pixels` pixels
 // after the other, word by word of these pixels together.
 template <class Config>
-class TransferGroups {
+class GroupCount {
     static constexpr int coordinate_bits = Geometry<Config>::coordinate_bits;
     using coordinate_t = typename Geometry<Config>::coordinate_t;
     static constexpr int pixel_shift = bit_length(Config::transfer_pixels) - 1;

@@ -25,9 +25,14 @@ class HeldBeat {
     // Takes the next beat if the place is free.
     void refill(stream<wire_t<Beat>>& from) {
 #pragma HLS INLINE
-        if (there_) {
-            return;
+        if (!there_) {
+            next(from);
         }
+    }
+
+    // Takes the next beat; the one that was there has been used.
+    void next(stream<wire_t<Beat>>& from) {
+#pragma HLS INLINE
         wire_t<Beat> word;
         there_ = from.read_nb(word);
         if (there_) {

@@ -2,7 +2,6 @@
 // interface of a kernel that is one loop.
 #pragma once
 #include <deque>
-#include <vector>
 
 #include "bfpga/kernel/status.hpp"
 #include "bfpga/processes/array.hpp"
@@ -93,47 +92,53 @@ class DescriptorTrace {
    public:
     explicit DescriptorTrace(Trace& trace) : trace_(trace) {}
 
-    // The sequencer has read a word of a descriptor.
+    // The sequencer has read a word of a descriptor. Its operation may end before the last one.
     void word(int, int index, int32_t word) {
         words_[index] = word;
+        if (index == 0) {
+            begin(word);
+        }
         if (index == Descriptor::words - 1) {
-            const Descriptor descriptor = decode_descriptor(words_);
-            operations_.push_back({descriptor, false, 0});
-            const std::size_t number = first_ + operations_.size() - 1;
-            if (ScratchpadCommand::hears(descriptor.operation)) {
-                scratchpad_.push_back(number);
-            } else if (WeightsCommand::hears(descriptor.operation)) {
-                weights_.push_back(number);
-            } else {
-                finished_operation(number, 0);
-            }
+            operations_.back().descriptor = decode_descriptor(words_);
+            operations_.back().complete = true;
+            tell();
         }
     }
 
-    // The scratchpad has finished an operation; those of different kinds may overtake each other.
-    void finished(int index, uint32_t work) { finished_operation(scratchpad_[static_cast<std::size_t>(index)], work); }
+    // The scratchpad has finished an operation; `index` counts those that it hears of.
+    void finished(int index, uint32_t work) { finish(scratchpad_[static_cast<std::size_t>(index)], work); }
 
     // The weights process has finished its next WEIGHTS.
-    void filled(uint32_t work) { finish_first(weights_, work); }
+    void filled(uint32_t work) { finish(weights_[filled_++], work); }
 
    private:
     struct Entry {
         Descriptor descriptor;
-        bool finished;
+        bool complete, finished;
         uint32_t work;
     };
 
-    void finish_first(std::deque<std::size_t>& numbers, uint32_t work) {
-        const std::size_t number = numbers.front();
-        numbers.pop_front();
-        finished_operation(number, work);
+    void begin(int32_t operation) {
+        const std::size_t number = first_ + operations_.size();
+        const bool computes = ScratchpadCommand::hears(operation);
+        const bool fills = static_cast<Operation>(operation) == Operation::Weights;
+        operations_.push_back({Descriptor(), false, !computes && !fills, 0});
+        if (computes) {
+            scratchpad_.push_back(number);
+        } else if (fills) {
+            weights_.push_back(number);
+        }
     }
 
-    void finished_operation(std::size_t number, uint32_t work) {
+    void finish(std::size_t number, uint32_t work) {
         Entry& entry = operations_[number - first_];
         entry.finished = true;
         entry.work = work;
-        while (!operations_.empty() && operations_.front().finished) {
+        tell();
+    }
+
+    void tell() {
+        while (!operations_.empty() && operations_.front().finished && operations_.front().complete) {
             trace_.finished(static_cast<int>(first_), operations_.front().descriptor, operations_.front().work);
             operations_.pop_front();
             ++first_;
@@ -142,10 +147,10 @@ class DescriptorTrace {
 
     Trace& trace_;
     int32_t words_[Descriptor::words];
-    std::deque<Entry> operations_;  // from the first unfinished one on
+    std::deque<Entry> operations_;  // from the first on that has not been told
     std::size_t first_ = 0;
-    std::vector<std::size_t> scratchpad_;  // numbers of the operations that it hears of
-    std::deque<std::size_t> weights_;      // of those that are left to it
+    std::vector<std::size_t> scratchpad_, weights_;  // numbers of the operations that each finishes
+    std::size_t filled_ = 0;
 };
 
 template <class Config, class Storage>
@@ -171,20 +176,21 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         scheduler_.run({
             [&] {
-                status = sequencer_.run(descriptors, clear, input, scratchpad_command_, weights_command_, post_command_,
-                                        store_command_, loads_, scratchpad_report_, weights_report_, post_report_,
-                                        store_report_, descriptor_trace);
+                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
+                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
+                                        post_reports_, store_reports_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_command_, loads_, operands_, vectors_, results_, stored_, credits_,
-                                scratchpad_report_, descriptor_trace);
+                scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
+                                scratchpad_reports_, descriptor_trace);
             },
             [&] {
-                weights_.run(weights_command_, weights, weight_words_, parameters_, weights_report_, descriptor_trace);
+                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_,
+                             descriptor_trace);
             },
             [&] { array_.run(operands_, weight_words_, sums_); },
-            [&] { post_.run(post_command_, sums_, vectors_, parameters_, results_, exponents_, post_report_); },
-            [&] { store_.run(store_command_, exponents_, stored_, credits_, output, store_report_); },
+            [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
+            [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
         });
         return status;
     }
@@ -195,41 +201,48 @@ class ProcessKernel {
 
    private:
     void join_streams() {
-        join(scratchpad_command_, Config::scratchpad_command_depth, Config::scratchpad_command_minimum);
-        join(weights_command_, Config::weights_command_depth, Config::weights_command_minimum);
-        join(post_command_, Config::post_command_depth, Config::post_command_minimum);
-        join(store_command_, Config::store_command_depth, Config::store_command_minimum);
-        join(loads_, Config::loads_depth, Config::loads_minimum);
-        join(operands_, Config::operands_depth, Config::operands_minimum);
-        join(vectors_, Config::vectors_depth, Config::vectors_minimum);
-        join(weight_words_, Config::weight_words_depth, Config::weight_words_minimum);
-        join(parameters_, Config::parameters_depth, Config::parameters_minimum);
-        join(sums_, Config::sums_depth, Config::sums_minimum);
-        join(results_, Config::results_depth, Config::results_minimum);
-        join(exponents_, Config::exponents_depth, Config::exponents_minimum);
-        join(stored_, Config::stored_depth, Config::stored_minimum);
-        join(credits_, Config::credits_depth, Config::credits_minimum);
-        join(scratchpad_report_, Config::scratchpad_report_depth, Config::scratchpad_report_minimum);
-        join(weights_report_, Config::weights_report_depth, Config::weights_report_minimum);
-        join(post_report_, Config::post_report_depth, Config::post_report_minimum);
-        join(store_report_, Config::store_report_depth, Config::store_report_minimum);
+        join(scratchpad_commands_, Config::scratchpad_commands_depth);
+        join(weights_commands_, Config::weights_commands_depth);
+        join(post_commands_, Config::post_commands_depth);
+        join(store_commands_, Config::store_commands_depth);
+        join(loads_, Config::loads_depth);
+        join(operands_, Config::operands_depth);
+        join(vectors_, Config::vectors_depth);
+        join(weight_words_, Config::weight_words_depth);
+        join(parameters_, Config::parameters_depth);
+        join(sums_, Config::sums_depth);
+        join(results_, Config::results_depth);
+        join(exponents_, Config::exponents_depth);
+        join(stored_, Config::stored_depth);
+        join(credits_, Config::credits_depth);
+        join(scratchpad_reports_, Config::scratchpad_reports_depth);
+        join(weights_reports_, Config::weights_reports_depth);
+        join(post_reports_, Config::post_reports_depth);
+        join(store_reports_, Config::store_reports_depth);
     }
 
     template <class T>
-    void join(stream<T>& wire, int depth, int minimum) {
-        const int chosen = scheduler_.disturbs() ? minimum + static_cast<int>(scheduler_.random(8)) : depth;
-        wire.join(scheduler_, static_cast<std::size_t>(chosen));
+    void join(stream<T>& wire, int depth) {
+        const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
+        wire.join(scheduler_);
+        wire.clear(static_cast<std::size_t>(depth + more));
     }
 
-    ProcessScheduler scheduler_;
+    // Clocks that pass without a word that moves: the guard of an operation, and the pause of a pass that is shorter
+    // than what it leaves behind.
+    static constexpr int words_of_pass = Config::accumulator_rows / Config::lanes;
+    static constexpr int clocks_of_word = Config::columns > Config::lanes ? Config::columns : Config::lanes;
+    static constexpr int idle_clocks = 128 + 2 * words_of_pass * clocks_of_word;
+
+    ProcessScheduler scheduler_{idle_clocks};
     SequencerProcess<Config> sequencer_;
     ScratchpadProcess<Config, Storage> scratchpad_;
     WeightsProcess<Config> weights_;
     ArrayProcess<Config, Storage> array_;
     PostProcess<Config, Storage> post_;
     StoreProcess<Config> store_;
-    stream<command_t> scratchpad_command_{"scratchpad_command"}, weights_command_{"weights_command"};
-    stream<command_t> post_command_{"post_command"}, store_command_{"store_command"};
+    stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
+    stream<command_t> post_commands_{"post_commands"}, store_commands_{"store_commands"};
     stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};
     stream<wire_t<OperandBeat<Config>>> operands_{"operands"};
     stream<wire_t<VectorBeat<Config>>> vectors_{"vectors"};
@@ -239,8 +252,8 @@ class ProcessKernel {
     stream<wire_t<ResultBeat<Config>>> results_{"results"};
     stream<int_t<32>> exponents_{"exponents"};
     stream<bool> credits_{"credits"};
-    stream<report_t> scratchpad_report_{"scratchpad_report"}, weights_report_{"weights_report"};
-    stream<report_t> post_report_{"post_report"}, store_report_{"store_report"};
+    stream<report_t> scratchpad_reports_{"scratchpad_reports"}, weights_reports_{"weights_reports"};
+    stream<report_t> post_reports_{"post_reports"}, store_reports_{"store_reports"};
 };
 
 }  // namespace bfpga

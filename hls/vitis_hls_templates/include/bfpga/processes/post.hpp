@@ -41,9 +41,7 @@ class OutputRows {
     int lane() const { return static_cast<int>(lane_); }
     bool ends_word() const { return lane_ == Config::lanes - 1; }
     bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
-    bool last() const {
-        return block_rows_left_ == 1 && blocks_left_ == 1 && groups_left_ == 1;
-    }
+    bool last() const { return block_rows_left_ == 1 && blocks_left_ == 1 && groups_left_ == 1; }
 
     void next() {
 #pragma HLS INLINE
@@ -219,7 +217,8 @@ class PostProcess {
         const bool exists = rows_.exists();
         if (exists) {
             const Parameters<Config>& parameters = parameter_.beat().row;
-            const int_t<Config::bias_bits> bias = combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
+            const int_t<Config::bias_bits> bias =
+                combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
             stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
         }
     Columns_Row:

@@ -128,8 +128,8 @@ class SequencerProcess {
         if (words && hears_store_ && StoreCommand::has(index)) {
             store.write(word);
         }
-        if (words && SequencerCommand::has(index)) {
-            SequencerCommand::set(tensor_, static_cast<int>(own_index_), static_cast<int32_t>(word));
+        if (words && TensorCommand::has(index)) {
+            TensorCommand::set(tensor_, static_cast<int>(own_index_), static_cast<int32_t>(word));
             own_index_ = static_cast<uint_t<7>>(own_index_ + 1);
         }
     }
@@ -141,7 +141,7 @@ class SequencerProcess {
                          "has no such operation:", operation);
         simulation_check(operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
                          "needs an engine that this kernel lacks, for operation", operation);
-        loads_ = SequencerCommand::hears(operation);
+        loads_ = TensorCommand::hears(operation);
         hears_scratchpad_ = ending_ || ScratchpadCommand::hears(operation);
         hears_weights_ = ending_ || WeightsCommand::hears(operation);
         hears_post_ = ending_ || PostCommand::hears(operation);
@@ -243,7 +243,7 @@ class SequencerProcess {
     part_t part_;                  // word or group of the beat
     beat_t beat_;
     Descriptor tensor_;
-    TransferGroups<Config> groups_;
+    GroupCount<Config> groups_;
 };
 
 }  // namespace bfpga

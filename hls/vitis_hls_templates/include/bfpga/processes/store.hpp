@@ -95,7 +95,7 @@ class StoreProcess {
     part_t part_;      // group of the beat
     beat_t beat_;
     Descriptor tensor_;
-    TransferGroups<Config> groups_;
+    GroupCount<Config> groups_;
 };
 
 }  // namespace bfpga

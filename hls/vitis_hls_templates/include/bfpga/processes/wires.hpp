@@ -62,7 +62,8 @@ inline int64_t field_at(const Bits& word, int low) {
 template <class Bits>
 inline bool flag_at(const Bits& word, int low) {
 #pragma HLS INLINE
-    return get_signed<1>(word, low) != 0;
+    // A number of one bit is no legal signed integer of clang.
+    return ((word >> static_cast<unsigned>(low)) & 1) != 0;
 }
 
 // Words of pixels, one after the other from bit 0 on.

@@ -99,7 +99,9 @@ struct NestSetup {
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
         const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
+        return static_cast<limit_t>(words == 1                        ? window
+                                    : words == Config::words_per_block ? block
+                                                                       : block + block);
     }
 };
 
@@ -159,7 +161,7 @@ class PassNest {
         needs_group_ = true;
     }
 
-    // Whether passes are left, or a step that has not read yet.
+    // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
     bool running() const { return running_ || issue_.valid; }
     const ReadIssue<Config>& issue() const { return issue_; }
 
@@ -192,8 +194,8 @@ class PassNest {
         const bool read = goes && read_ends;
         const bool pass = (goes && pass_ends) || pause_ends;
         const bool group = (goes && pass_ends && blocks_.last()) || (pause_ends && blocks_.last());
-        const bool end =
-            (goes && pass_ends && blocks_.last() && groups_.last()) || (pause_ends && blocks_.last() && groups_.last());
+        const bool end = (goes && pass_ends && blocks_.last() && groups_.last()) ||
+                         (pause_ends && blocks_.last() && groups_.last());
         issue(n, goes);
         if (word) {
             first_ = read;

@@ -243,7 +243,7 @@ class StoreReader {
             const bool carry = bank_sum<Config>(issue_.bank, static_cast<typename T::bank_sum_t>(i), place.bank);
             place.word = carry ? issue_.carried : issue_.word;
             request[i].active = i < Config::transfer_pixels && issue_.covers[i < Config::transfer_pixels ? i : 0];
-            simulation_check(!request[i].active || inside_memory<Config>(place.word), "a store",
+            simulation_check(!issue_.valid || !request[i].active || inside_memory<Config>(place.word), "a store",
                              "goes outside the activation memory, to word", static_cast<int>(place.word));
         }
     }

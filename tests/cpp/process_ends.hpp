@@ -1,0 +1,46 @@
+// The other end of a stream that a process reads: hands out beats when they are asked for, now and then not at once.
+#pragma once
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bfpga/processes/wires.hpp"
+#include "bfpga/simulation/stream_waits.hpp"
+
+template <class T>
+class Sender : public bfpga::StreamWaits {
+   public:
+    // Asked without waiting, it has nothing yet in `rarely` of 8 cases.
+    Sender(const char* name, uint32_t seed, unsigned rarely) : to(name), random_(seed), rarely_(rarely) {
+        to.join(*this, 4);
+    }
+
+    void wait(const std::string& stream, bool) override {
+        if (next_ == words.size()) {
+            throw bfpga::StreamError("stream `" + stream + "` has no more words");
+        }
+        give();
+    }
+
+    void polled(const std::string&) override {
+        if (next_ < words.size() && random_() % 8 >= rarely_) {
+            give();
+        }
+    }
+
+    bool empty() const { return next_ == words.size() && to.empty(); }
+
+    bfpga::stream<T> to;
+    std::vector<T> words;
+
+   private:
+    void give() { to.write(words[next_++]); }
+
+    std::mt19937 random_;
+    unsigned rarely_;
+    std::size_t next_ = 0;
+};
+
+template <class Beat>
+using BeatSender = Sender<bfpga::wire_t<Beat>>;
