@@ -122,8 +122,8 @@ struct Pass {
             beat.power_of_two = power_of_two != 0;
             for (int r = 0; r < Config::rows; ++r) {
                 for (int l = 0; l < Config::lanes; ++l) {
-                    beat.weight.row[r][l] =
-                        static_cast<typename bfpga::Geometry<Config>::weight_t>(bfpga::low_bits<Config::weight_bits>(*next++));
+                    beat.weight.row[r][l] = static_cast<typename bfpga::Geometry<Config>::weight_t>(
+                        bfpga::low_bits<Config::weight_bits>(*next++));
                 }
             }
             sender.words.push_back(bfpga::to_wire(beat));
@@ -137,7 +137,7 @@ struct Run {
     template <class Config>
     void apply() const {
         BeatSender<bfpga::OperandBeat<Config>> operands("operands", static_cast<uint32_t>(pass->seed),
-                                                    static_cast<unsigned>(pass->rarely));
+                                                        static_cast<unsigned>(pass->rarely));
         BeatSender<bfpga::WeightBeat<Config>> weights("weight_words", 0, 0);
         bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
         pass->operands<Config>(operands);
@@ -165,8 +165,6 @@ int unit_array_numbers(int number, int32_t* numbers) {
     return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
 }
 
-int unit_array_run(int number, Pass* pass) {
-    return with_array(number, Run{pass}, static_cast<const All*>(nullptr));
-}
+int unit_array_run(int number, Pass* pass) { return with_array(number, Run{pass}, static_cast<const All*>(nullptr)); }
 
 }  // extern "C"

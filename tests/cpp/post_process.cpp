@@ -54,19 +54,19 @@ struct Build {
 // their operands should make.
 struct Command {
     const int32_t* words;
-    int32_t exponent;            // of a LOAD
-    int32_t rows;                // of a group in `sum`
-    const int64_t* sum;          // (groups, rows, columns)
-    const int32_t* bias;         // (output rows)
-    const int32_t* row_exponent; // (output rows)
+    int32_t exponent;             // of a LOAD
+    int32_t rows;                 // of a group in `sum`
+    const int64_t* sum;           // (groups, rows, columns)
+    const int32_t* bias;          // (output rows)
+    const int32_t* row_exponent;  // (output rows)
     int32_t beats;
-    const int32_t* operand;      // (beats, columns, lanes)
-    const uint8_t* mine;         // (beats, columns)
-    const uint8_t* present;      // (beats, columns)
-    const uint8_t* fires;        // (beats)
-    int32_t* mantissa;           // (groups, output words, columns, lanes): by the process
-    int32_t* expected;           // by the output stage alone
-    int32_t exponent_sent;       // of a STORE
+    const int32_t* operand;  // (beats, columns, lanes)
+    const uint8_t* mine;     // (beats, columns)
+    const uint8_t* present;  // (beats, columns)
+    const uint8_t* fires;    // (beats)
+    int32_t* mantissa;       // (groups, output words, columns, lanes): by the process
+    int32_t* expected;       // by the output stage alone
+    int32_t exponent_sent;   // of a STORE
     int32_t exponent_expected;
 };
 
@@ -103,8 +103,13 @@ class ConfiguredBench : public Bench {
 
     struct Ends {
         explicit Ends(unsigned rarely)
-            : commands("commands", 1, 0), sums("sums", 2, rarely), vectors("vectors", 3, rarely),
-              parameters("parameters", 4, rarely), results("results"), exponents("exponents"), reports("reports") {}
+            : commands("commands", 1, 0),
+              sums("sums", 2, rarely),
+              vectors("vectors", 3, rarely),
+              parameters("parameters", 4, rarely),
+              results("results"),
+              exponents("exponents"),
+              reports("reports") {}
 
         Sender<bfpga::command_t> commands;
         BeatSender<Sums> sums;

@@ -86,9 +86,9 @@ struct PackedProducts {
     }
 };
 
-// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `sums` are the
-// sums of the products of one clock, weight row r times the operands of a column; `accumulate` adds them to row r of the
-// column.
+// Each tag has `Weights`, a weight word made ready once for all columns; a value that registers may hold. `sums` are
+// the sums of the products of one clock, weight row r times the operands of a column; `accumulate` adds them to row r
+// of the column.
 struct Dsp {
     template <class Config>
     class Weights {

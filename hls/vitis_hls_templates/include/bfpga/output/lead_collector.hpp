@@ -136,8 +136,7 @@ class LeadCollector<Config, true> {
         any_row_ = true;
         const value_t alone = row_alone_ != 0 ? alone_value_ : static_cast<value_t>(0);
         const uint_t<ACC> alone_differing = differing_bits<ACC>(alone);
-        const bins_t alone_bin =
-            bin_of(alone_differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
+        const bins_t alone_bin = bin_of(alone_differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
         include_top(highest(row_differing_, row_exponent_), highest(alone_differing, alone_exponent_));
         include_low(lowest(row_set_, row_exponent_), lowest(static_cast<uint_t<ACC>>(alone), alone_exponent_));
     Bins_Count:
@@ -221,8 +220,8 @@ class LeadCollector<Config, true> {
 
     static Position highest(uint_t<ACC> bits, exponent_t exponent) {
 #pragma HLS INLINE
-        const Position position = {
-            bits != 0, static_cast<exponent_t>(lead_position<ACC>(bits) + static_cast<int>(exponent))};
+        const Position position = {bits != 0,
+                                   static_cast<exponent_t>(lead_position<ACC>(bits) + static_cast<int>(exponent))};
         return position;
     }
 
