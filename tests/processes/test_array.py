@@ -158,7 +158,7 @@ def test_extremes_of_a_chain(integers: Integers, number: int) -> None:
 
 
 @pytest.mark.parametrize("integers", BUILDS)
-@pytest.mark.parametrize("number", (*SHIFTING, *MIXED))
+@pytest.mark.parametrize("number", [*SHIFTING, *MIXED])
 def test_two_hot_weights_give_the_same_sums_in_all_columns(integers: Integers, number: int) -> None:
     array = Array.of(number, integers)
     rng = np.random.default_rng(number)

@@ -164,17 +164,16 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         scheduler_.run({
             [&] {
-                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
-                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
-                                        post_reports_, store_reports_, descriptor_trace);
+                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_, post_commands_,
+                                        store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
+                                        store_reports_, descriptor_trace);
             },
             [&] {
                 scratchpad_.run(scratchpad_commands_, loads_, results_, credits_, operands_, vectors_, stored_,
                                 scratchpad_reports_, descriptor_trace);
             },
             [&] {
-                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_,
-                             descriptor_trace);
+                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_, descriptor_trace);
             },
             [&] { array_.run(operands_, weight_words_, sums_); },
             [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
