@@ -66,9 +66,9 @@ int unit_stream_pass(int count, int burst, int depth) {
 // is returned with the other sign.
 long long unit_stream_processes(int count, int depth, long long seed, int lost, int fails, char* text, int size) {
     bfpga::ProcessScheduler scheduler;
-    bfpga::stream<int> there("there"), back("back");
-    there.join(scheduler, static_cast<std::size_t>(depth));
-    back.join(scheduler, static_cast<std::size_t>(depth));
+    bfpga::stream<int> there("there", static_cast<std::size_t>(depth)), back("back", static_cast<std::size_t>(depth));
+    there.join(scheduler);
+    back.join(scheduler);
     scheduler.add("first");
     scheduler.add("second");
     scheduler.disturb(static_cast<uint64_t>(seed));
@@ -104,8 +104,8 @@ long long unit_stream_processes(int count, int depth, long long seed, int lost, 
     } catch (const bfpga::StreamError& error) {
         std::snprintf(text, size, "%s", error.what());
     }
-    there.clear();
-    back.clear();
+    there.clear(static_cast<std::size_t>(depth));
+    back.clear(static_cast<std::size_t>(depth));
     lost = 0;
     fails = -1;
     sum = 0;

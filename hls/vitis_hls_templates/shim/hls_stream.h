@@ -12,7 +12,7 @@
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/simulation/stream_waits.hpp"
 
-// What only this stream has: `expect`, `peak_occupancy`, `join`, `clear`.
+// What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`.
 #define BFPGA_STREAM_SHIM
 
 namespace hls {
@@ -32,15 +32,14 @@ class stream {
         what_ = what;
     }
 
-    // The two ends are processes that `waits` runs.
-    void join(bfpga::StreamWaits& waits, std::size_t depth) {
-        waits_ = &waits;
-        depth_ = depth;
-        clear();
-    }
+    // Its ends are processes that `waits` runs.
+    void join(bfpga::StreamWaits& waits) { waits_ = &waits; }
+    // Its ends are such processes no longer.
+    void part() { waits_ = nullptr; }
 
-    // Forgets its words.
-    void clear() {
+    // Forgets its words; from now on it holds as many as `depth`.
+    void clear(std::size_t depth) {
+        depth_ = depth;
         first_ = 0;
         held_ = 0;
         ring_.resize(first_capacity(depth_));

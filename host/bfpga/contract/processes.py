@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
 SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
     "sequencer", "scratchpad", "weights", "array", "post", "store",
 )  # fmt: skip
 
+#: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
+HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
 #: Bits of a word of a command, of a report and of an exponent.
 COMMAND_BITS = 32
 #: Operations that may wait in the commands of a process.
@@ -47,6 +50,11 @@ class ProcessStream:
         return -(-self.bits // 8)
 
 
+def process_function(process: str) -> str:
+    """The top function of a process, which is the name of its IP: who has the registers is the kernel to the host."""
+    return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
+
+
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
     """The streams of a kernel of processes; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))
@@ -64,8 +72,9 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
-    # The parameters of a pass leave beside its weights, before there are sums that need them.
-    parameters = max(SHALLOW, config.accumulator_rows)
+    # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
+    # send the sums of a pass while it waits for weights of the next one: those must not wait behind parameters.
+    parameters = max(SHALLOW, 2 * config.accumulator_rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, 2 * AWAITED_PASSES * pass_words))

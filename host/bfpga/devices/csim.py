@@ -167,6 +167,17 @@ class CSimulation:
         self._results: list[KernelResult] = []
         self.seconds: dict[str, float] = {}
 
+    def disturb(self, seed: int) -> None:
+        """From now on the processes of the kernel run in an order drawn by chance, and the streams between them pretend
+        to be empty or full at times: what may happen in hardware, and must change no value. 0: no longer.
+
+        DeviceError for a kernel that is one loop.
+        """
+        if self.config.kernel != "processes" or self._kernel is None:
+            raise DeviceError("only an open kernel of processes has an order that can be disturbed")
+        self._library.bfpga_disturb.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self._library.bfpga_disturb(self._kernel, seed)
+
     def close(self) -> None:
         """Free the kernel; it cannot run afterwards."""
         if self._kernel is not None:

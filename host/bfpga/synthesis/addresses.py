@@ -47,6 +47,9 @@ class Addresses:
     def __init__(self, body: LoopBody) -> None:
         self._body = body
         self._linear: dict[int, Linear] = {}
+        #: What is known of selections: those of a loop with many cases share most of their operands.
+        self._known_steps: dict[tuple[int, int], set[int]] = {}
+        self._known_constants: dict[int, set[int]] = {}
         self._inductions = {
             register.current: self._induction(register.current, register.next) for register in body.registers
         }
@@ -200,6 +203,12 @@ class Addresses:
 
     def _steps(self, current: int, following: int) -> set[int]:
         """What ``following`` may add to ``current``; empty if that is not a few constants."""
+        key = current, following
+        if key not in self._known_steps:
+            self._known_steps[key] = self._find_steps(current, following)
+        return self._known_steps[key]
+
+    def _find_steps(self, current: int, following: int) -> set[int]:
         operation = self._body.operations[following]
         if operation.opcode is Opcode.SELECT:
             steps = [self._steps(current, operand) for operand in operation.operands[1:]]
@@ -219,6 +228,11 @@ class Addresses:
 
     def _constants(self, index: int) -> set[int]:
         """The values of an operation that is one of a few constants; empty if it is not."""
+        if index not in self._known_constants:
+            self._known_constants[index] = self._find_constants(index)
+        return self._known_constants[index]
+
+    def _find_constants(self, index: int) -> set[int]:
         operation = self._body.operations[index]
         if operation.opcode is Opcode.SELECT:
             choices = [self._constants(operand) for operand in operation.operands[1:]]

@@ -21,12 +21,12 @@ import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
 from bfpga.contract.commands import COMMANDS, TENSOR_COMMAND
-from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig
+from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
-from bfpga.contract.processes import PROCESSES, process_streams
+from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, process_function, process_streams
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
 from bfpga.engines.beside.engine import BesideEngine
@@ -48,6 +48,19 @@ _MULTIPLIERS = {
 }
 #: Multipliers of the engines beside the array.
 _LANE_MULTIPLIERS = {"dsp": "LaneDsp", "dsp_packed": "LaneDspPacked", "lut": "LaneLut"}
+#: What a word of a stream between processes is in C++; others have words of commands.
+_COMMAND_TYPE = "bfpga::command_t"
+_WIRE_TYPES = {
+    "loads": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
+    "operands": "bfpga::wire_t<bfpga::OperandBeat<Config>>",
+    "vectors": "bfpga::wire_t<bfpga::VectorBeat<Config>>",
+    "weight_words": "bfpga::wire_t<bfpga::WeightBeat<Config>>",
+    "parameters": "bfpga::wire_t<bfpga::ParameterBeat<Config>>",
+    "sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
+    "results": "bfpga::wire_t<bfpga::ResultBeat<Config>>",
+    "stored": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
+    "credits": "bool",
+}
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 
@@ -285,6 +298,39 @@ def _commands() -> list[dict[str, Any]]:
     ]
 
 
+def _wires(config: SystolicConfig) -> list[dict[str, str]]:
+    """The streams between the processes of a kernel, with the C++ types of their words."""
+    if config.kernel != "processes":
+        return []
+    return [{"name": wire.name, "type": _WIRE_TYPES.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
+
+
+def _host_ports() -> list[dict[str, str]]:
+    """The ports that a kernel has to the host: streams, then registers."""
+    bits = {WEIGHT_STREAM: "weight_stream_bits"}
+    streams = [
+        {"name": name, "type": f"bfpga::axis_stream<Config::{bits.get(name, 'stream_bits')}>&", "offset": ""}
+        for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM)
+    ]
+    return [*streams, *({key: item[key] for key in ("name", "type", "offset")} for item in _registers())]
+
+
+def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
+    """The processes of a kernel: top function, whether the host starts it, and its ports."""
+    if config.kernel != "processes":
+        return []
+    inner = [{**wire, "type": f"bfpga::stream<{wire['type']}>&", "offset": ""} for wire in _wires(config)]
+    ends = {item.name: (item.source, item.target) for item in process_streams(config)}
+    result = []
+    for process in PROCESSES:
+        outer = [port for port in _host_ports() if HOST_STREAMS.get(port["name"], SEQUENCER) == process]
+        own = [port for port in inner if process in ends[port["name"]]]
+        ports = [port for port in outer if not port["offset"]] + own + [port for port in outer if port["offset"]]
+        started = process == SEQUENCER
+        result.append({"name": process, "function": process_function(process), "started": started, "ports": ports})
+    return result
+
+
 def _mask_of(codes: Iterable[int]) -> int:
     return sum(1 << code for code in codes)
 
@@ -312,6 +358,11 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "beats": _beats(),
         "commands": _commands(),
         "kernel": config.kernel,
+        "processes": _processes(config),
+        "host_ports": _host_ports(),
+        "wires": _wires(config),
+        "tops": top_files(config),
+        "top_functions": [process["function"] for process in _processes(config)] or [TOP_FUNCTION],
         "layout": json_text(layout(config.functions)),
         "layout_identification": f"0x{layout_digest(config.functions)[:8]}",
     }
@@ -324,13 +375,19 @@ _FILES = {
     "include/bfpga/contract/commands.hpp": "systolic/commands.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
-    "src/top.hpp": "systolic/top.hpp.j2",
-    "src/top.cpp": "systolic/top.cpp.j2",
     "src/bridge.cpp": "systolic/bridge.cpp.j2",
     "rtl/clock_counter.v": "systolic/clock_counter.v.j2",
     "tb/testbench.cpp": "systolic/testbench.cpp.j2",
     "Makefile": "systolic/Makefile.j2",
     "README.md": "systolic/README.md.j2",
+}
+#: The top functions of each form of kernel.
+_TOPS: dict[KernelForm, dict[str, str]] = {
+    "loop": {"src/top.hpp": "systolic/top.hpp.j2", "src/top.cpp": "systolic/top.cpp.j2"},
+    "processes": {
+        "src/top.hpp": "processes/top.hpp.j2",
+        **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
+    },
 }
 
 
@@ -340,13 +397,13 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     counter = context | counter_context(config)
     return {
         path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
-        for path, template in _FILES.items()
+        for path, template in (_FILES | _TOPS[config.kernel]).items()
     }
 
 
 def top_files(config: SystolicConfig) -> tuple[str, ...]:
     """The files that a synthesis tool compiles, one for each IP: paths in the project."""
-    return tuple(f"src/{process}.cpp" for process in PROCESSES) if config.kernel == "processes" else ("src/top.cpp",)
+    return tuple(path for path in _TOPS[config.kernel] if path.endswith(".cpp"))
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

@@ -9,9 +9,14 @@ namespace bfpga {
 struct StagedColumns;
 struct DirectColumns;
 
+// How a scratchpad reaches its banks (processes/scratchpad/banks.hpp).
+struct SwitchedPorts;
+struct IndexedPorts;
+
 // Vitis HLS: partitioned arrays, every bank selects its address.
 struct VitisStorage {
     using Ports = Crossbar;
+    using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ArrayRegisters;
     using RowShifter = StagedColumns;
 };
@@ -19,6 +24,7 @@ struct VitisStorage {
 // Compilers that ignore ARRAY_PARTITION: registers as scalars.
 struct ScalarStorage {
     using Ports = Crossbar;
+    using ScratchpadPorts = SwitchedPorts;
     using RegisterSets = ScalarRegisters;
     using RowShifter = StagedColumns;
 };
@@ -26,6 +32,7 @@ struct ScalarStorage {
 // Simulation: the columns index the banks directly, rows are shifted in one move. Same values and clocks.
 struct SimulationStorage {
     using Ports = Direct;
+    using ScratchpadPorts = IndexedPorts;
     using RegisterSets = ArrayRegisters;
     using RowShifter = DirectColumns;
 };

@@ -92,41 +92,53 @@ class DescriptorTrace {
    public:
     explicit DescriptorTrace(Trace& trace) : trace_(trace) {}
 
-    // The sequencer has read a word of a descriptor.
+    // The sequencer has read a word of a descriptor. Its operation may end before the last one.
     void word(int, int index, int32_t word) {
         words_[index] = word;
+        if (index == 0) {
+            begin(word);
+        }
         if (index == Descriptor::words - 1) {
-            const Descriptor descriptor = decode_descriptor(words_);
-            operations_.push_back({descriptor, false, 0});
-            const std::size_t number = first_ + operations_.size() - 1;
-            if (ScratchpadCommand::hears(descriptor.operation)) {
-                scratchpad_.push_back(number);
-            } else if (static_cast<Operation>(descriptor.operation) == Operation::Weights) {
-                weights_.push_back(number);
-            } else {
-                finished_operation(number, 0);
-            }
+            operations_.back().descriptor = decode_descriptor(words_);
+            operations_.back().complete = true;
+            tell();
         }
     }
 
     // The scratchpad has finished an operation; `index` counts those that it hears of.
-    void finished(int index, uint32_t work) { finished_operation(scratchpad_[static_cast<std::size_t>(index)], work); }
+    void finished(int index, uint32_t work) { finish(scratchpad_[static_cast<std::size_t>(index)], work); }
 
     // The weights process has finished its next WEIGHTS.
-    void filled(uint32_t work) { finished_operation(weights_[filled_++], work); }
+    void filled(uint32_t work) { finish(weights_[filled_++], work); }
 
    private:
     struct Entry {
         Descriptor descriptor;
-        bool finished;
+        bool complete, finished;
         uint32_t work;
     };
 
-    void finished_operation(std::size_t number, uint32_t work) {
+    void begin(int32_t operation) {
+        const std::size_t number = first_ + operations_.size();
+        const bool computes = ScratchpadCommand::hears(operation);
+        const bool fills = static_cast<Operation>(operation) == Operation::Weights;
+        operations_.push_back({Descriptor(), false, !computes && !fills, 0});
+        if (computes) {
+            scratchpad_.push_back(number);
+        } else if (fills) {
+            weights_.push_back(number);
+        }
+    }
+
+    void finish(std::size_t number, uint32_t work) {
         Entry& entry = operations_[number - first_];
         entry.finished = true;
         entry.work = work;
-        while (!operations_.empty() && operations_.front().finished) {
+        tell();
+    }
+
+    void tell() {
+        while (!operations_.empty() && operations_.front().finished && operations_.front().complete) {
             trace_.finished(static_cast<int>(first_), operations_.front().descriptor, operations_.front().work);
             operations_.pop_front();
             ++first_;
@@ -135,7 +147,7 @@ class DescriptorTrace {
 
     Trace& trace_;
     int32_t words_[Descriptor::words];
-    std::deque<Entry> operations_;  // from the first unfinished one on
+    std::deque<Entry> operations_;  // from the first on that has not been told
     std::size_t first_ = 0;
     std::vector<std::size_t> scratchpad_, weights_;  // numbers of the operations that each finishes
     std::size_t filled_ = 0;
@@ -164,16 +176,17 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         scheduler_.run({
             [&] {
-                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_, post_commands_,
-                                        store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
-                                        store_reports_, descriptor_trace);
+                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
+                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
+                                        post_reports_, store_reports_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_commands_, loads_, results_, credits_, operands_, vectors_, stored_,
+                scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
                                 scratchpad_reports_, descriptor_trace);
             },
             [&] {
-                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_, descriptor_trace);
+                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_,
+                             descriptor_trace);
             },
             [&] { array_.run(operands_, weight_words_, sums_); },
             [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
@@ -211,10 +224,17 @@ class ProcessKernel {
     template <class T>
     void join(stream<T>& wire, int depth) {
         const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
-        wire.join(scheduler_, static_cast<std::size_t>(depth + more));
+        wire.join(scheduler_);
+        wire.clear(static_cast<std::size_t>(depth + more));
     }
 
-    ProcessScheduler scheduler_;
+    // Clocks that pass without a word that moves: the guard of an operation, and the pause of a pass that is shorter
+    // than what it leaves behind.
+    static constexpr int words_of_pass = Config::accumulator_rows / Config::lanes;
+    static constexpr int clocks_of_word = Config::columns > Config::lanes ? Config::columns : Config::lanes;
+    static constexpr int idle_clocks = 128 + 2 * words_of_pass * clocks_of_word;
+
+    ProcessScheduler scheduler_{idle_clocks};
     SequencerProcess<Config> sequencer_;
     ScratchpadProcess<Config, Storage> scratchpad_;
     WeightsProcess<Config> weights_;

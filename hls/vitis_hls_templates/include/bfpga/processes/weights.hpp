@@ -325,7 +325,10 @@ class WeightsProcess {
             const bool fills = fill_.wants(reads_) && !fill_.finished();
             const bool works = read_.works(fills_);
             beat_t beat = 0;
-            const bool there = (fills || (works && read_.wants_beat())) && take_beat(input, fills, beat);
+            const bool streams = works && read_.wants_beat();
+            simulation_check(!(fills && streams), "a weight transfer",
+                             "takes beats of streamed weights; GEMMs so far:", gemms_);
+            const bool there = (fills || streams) && take_beat(input, fills, beat);
             const bool streamed = works && there && collect(beat);
             send(works, streamed, weight_words, parameters);
             if (fills && there) {
@@ -356,8 +359,6 @@ class WeightsProcess {
     template <class Input>
     bool take_beat(Input& input, bool fills, beat_t& beat) {
 #pragma HLS INLINE
-        simulation_check(!(fills && read_.active() && read_.streams()), "a weight transfer",
-                         "takes beats of streamed weights; beats so far:", fill_.work());
         if (fills) {
             fill_.expect(input);
         } else if (streamed_beat_ == 0) {

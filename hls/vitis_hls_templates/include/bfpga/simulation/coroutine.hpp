@@ -4,13 +4,84 @@
 // One coroutine at a time runs on the thread that resumed it; no threads, so every run is repeatable.
 #pragma once
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
 
 namespace bfpga {
+
+#if defined(__x86_64__)
+
+// A place where a thread goes on: its stack, with the registers on it that a function must keep. `swapcontext` would
+// ask the system for its mask of signals each time, which takes longer than a process of a kernel runs.
+class StackContext {
+   public:
+    // The place where `function(argument)` begins on an own stack; it never returns.
+    void prepare(void* stack, std::size_t size, void (*function)(void*), void* argument) {
+        uintptr_t* top = reinterpret_cast<uintptr_t*>((reinterpret_cast<uintptr_t>(stack) + size) & ~uintptr_t(15));
+        *--top = 0;  // where it would return to
+        *--top = reinterpret_cast<uintptr_t>(&StackContext::begin);
+        *--top = 0;                                      // rbp
+        *--top = 0;                                      // rbx
+        *--top = reinterpret_cast<uintptr_t>(function);  // r12
+        *--top = reinterpret_cast<uintptr_t>(argument);  // r13
+        *--top = 0;                                      // r14
+        *--top = 0;                                      // r15
+        pointer_ = top;
+    }
+
+    // Goes on at `to`; returns when somebody goes on here.
+    void leave_for(StackContext& to) { change(&pointer_, to.pointer_); }
+
+   private:
+    __attribute__((naked, noinline)) static void change(void**, void*) {
+        __asm__ volatile(
+            "pushq %rbp\n\tpushq %rbx\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
+            "movq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n\t"
+            "popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\tret");
+    }
+
+    __attribute__((naked, noinline)) static void begin() { __asm__ volatile("movq %r13, %rdi\n\tjmpq *%r12"); }
+
+    void* pointer_ = nullptr;
+};
+
+#else
+
+class StackContext {
+   public:
+    void prepare(void* stack, std::size_t size, void (*function)(void*), void* argument) {
+        function_ = function;
+        argument_ = argument;
+        getcontext(&context_);
+        context_.uc_stack.ss_sp = stack;
+        context_.uc_stack.ss_size = size;
+        context_.uc_link = nullptr;
+        const uint64_t self = reinterpret_cast<uintptr_t>(this);
+        makecontext(&context_, reinterpret_cast<void (*)()>(&StackContext::begin), 2, static_cast<unsigned>(self),
+                    static_cast<unsigned>(self >> 32));
+    }
+
+    void leave_for(StackContext& to) { swapcontext(&context_, &to.context_); }
+
+   private:
+    // `makecontext` passes integers only: the pointer comes in two halves.
+    static void begin(unsigned low, unsigned high) {
+        const uint64_t address = static_cast<uint64_t>(high) << 32 | low;
+        StackContext* self = reinterpret_cast<StackContext*>(static_cast<uintptr_t>(address));
+        self->function_(self->argument_);
+    }
+
+    void (*function_)(void*) = nullptr;
+    void* argument_ = nullptr;
+    ucontext_t context_;
+};
+
+#endif
 
 class Coroutine {
    public:
@@ -29,21 +100,15 @@ class Coroutine {
     void start(void (*body)(void*), void* argument) {
         body_ = body;
         argument_ = argument;
-        getcontext(&inside_);
-        inside_.uc_stack.ss_sp = stack_;
-        inside_.uc_stack.ss_size = size_;
-        inside_.uc_link = &outside_;
-        const uintptr_t self = reinterpret_cast<uintptr_t>(this);
-        makecontext(&inside_, reinterpret_cast<void (*)()>(&Coroutine::enter), 2, static_cast<unsigned>(self),
-                    static_cast<unsigned>(static_cast<uint64_t>(self) >> 32));
+        inside_.prepare(stack_, size_, &Coroutine::enter, this);
         running_ = true;
     }
 
     // Runs until the body suspends itself or returns; no exception may leave the body.
-    void resume() { swapcontext(&outside_, &inside_); }
+    void resume() { outside_.leave_for(inside_); }
 
     // Called by the body: back to who resumed.
-    void suspend() { swapcontext(&inside_, &outside_); }
+    void suspend() { inside_.leave_for(outside_); }
 
     // Between `start` and the end of the body.
     bool running() const { return running_; }
@@ -51,18 +116,17 @@ class Coroutine {
    private:
     static constexpr std::size_t guard_bytes = 65536;
 
-    // `makecontext` passes integers only: the pointer comes in two halves.
-    static void enter(unsigned low, unsigned high) {
-        const uint64_t address = static_cast<uint64_t>(high) << 32 | low;
-        Coroutine* self = reinterpret_cast<Coroutine*>(static_cast<uintptr_t>(address));
+    static void enter(void* coroutine) {
+        Coroutine* self = static_cast<Coroutine*>(coroutine);
         self->body_(self->argument_);
         self->running_ = false;
+        self->suspend();  // for good: it runs no more
     }
 
     std::size_t size_;
     void* stack_;
-    ucontext_t inside_;
-    ucontext_t outside_;
+    StackContext inside_;
+    StackContext outside_;
     void (*body_)(void*) = nullptr;
     void* argument_ = nullptr;
     bool running_ = false;

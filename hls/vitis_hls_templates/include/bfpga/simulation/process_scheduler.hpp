@@ -31,6 +31,9 @@ class ProcessScheduler : public StreamWaits {
    public:
     using Body = std::function<void()>;
 
+    // `patience`: rounds in which a process may count clocks without a word that moves.
+    explicit ProcessScheduler(int patience = 8192) : patience_(patience) {}
+
     // A process more; processes run in this order.
     void add(const char* name) { processes_.emplace_back(new Process(*this, name)); }
 
@@ -77,12 +80,20 @@ class ProcessScheduler : public StreamWaits {
         suspend();
     }
 
+    // A process that moves no word is suspended once in a turn of its loop: at the stream that it asked first.
     void polled(const std::string& stream) override {
-        if (running_->transfers_at_poll == transfers_) {
-            running_->waits_for(stream, Waits::Perhaps);
+        Process& process = *running_;
+        const bool moved = process.transfers != transfers_;
+        if (!moved && process.asked != &stream && ++process.others < most_others) {
+            return;
+        }
+        if (!moved) {
+            process.waits_for(stream, Waits::Perhaps);
             suspend();
         }
-        running_->transfers_at_poll = transfers_;
+        process.transfers = transfers_;
+        process.asked = &stream;
+        process.others = 0;
     }
 
    protected:
@@ -97,7 +108,9 @@ class ProcessScheduler : public StreamWaits {
         void start(const Body& work) {
             body = &work;
             waits = Waits::Nothing;
-            transfers_at_poll = ~static_cast<uint64_t>(0);
+            transfers = ~static_cast<uint64_t>(0);
+            asked = nullptr;
+            others = 0;
             coroutine.start(&Process::enter, this);
         }
 
@@ -127,7 +140,10 @@ class ProcessScheduler : public StreamWaits {
         const Body* body = nullptr;
         const std::string* stream = nullptr;
         Waits waits = Waits::Nothing;
-        uint64_t transfers_at_poll = 0;
+        // What had moved when the process was suspended or asked a stream last; that stream; those it asked since.
+        uint64_t transfers = 0;
+        const std::string* asked = nullptr;
+        int others = 0;
     };
 
     // Every process once; whether one is left.
@@ -137,7 +153,7 @@ class ProcessScheduler : public StreamWaits {
         bool asks = false;  // one of them may do something without a word of a stream
         for (std::size_t k = 0; k < processes_.size(); ++k) {
             Process& process = *processes_[disturbs_ ? random(processes_.size()) : k];
-            if (process.coroutine.running() && failure_ == nullptr) {
+            if (process.coroutine.running() && failure_ == nullptr && may_go_on(process)) {
                 resume(process);
             }
         }
@@ -146,10 +162,16 @@ class ProcessScheduler : public StreamWaits {
             asks = asks || (process->coroutine.running() && process->waits == Waits::Perhaps);
         }
         idle_rounds_ = transfers_ == before ? idle_rounds_ + 1 : 0;
-        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience : 0)) {
+        if (failure_ == nullptr && left && idle_rounds_ > (asks || disturbs_ ? patience_ : 0)) {
             nothing_moves();
         }
         return left;
+    }
+
+    // A process that waits for a stream cannot before something has moved.
+    bool may_go_on(const Process& process) const {
+        const bool waits = process.waits == Waits::Word || process.waits == Waits::Room;
+        return !waits || disturbs_ || process.transfers != transfers_;
     }
 
     void resume(Process& process) {
@@ -160,7 +182,9 @@ class ProcessScheduler : public StreamWaits {
     void suspend() {
         Process* self = running_;
         LoopOfKernel loop;
+        self->transfers = transfers_;
         self->coroutine.suspend();
+        self->waits = Waits::Nothing;
         loop.resume();
         if (failure_ != nullptr) {
             throw ProcessAborted();
@@ -174,6 +198,7 @@ class ProcessScheduler : public StreamWaits {
             for (OutsideEnd* end : ends_) {
                 if (end->starves()) {
                     end->await();
+                    moved();
                     return;
                 }
             }
@@ -221,9 +246,10 @@ class ProcessScheduler : public StreamWaits {
 
     // Stack of a process: pages that are never touched cost nothing.
     static constexpr std::size_t stack_bytes = std::size_t(1) << 20;
-    // Rounds in which a process counts clocks without moving a word: guards and pauses are shorter.
-    static constexpr int patience = 8192;
+    // Streams that a process asks in one turn of its loop are fewer.
+    static constexpr int most_others = 16;
 
+    const int patience_;
     std::vector<std::unique_ptr<Process>> processes_;
     std::vector<OutsideEnd*> ends_;
     Process* running_ = nullptr;

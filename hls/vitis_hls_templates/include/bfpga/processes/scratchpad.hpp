@@ -1,0 +1,367 @@
+// The scratchpad: the activation banks and all that moves through them, in one pipelined loop.
+//
+// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or a
+// group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has ended
+// (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
+#pragma once
+#include "bfpga/contract/commands.hpp"
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/scratchpad/order.hpp"
+#include "bfpga/processes/scratchpad/reader.hpp"
+#include "bfpga/processes/scratchpad/transfer.hpp"
+#include "bfpga/processes/scratchpad/writer.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// One of the three parts that execute operations: what it waits for, and what it has worked.
+template <class Config>
+class ScratchpadEngine {
+   public:
+    void clear() {
+#pragma HLS INLINE
+        order_.clear();
+        running_ = false;
+    }
+
+    bool free() const { return !order_.pending() && !running_; }
+    bool running() const { return running_; }
+
+    void take(const Descriptor& d, int32_t index) {
+#pragma HLS INLINE
+        order_.take(d);
+        index_ = index;
+    }
+
+    // Whether the operation that waits begins.
+    bool begins(const FinishedOperations& finished) {
+#pragma HLS INLINE
+        const bool begins = order_.step(finished);
+        if (begins) {
+            running_ = true;
+            work_ = 0;
+        }
+        return begins;
+    }
+
+    void works(bool step) {
+#pragma HLS INLINE
+        if (step) {
+            work_ = static_cast<uint_t<32>>(work_ + 1);
+        }
+    }
+
+    // Whether the operation ends; `busy`: its part has steps left.
+    template <class Trace>
+    bool ends(bool busy, Trace& trace) {
+#pragma HLS INLINE
+        const bool ends = running_ && !busy;
+        if (ends) {
+            running_ = false;
+            trace.finished(static_cast<int>(index_), static_cast<uint32_t>(work_));
+        }
+        return ends;
+    }
+
+   private:
+    StartOrder<Config> order_;
+    bool running_;
+    int32_t index_;
+    uint_t<32> work_;
+};
+
+template <class Config, class Storage>
+class ScratchpadProcess {
+    using T = ScratchpadTypes<Config>;
+
+   public:
+    ScratchpadProcess() {
+#pragma HLS ARRAY_PARTITION variable=incoming_ complete dim=0
+    }
+
+    // One start. `trace.finished(index, work)` hears of every operation; the index counts the commands of the start.
+    template <class Trace>
+    void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
+             stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
+             stream<wire_t<ResultBeat<Config>>>& results, stream<wire_t<GroupBeat<Config>>>& stored,
+             stream<bool>& credits, stream<command_t>& reports, Trace& trace) {
+#pragma HLS INLINE
+        clear();
+        bool running = true;
+        PipelinedLoop loop("Scratchpad");
+    Scratchpad:
+        do {
+// II=1: one read and one write a bank and clock, reads first. Carried are counters with registered ends, walks of one
+// addition, and flags; addresses and the ways to and from the banks are not carried.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=64 max=1048576
+            loop.iteration();
+            running = !ended_;
+            access(operands, vectors, stored);
+            advance(loads, results, credits);
+            order(trace);
+            receive(commands);
+        } while (running);
+        operands.write(to_wire(stop_beat()));
+        reports.write(static_cast<command_t>(low_bits<32>(work_)));
+    }
+
+   private:
+    void clear() {
+#pragma HLS INLINE
+        computer_.clear();
+        loader_.clear();
+        storer_.clear();
+        reader_.clear();
+        writer_.clear();
+        load_.clear();
+        store_.clear();
+        finished_.clear();
+        word_ = 0;
+        complete_ = false;
+        last_ = false;
+        idle_ = false;
+        ended_ = false;
+        heard_ = 0;
+        work_ = 0;
+    }
+
+    // Reads and writes that the registers say.
+    void access(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
+                stream<wire_t<GroupBeat<Config>>>& stored) {
+#pragma HLS INLINE
+        PortRequest<Config> request[T::ports];
+#pragma HLS ARRAY_PARTITION variable=request complete dim=0
+        Word<Config> word[T::ports];
+#pragma HLS ARRAY_PARTITION variable=word complete dim=0
+        bool mine[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=mine complete dim=0
+        RunWrite<Config> write;
+        const bool reads = reader_.issue().valid;
+        const bool stores = store_.issued();
+        select_requests(reads, stores, request, mine);
+        select_write(write);
+        banks_.step(request, word, !reads || reader_.counts(), write);
+        if (stores) {
+            send_group(word, stored);
+        }
+        if (reads && reader_.vector()) {
+            send_vector(word, request, mine, vectors);
+        }
+        if (reads && !reader_.vector()) {
+            send_operands(word, mine, operands);
+        }
+    }
+
+    void select_requests(bool reads, bool stores, PortRequest<Config> (&request)[T::ports],
+                         bool (&mine)[Config::columns]) const {
+#pragma HLS INLINE
+        PortRequest<Config> group[T::ports];
+#pragma HLS ARRAY_PARTITION variable=group complete dim=0
+        reader_.requests(request, mine);
+        store_.requests(group);
+    Ports_Choose:
+        for (int i = 0; i < T::ports; ++i) {
+#pragma HLS UNROLL
+            request[i].active = stores ? group[i].active : reads && i < Config::columns && request[i].active;
+            if (stores || i >= Config::columns) {
+                request[i].place = group[i].place;
+            }
+        }
+    }
+
+    void select_write(RunWrite<Config>& write) const {
+#pragma HLS INLINE
+        const bool results = writer_.writes(reader_.awaits());
+        if (results) {
+            writer_.write(write);
+        } else {
+            load_.write(write);
+        }
+        write.enable = results || load_.waits();
+    }
+
+    static void send_group(const Word<Config> (&word)[T::ports], stream<wire_t<GroupBeat<Config>>>& stored) {
+#pragma HLS INLINE
+        GroupBeat<Config> beat;
+    Pixels_Send:
+        for (int i = 0; i < Config::transfer_pixels; ++i) {
+#pragma HLS UNROLL
+            beat.word[i] = word[i];
+        }
+        stored.write(to_wire(beat));
+    }
+
+    void send_operands(const Word<Config> (&word)[T::ports], const bool (&mine)[Config::columns],
+                       stream<wire_t<OperandBeat<Config>>>& operands) const {
+#pragma HLS INLINE
+        OperandBeat<Config> beat;
+    Columns_Operands:
+        for (int c = 0; c < Config::columns; ++c) {
+#pragma HLS UNROLL
+            beat.word[c] = word[c];
+            beat.mine[c] = mine[c];
+        }
+        beat.fires = reader_.issue().fires;
+        beat.first = reader_.issue().first;
+        beat.last = reader_.issue().last;
+        beat.stop = false;
+        operands.write(to_wire(beat));
+    }
+
+    void send_vector(const Word<Config> (&word)[T::ports], const PortRequest<Config> (&request)[T::ports],
+                     const bool (&mine)[Config::columns], stream<wire_t<VectorBeat<Config>>>& vectors) const {
+#pragma HLS INLINE
+        VectorBeat<Config> beat;
+    Columns_Vector:
+        for (int c = 0; c < Config::columns; ++c) {
+#pragma HLS UNROLL
+            beat.word[c] = word[c];
+            beat.mine[c] = mine[c];
+            beat.present[c] = request[c].active;
+        }
+        beat.fires = reader_.issue().fires;
+        vectors.write(to_wire(beat));
+    }
+
+    static OperandBeat<Config> stop_beat() {
+#pragma HLS INLINE
+        OperandBeat<Config> beat;
+    Columns_Stop:
+        for (int c = 0; c < Config::columns; ++c) {
+#pragma HLS UNROLL
+            beat.word[c] = Word<Config>::zero();
+            beat.mine[c] = false;
+        }
+        beat.fires = false;
+        beat.first = false;
+        beat.last = false;
+        beat.stop = true;
+        return beat;
+    }
+
+    // A step of every part.
+    void advance(stream<wire_t<GroupBeat<Config>>>& loads, stream<wire_t<ResultBeat<Config>>>& results,
+                 stream<bool>& credits) {
+#pragma HLS INLINE
+        const bool writes = writer_.writes(reader_.awaits());
+        const bool loaded = load_.waits() && !writes;
+        const bool may = !store_.forced();
+        const bool goes = store_.wants() && !reader_.goes(may);
+        const bool returned = writer_.step(results, writes);
+        load_.step(loads, loaded);
+        const bool computed = reader_.step(may, returned);
+        store_.step(goes, credits);
+        computer_.works(computed);
+        loader_.works(loaded);
+        storer_.works(goes);
+        const uint_t<2> steps = static_cast<uint_t<2>>((computed ? 1 : 0) + (loaded ? 1 : 0) + (goes ? 1 : 0));
+        work_ = static_cast<uint_t<32>>(work_ + steps);
+    }
+
+    // Operations that end, begin, and are handed to their parts; behind the steps, so that nothing waits for them.
+    template <class Trace>
+    void order(Trace& trace) {
+#pragma HLS INLINE
+        const bool idle = computer_.free() && loader_.free() && storer_.free() && store_.idle();
+        const bool computed = computer_.ends(reader_.running() || writer_.running(), trace);
+        const bool loaded = loader_.ends(load_.running(), trace);
+        const bool stored = storer_.ends(store_.running(), trace);
+        if (computer_.begins(finished_)) {
+            reader_.start();
+            writer_.start(reader_.returns());
+        }
+        if (loader_.begins(finished_)) {
+            load_.start();
+        }
+        if (storer_.begins(finished_)) {
+            store_.start();
+        }
+        FinishedOperations::add(finished_.results, computed);
+        FinishedOperations::add(finished_.loads, loaded);
+        FinishedOperations::add(finished_.stores, stored);
+        // Nothing else arrives behind the last command, so the flags may lag.
+        ended_ = last_ && idle_;
+        idle_ = idle;
+        last_ = complete_ && static_cast<Operation>(incoming_[0]) == Operation::None;
+        dispatch();
+    }
+
+    // A complete command goes to the part that executes it, if that one is free.
+    void dispatch() {
+#pragma HLS INLINE
+        const Descriptor next = incoming();
+        const Operation operation = static_cast<Operation>(next.operation);
+        const bool loads = complete_ && operation == Operation::Load && loader_.free();
+        const bool stores = complete_ && operation == Operation::Store && storer_.free();
+        const bool computes = complete_ && computes_here(operation) && computer_.free();
+        if (loads) {
+            loader_.take(next, heard_);
+            load_.take(next);
+        }
+        if (stores) {
+            storer_.take(next, heard_);
+            store_.take(next);
+        }
+        if (computes) {
+            computer_.take(next, heard_);
+            reader_.take(next);
+            writer_.take(next);
+        }
+        if (loads || stores || computes) {
+            complete_ = false;
+            ++heard_;
+        }
+    }
+
+    static bool computes_here(Operation operation) {
+#pragma HLS INLINE
+        return operation == Operation::Gemm || operation == Operation::Max || operation == Operation::Sum;
+    }
+
+    // One word of the next command. The words move on until each is in its place.
+    void receive(stream<command_t>& commands) {
+#pragma HLS INLINE
+        command_t word = 0;
+        if (complete_ || !commands.read_nb(word)) {
+            return;
+        }
+    Words_Shift:
+        for (int k = 0; k < ScratchpadCommand::words - 1; ++k) {
+#pragma HLS UNROLL
+            incoming_[k] = incoming_[k + 1];
+        }
+        incoming_[ScratchpadCommand::words - 1] = static_cast<int32_t>(word);
+        complete_ = word_ == ScratchpadCommand::words - 1;
+        word_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(word_ + 1);
+    }
+
+    // The command that has come in.
+    Descriptor incoming() const {
+#pragma HLS INLINE
+        Descriptor descriptor;
+    Words_Place:
+        for (int k = 0; k < ScratchpadCommand::words; ++k) {
+#pragma HLS UNROLL
+            ScratchpadCommand::set(descriptor, k, incoming_[k]);
+        }
+        return descriptor;
+    }
+
+    ScratchpadBanks<Config, typename Storage::ScratchpadPorts> banks_;
+    // Computing operations, loads, stores: their order, and the parts that execute them
+    ScratchpadEngine<Config> computer_, loader_, storer_;
+    OperandReader<Config> reader_;
+    ResultWriter<Config> writer_;
+    LoadWriter<Config> load_;
+    StoreReader<Config> store_;
+    FinishedOperations finished_;
+    // The command that comes in
+    int32_t incoming_[ScratchpadCommand::words];
+    uint_t<7> word_;
+    bool complete_, last_, idle_, ended_;
+    int32_t heard_;
+    uint_t<32> work_;
+};
+
+}  // namespace bfpga

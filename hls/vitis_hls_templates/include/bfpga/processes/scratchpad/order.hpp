@@ -1,0 +1,86 @@
+// When an operation may begin: what it needs has ended, and all of that has passed the pipeline.
+#pragma once
+#include "bfpga/contract/descriptor.hpp"
+#include "bfpga/processes/scratchpad/places.hpp"
+
+namespace bfpga {
+
+// Operations of a start that have ended, modulo 2**16.
+struct FinishedOperations {
+    using count_t = uint_t<16>;
+
+    count_t loads, results, stores;
+
+    void clear() {
+#pragma HLS INLINE
+        loads = 0;
+        results = 0;
+        stores = 0;
+    }
+
+    // Whether a count has come as far as an operation needs it.
+    static bool reached(count_t count, count_t needed) {
+#pragma HLS INLINE
+        return static_cast<count_t>(count - needed) < 32768;
+    }
+
+    static void add(count_t& count, bool one) {
+#pragma HLS INLINE
+        if (one) {
+            count = static_cast<count_t>(count + 1);
+        }
+    }
+};
+
+template <class Config>
+class StartOrder {
+   public:
+    void clear() {
+#pragma HLS INLINE
+        pending_ = false;
+        ready_ = false;
+        met_ = false;
+        loads_ = false;
+        results_ = false;
+        stores_ = false;
+        guard_ = ScratchpadTypes<Config>::start_guard;
+    }
+
+    bool pending() const { return pending_; }
+
+    // An operation waits from now on.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        needed_.loads = static_cast<count_t>(d.after_loads);
+        needed_.results = static_cast<count_t>(d.after_results);
+        needed_.stores = static_cast<count_t>(d.after_stores);
+        pending_ = true;
+    }
+
+    // A clock; returns whether the operation begins. Each comparison is a register: the flags lag, and the guard lasts
+    // longer than that.
+    bool step(const FinishedOperations& now) {
+#pragma HLS INLINE
+        const bool begins = ready_;
+        ready_ = !begins && met_ && guard_ == 1;
+        guard_ = !begins && met_ ? static_cast<uint_t<5>>(guard_ - 1)
+                                 : static_cast<uint_t<5>>(ScratchpadTypes<Config>::start_guard);
+        met_ = !begins && pending_ && loads_ && results_ && stores_;
+        loads_ = FinishedOperations::reached(now.loads, needed_.loads);
+        results_ = FinishedOperations::reached(now.results, needed_.results);
+        stores_ = FinishedOperations::reached(now.stores, needed_.stores);
+        if (begins) {
+            pending_ = false;
+        }
+        return begins;
+    }
+
+   private:
+    using count_t = FinishedOperations::count_t;
+
+    FinishedOperations needed_;
+    bool pending_, ready_, met_, loads_, results_, stores_;
+    uint_t<5> guard_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,178 @@
+// The reading side of a computing operation: the pixels of the columns, the passes over them, and what a step requests.
+#pragma once
+#include "bfpga/processes/scratchpad/banks.hpp"
+#include "bfpga/processes/scratchpad/passes.hpp"
+#include "bfpga/processes/scratchpad/walker.hpp"
+
+namespace bfpga {
+
+// The pixel of a column: the first tap of its window, in memory and in the image.
+template <class Config>
+struct WindowPixel {
+    using T = ScratchpadTypes<Config>;
+
+    Place<Config> place;
+    typename T::coordinate_t y, x;
+    typename T::port_t run;  // rows since the group's first pixel
+    bool active;
+};
+
+template <class Config>
+class OperandReader {
+    using T = ScratchpadTypes<Config>;
+    using coordinate_t = typename T::coordinate_t;
+    static constexpr int columns = Config::columns;
+
+   public:
+    OperandReader() {
+#pragma HLS ARRAY_PARTITION variable=spare_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=pixel_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        nest_.clear();
+        walk_.clear();
+    Columns_Clear:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            spare_[c].active = false;
+            pixel_[c].active = false;
+        }
+    }
+
+    // What the next operation needs.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        limits_.take(d);
+        setup_.take(d, Place<Config>::of(d.input_word, d.input_bank),
+                    Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
+                    d.input_wrap_bank, d.input_pixel_words);
+        const Operation operation = static_cast<Operation>(d.operation);
+        vector_ = operation != Operation::Gemm;
+        tests_image_ = operation != Operation::Sum;  // its taps are operands
+        runs_ = d.read_runs != 0;
+        pixel_words_ = static_cast<typename T::word_t>(d.input_pixel_words);
+        height_ = static_cast<coordinate_t>(d.input_height);
+        width_ = static_cast<coordinate_t>(d.input_width);
+        stride_y_ = static_cast<coordinate_t>(d.stride_y);
+        stride_x_ = static_cast<coordinate_t>(d.stride_x);
+        top_ = static_cast<coordinate_t>(-d.pad_top);
+        left_ = static_cast<coordinate_t>(-d.pad_left);
+    }
+
+    void start() {
+#pragma HLS INLINE
+        nest_.start(limits_);
+        walk_.start(setup_);
+        y_ = top_;
+        x_ = left_;
+        run_ = 0;
+    }
+
+    bool running() const { return nest_.running(); }
+    bool awaits() const { return nest_.awaits(); }
+    bool vector() const { return vector_; }
+    bool returns() const { return limits_.returns; }
+    const ReadIssue<Config>& issue() const { return nest_.issue(); }
+
+    // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
+    void requests(PortRequest<Config> (&request)[T::ports], bool (&mine)[columns]) const {
+#pragma HLS INLINE
+        const ReadIssue<Config>& issue = nest_.issue();
+        Stride<Config> tap;
+        tap.bank = issue.tap.bank;
+        tap.raised = raised_step<Config>(tap.bank);
+        tap.word = static_cast<typename T::word_t>(issue.tap.word + issue.offset);
+        tap.carried = static_cast<typename T::word_t>(tap.word + pixel_words_);
+    Columns_Request:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            const WindowPixel<Config>& pixel = pixel_[c];
+            const coordinate_t y = static_cast<coordinate_t>(pixel.y + issue.y);
+            const coordinate_t x = static_cast<coordinate_t>(pixel.x + issue.x);
+            const bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
+            mine[c] = !runs_ || pixel.run == issue.slot;
+            request[c].active = mine[c] && pixel.active && (inside || !tests_image_);
+            request[c].place = pixel.place.after(tap);
+        }
+    }
+
+    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise operation
+    // may have more words than its pixels, and what it reads behind them reaches no result.
+    bool counts() const {
+#pragma HLS INLINE
+        return vector_ || nest_.issue().offset < pixel_words_;
+    }
+
+    // Whether a step reads: it begins a pass or goes on with one. `may`: no store has the port.
+    bool goes(bool may) const {
+#pragma HLS INLINE
+        return nest_.goes(nest_.begins(walk_.full(), may), may);
+    }
+
+    // A clock; `returned`: the results of a pass have arrived. Returns whether it is one of the operation's work.
+    bool step(bool may, bool returned) {
+#pragma HLS INLINE
+        const bool begins = nest_.begins(walk_.full(), may);
+        const bool take = nest_.takes_group(begins);
+        const bool work = nest_.step(limits_, begins, nest_.goes(begins, may), returned);
+        hand_over(take);
+        fill();
+        walk_.step(setup_, take);
+        return work;
+    }
+
+   private:
+    void hand_over(bool take) {
+#pragma HLS INLINE
+    Columns_Take:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            if (take) {
+                pixel_[c] = spare_[c];
+                spare_[c].active = false;
+            }
+        }
+    }
+
+    // The walk's pixel goes to its column.
+    void fill() {
+#pragma HLS INLINE
+        const bool fills = walk_.fills();
+        const bool ends = walk_.ends_row();
+        const WindowPixel<Config> here = {walk_.place(), y_, x_, run_, walk_.active()};
+    Columns_Fill:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            if (fills && walk_.column() == c) {
+                spare_[c] = here;
+            }
+        }
+        const coordinate_t next_x = ends ? left_ : static_cast<coordinate_t>(x_ + stride_x_);
+        const coordinate_t next_y = ends ? static_cast<coordinate_t>(y_ + stride_y_) : y_;
+        const typename T::port_t next_run =
+            walk_.last_column() ? static_cast<typename T::port_t>(0)
+                                : static_cast<typename T::port_t>(run_ + (ends ? 1 : 0));
+        if (fills) {
+            x_ = next_x;
+            y_ = next_y;
+            run_ = next_run;
+        }
+    }
+
+    // The operation
+    NestSetup<Config> limits_;
+    WalkSetup<Config> setup_;
+    bool vector_, tests_image_, runs_;
+    typename T::word_t pixel_words_;
+    coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
+    // The walk
+    PassNest<Config> nest_;
+    SerialWalk<Config> walk_;
+    coordinate_t y_, x_;
+    typename T::port_t run_;
+    WindowPixel<Config> spare_[columns], pixel_[columns];
+};
+
+}  // namespace bfpga

@@ -1,0 +1,243 @@
+// The writing side of a computing operation: results of a group go to its pixels, a run of consecutive pixels a clock.
+//
+// The pixels of a group that lie in one row of the output follow each other in memory, and all of them do where the
+// rows have no gap between them. Such a run needs one address and one rotation, which the walk leaves in a table.
+#pragma once
+#include "bfpga/processes/scratchpad/banks.hpp"
+#include "bfpga/processes/scratchpad/passes.hpp"
+#include "bfpga/processes/scratchpad/walker.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// Pixels of a group that follow each other: where the first one lies, and which bank port 0 would have.
+template <class Config>
+struct OutputRun {
+    Place<Config> first;
+    typename ScratchpadTypes<Config>::bank_t rotation;
+};
+
+// The runs of a group, and the run of each of its columns.
+template <class Config>
+struct GroupRuns {
+    using T = ScratchpadTypes<Config>;
+    static constexpr int columns = Config::columns;
+
+    OutputRun<Config> run[columns];
+    typename T::port_t run_of[columns];
+    bool active[columns];
+};
+
+template <class Config>
+class ResultWriter {
+    using T = ScratchpadTypes<Config>;
+    static constexpr int columns = Config::columns;
+    static constexpr int bits = NestSetup<Config>::bits;
+    static constexpr int run_bits = bit_length(T::ports) + 1;
+    using run_count_t = int_t<run_bits>;
+
+   public:
+    ResultWriter() {
+#pragma HLS ARRAY_PARTITION variable=spare_.run complete dim=0
+#pragma HLS ARRAY_PARTITION variable=spare_.run_of complete dim=0
+#pragma HLS ARRAY_PARTITION variable=spare_.active complete dim=0
+#pragma HLS ARRAY_PARTITION variable=group_.run complete dim=0
+#pragma HLS ARRAY_PARTITION variable=group_.run_of complete dim=0
+#pragma HLS ARRAY_PARTITION variable=group_.active complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        walk_.clear();
+        running_ = false;
+        open_ = false;
+        held_ = false;
+    Columns_Clear:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            spare_.active[c] = false;
+            group_.active[c] = false;
+        }
+    }
+
+    // What the next operation needs.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
+                         "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
+        setup_.take(d, Place<Config>::of(d.output_word, d.output_bank),
+                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words), d.output_wrap_word,
+                    d.output_wrap_bank, d.output_pixel_words);
+        gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
+        pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
+        pass_words_ = static_cast<int_t<bits>>(pass_words<Config>(d));
+        group_words_ = static_cast<int_t<bits>>(output_words<Config>(d));
+        group_count_ = static_cast<typename T::coordinate_t>(d.groups);
+    }
+
+    // `returns`: there will be results.
+    void start(bool returns) {
+#pragma HLS INLINE
+        walk_.start(setup_);
+        words_.start(group_words_);
+        pass_.start(pass_words_);
+        groups_.start(group_count_);
+        word_ = 0;
+        last_run_ = 0;
+        running_ = returns;
+        open_ = false;
+    }
+
+    bool running() const { return running_; }
+    // A run is written in this clock. `due`: a pass awaits results.
+    bool writes(bool due) const { return held_ && open_ && due; }
+
+    void write(RunWrite<Config>& write) const {
+#pragma HLS INLINE
+        const OutputRun<Config> run = group_.run[static_cast<int>(run_)];
+        write.first.bank = run.first.bank;
+        write.first.word = static_cast<typename T::word_t>(run.first.word + word_);
+        write.carried = static_cast<typename T::word_t>(write.first.word + pixel_words_);
+        write.rotation = run.rotation;
+    Columns_Write:
+        for (int c = 0; c < T::ports; ++c) {
+#pragma HLS UNROLL
+            const int column = c < columns ? c : 0;
+            write.word[c] = word_held_[column];
+            write.mask[c] = c < columns && group_.active[column] && group_.run_of[column] == run_;
+        }
+    }
+
+    // A clock; `writes`: as above. Returns whether the last word of a pass is written.
+    bool step(stream<wire_t<ResultBeat<Config>>>& results, bool writes) {
+#pragma HLS INLINE
+        const bool done = writes && runs_.last();
+        const bool pass = done && (pass_.last() || words_.last());
+        const bool group = done && words_.last();
+        const bool free = !held_ || done;
+        const bool next_group = !open_ && running_ && walk_.full();
+        if (done) {
+            word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
+        }
+        const typename T::port_t next_run = done ? static_cast<typename T::port_t>(0)
+                                                 : static_cast<typename T::port_t>(run_ + 1);
+        if (next_group) {
+            run_ = 0;
+            runs_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));
+        } else if (writes) {
+            run_ = next_run;
+            runs_.next();
+        }
+        hand_over(next_group);
+        fill();
+        walk_.step(setup_, next_group);
+        if (done) {
+            pass_.next();
+        }
+        if (pass) {
+            pass_.restart();
+        }
+        if (done) {
+            words_.next();
+        }
+        const bool ends = group && groups_.last();
+        if (group) {
+            groups_.next();
+        }
+        open_ = next_group || (open_ && !group);
+        if (free && running_) {
+            held_ = receive(results);
+        } else {
+            held_ = held_ && !done;
+        }
+        running_ = running_ && !ends;
+        return pass;
+    }
+
+   private:
+    bool receive(stream<wire_t<ResultBeat<Config>>>& results) {
+#pragma HLS INLINE
+        wire_t<ResultBeat<Config>> wire;
+        if (!results.read_nb(wire)) {
+            return false;
+        }
+        const ResultBeat<Config> beat = from_wire<ResultBeat<Config>>(wire);
+    Columns_Receive:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            word_held_[c] = beat.word[c];
+        }
+        return true;
+    }
+
+    void hand_over(bool take) {
+#pragma HLS INLINE
+    Columns_Take:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            if (take) {
+                group_.run[c] = spare_.run[c];
+                group_.run_of[c] = spare_.run_of[c];
+                group_.active[c] = spare_.active[c];
+                spare_.active[c] = false;
+            }
+        }
+    }
+
+    // The walk's pixel goes to its column; it begins a run in the first column, and behind a gap.
+    void fill() {
+#pragma HLS INLINE
+        const bool fills = walk_.fills();
+        const bool first = walk_.column() == 0;
+        const bool begins = first || (gaps_ && walk_.begins_row() && walk_.active());
+        const typename T::port_t run = first    ? static_cast<typename T::port_t>(0)
+                                       : begins ? static_cast<typename T::port_t>(last_run_ + 1)
+                                                : last_run_;
+        const OutputRun<Config> here = {walk_.place(), rotation(walk_.place().bank, walk_.column())};
+    Columns_Fill:
+        for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+            if (fills && walk_.column() == c) {
+                spare_.run_of[c] = run;
+                spare_.active[c] = walk_.active();
+            }
+            if (fills && begins && run == c) {
+                spare_.run[c] = here;
+            }
+        }
+        if (fills) {
+            last_run_ = run;
+        }
+    }
+
+    // The bank `column` banks before `bank`.
+    static typename T::bank_t rotation(typename T::bank_t bank, typename T::port_t column) {
+#pragma HLS INLINE
+        using sum_t = typename T::bank_sum_t;
+        typename T::bank_t result;
+        bank_sum<Config>(bank, static_cast<sum_t>(static_cast<sum_t>(Config::banks) - static_cast<sum_t>(column)),
+                         result);
+        return result;
+    }
+
+    // The operation
+    WalkSetup<Config> setup_;
+    bool gaps_;
+    typename T::word_t pixel_words_;
+    int_t<bits> pass_words_, group_words_;
+    typename T::coordinate_t group_count_;
+    // The walk
+    SerialWalk<Config> walk_;
+    typename T::port_t last_run_;
+    GroupRuns<Config> spare_, group_;
+    // The word that is written
+    Word<Config> word_held_[columns];
+    typename T::word_t word_;
+    typename T::port_t run_;
+    Turns<bits> words_, pass_;
+    Turns<Geometry<Config>::coordinate_bits> groups_;
+    Turns<run_bits> runs_;
+    bool running_, open_, held_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,390 @@
+"""When the operations of a start of a kernel of processes run: an event model of what overlaps (docs/kernel.md).
+
+The work of an operation is what it takes by itself (``engines.array.cycles``); here operations wait for each other as
+the processes make them: commands are handed over in the order of the program, each engine does one operation at a time,
+an operation begins when what it needs is finished, and loads and stores take the memory clocks that computing leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bfpga.contract.commands import COMMANDS
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.contract.processes import POST, SCRATCHPAD, SHALLOW, STORE_CREDITS, WAITING_OPERATIONS, WEIGHTS
+from bfpga.contract.program import KernelOperation
+from bfpga.engines.array.cycles import (
+    ARRAY_OPERATIONS,
+    drain_cycles,
+    kernel_steps,
+    operation_cycles,
+    passes,
+    step_slots,
+    tensor_beats,
+)
+from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
+
+#: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
+#: through the array, the output stage and back into memory, and the guard of the order.
+RESULT_LATENCY = 70
+#: Clocks that an operation waits when what it needs is finished: longer than a write takes to reach its memory.
+START_GUARD = 24
+#: Clocks in which the sequencer sends a descriptor: a word of 32 bits each, then the end of the command of `post`.
+COMMAND_CLOCKS = DESCRIPTOR_WORDS + 1
+#: Clocks from the last group of a store to its last beat, and from there to the end of the start: reports.
+STORE_LATENCY = 12
+END_CLOCKS = 32
+#: A store that waits gets one of so many read clocks, whatever else is read.
+STORE_SHARE = 1 / 8
+#: Operations that wait in an engine while it works, by process; the command behind them stops all others.
+ENGINE_WAITING = {SCRATCHPAD: 1, WEIGHTS: 0}
+
+LOADER, STORER, COMPUTER, FILLER, READER = ENGINES = ("loader", "storer", "computer", "filler", "reader")
+_HEARS = {command.process: set(command.operations) for command in COMMANDS}
+_ENGINE_OF = {Operation.LOAD: LOADER, Operation.STORE: STORER, Operation.WEIGHTS: FILLER}
+#: What each engine waits for, and what it counts when it has finished.
+_WAITS = {
+    LOADER: (RESULTS, STORES), STORER: (LOADS, RESULTS), COMPUTER: (LOADS, RESULTS, STORES), FILLER: (READS,),
+    READER: (FILLS,),
+}  # fmt: skip
+_COUNTS = {LOADER: LOADS, STORER: STORES, COMPUTER: RESULTS, FILLER: FILLS, READER: READS}
+
+
+@dataclass(frozen=True)
+class TimedOperation:
+    """When an operation of a sample ran, in clocks from the start's begin; ``work``: what it takes by itself."""
+
+    sample: int
+    index: int
+    begin: int
+    end: int
+    work: int
+
+
+@dataclass(frozen=True)
+class StartSchedule:
+    """Clocks of a start in all, and its operations in the order of the program."""
+
+    clocks: int
+    operations: list[TimedOperation]
+
+
+@dataclass
+class _Task:
+    """One operation of one sample. Shares: of its clocks in which a computing operation reads and writes memory."""
+
+    engine: str
+    work: float
+    waits: Sequence[int]
+    multiplies: bool
+    read_share: float
+    write_share: float
+    #: Clocks at least, after the stream that feeds it.
+    streamed: float
+    earlier_results: int = 0
+
+
+class _Engine:
+    """Does one operation after the other."""
+
+    def __init__(self) -> None:
+        self.running: int | None = None
+        self.waiting: deque[tuple[int, float]] = deque()
+        self.done = self.left = 0.0
+
+
+@dataclass
+class _Clock:
+    """Start and end of every task."""
+
+    begin: dict[int, float] = field(default_factory=dict)
+    end: dict[int, float] = field(default_factory=dict)
+
+
+def schedule(
+    config: SystolicConfig,
+    operations: Sequence[KernelOperation],
+    samples: int = 1,
+    bytes_per_clock: float | None = None,
+) -> StartSchedule:
+    """Clocks of one start of ``samples`` samples on a kernel of processes, and when each operation ran.
+
+    bytes_per_clock: what memory gives each stream; None: streams are never waited for. ValueError for a kernel of one
+    loop, which does one operation after the other, and for operations of other engines than the array.
+    """
+    if config.kernel != "processes":
+        raise ValueError("a kernel of one loop has no schedule: it does one operation after the other")
+    return _Run(config, operations, samples, bytes_per_clock).schedule()
+
+
+class _Run:
+    """The processes of one start, from event to event."""
+
+    def __init__(
+        self, config: SystolicConfig, operations: Sequence[KernelOperation], samples: int, rate: float | None
+    ) -> None:
+        self.config, self.count, self.samples = config, len(operations), samples
+        needs = start_counts(operations, config, samples).reshape(-1, len(COUNTS)).tolist()
+        kinds = [_task(config, operation.descriptor, rate) for operation in operations]
+        self.tasks = [_copy(kinds[index % self.count], waits) for index, waits in enumerate(needs)]
+        results = 0
+        for task in self.tasks:
+            task.earlier_results = results
+            results += task.engine == COMPUTER
+        self.now = 0.0
+        self.engines = {name: _Engine() for name in ENGINES}
+        self.times = {name: _Clock() for name in ENGINES}
+        #: Moments at which the operations of each kind had finished.
+        self.finished: list[list[float]] = [[] for _ in COUNTS]
+        self.queues: dict[str, deque[int]] = {SCRATCHPAD: deque(), WEIGHTS: deque(), POST: deque()}
+        self.next_command = 0
+        self.sending: float | None = None
+        #: The load whose tensor the sequencer is sending.
+        self.tensor: int | None = None
+
+    def schedule(self) -> StartSchedule:
+        """Run all operations."""
+        while not self._done():
+            while self._step():
+                pass
+            if self._done():
+                break
+            self._advance()
+        ends = [end + STORE_LATENCY for end in self.times[STORER].end.values()]
+        ends += [end + self._latency for end in self.times[COMPUTER].end.values()]
+        return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
+
+    def _done(self) -> bool:
+        idle = all(engine.running is None and not engine.waiting for engine in self.engines.values())
+        return idle and self.next_command == len(self.tasks) and self.sending is None and not any(self.queues.values())
+
+    def _timeline(self) -> Iterator[TimedOperation]:
+        for index, task in enumerate(self.tasks):
+            times = self.times[task.engine]
+            sample, number = divmod(index, self.count)
+            begin, end = math.floor(times.begin[index]), math.ceil(times.end[index])
+            yield TimedOperation(sample, number, begin, end, int(task.work))
+
+    # What happens at once
+
+    def _step(self) -> bool:
+        """Whether something happened that takes no time."""
+        return self._send() or self._take() or any(self._hand(process) for process in (SCRATCHPAD, WEIGHTS)) or any(
+            self._begin(name) for name in ENGINES
+        )
+
+    def _send(self) -> bool:
+        """The sequencer begins the next command when the tensor before it is through and the commands have room."""
+        if self.sending is not None or self.next_command == len(self.tasks):
+            return False
+        if self.tensor is not None:
+            if self._left(self.tensor) > SHALLOW:
+                return False
+            self.tensor = None
+        if any(len(self.queues[process]) >= WAITING_OPERATIONS for process in self._listeners(self.next_command)):
+            return False
+        self.sending = float(COMMAND_CLOCKS)
+        return True
+
+    def _left(self, load: int) -> float:
+        """Groups of a load's tensor that the scratchpad has not taken."""
+        if load in self.times[LOADER].end:
+            return 0.0
+        engine = self.engines[LOADER]
+        return engine.left if engine.running == load else self.tasks[load].work
+
+    def _listeners(self, index: int) -> Iterator[str]:
+        task = self.tasks[index]
+        if task.engine != FILLER:
+            yield SCRATCHPAD
+            yield POST
+        if task.engine == FILLER or task.multiplies:
+            yield WEIGHTS
+
+    def _sent(self) -> None:
+        """A command is complete."""
+        for process in self._listeners(self.next_command):
+            self.queues[process].append(self.next_command)
+        if self.tasks[self.next_command].engine == LOADER:
+            self.tensor = self.next_command
+        self.next_command += 1
+        self.sending = None
+
+    def _take(self) -> bool:
+        """The output stage takes the next command when the results before it are through."""
+        queue = self.queues[POST]
+        if not queue or not self._at_post(self.tasks[queue[0]].earlier_results):
+            return False
+        queue.popleft()
+        return True
+
+    def _at_post(self, results: int) -> bool:
+        """Whether so many computing operations have passed the output stage."""
+        return results == 0 or (
+            len(self.finished[RESULTS]) >= results and self.now >= self.finished[RESULTS][results - 1] + self._latency
+        )
+
+    @property
+    def _latency(self) -> int:
+        """From the end of reading to the last row of the output stage."""
+        return RESULT_LATENCY - START_GUARD
+
+    def _hand(self, process: str) -> bool:
+        """The next command of a process goes to its engine if that has room for it."""
+        queue = self.queues[process]
+        if not queue:
+            return False
+        name = self._engine(process, queue[0])
+        engine = self.engines[name]
+        if len(engine.waiting) >= 1 or (engine.running is not None and ENGINE_WAITING[process] == 0):
+            return False
+        # Weights are read ahead of the operands, as far as their stream holds them.
+        guard = START_GUARD - SHALLOW if name == READER else START_GUARD
+        engine.waiting.append((queue.popleft(), self.now + guard))
+        return True
+
+    def _engine(self, process: str, index: int) -> str:
+        engine = self.tasks[index].engine
+        return READER if process == WEIGHTS and engine == COMPUTER else engine
+
+    def _begin(self, name: str) -> bool:
+        engine = self.engines[name]
+        if engine.running is not None or not engine.waiting:
+            return False
+        index, ready = engine.waiting[0]
+        if self.now < max(ready, self._ready(name, index)):
+            return False
+        engine.waiting.popleft()
+        engine.running = index
+        engine.done, engine.left = 0.0, self._clocks(name, index)
+        self.times[name].begin[index] = self.now
+        return True
+
+    def _clocks(self, name: str, index: int) -> float:
+        task = self.tasks[index]
+        return math.inf if name == READER else max(task.work, task.streamed)
+
+    def _ready(self, name: str, index: int) -> float:
+        """When what an operation needs has reached memory; infinity while that is not known."""
+        task, moment = self.tasks[index], 0.0
+        for kind in _WAITS[name]:
+            needed = task.waits[kind]
+            if needed > len(self.finished[kind]):
+                return math.inf
+            if needed > 0:
+                latency = RESULT_LATENCY if kind == RESULTS else START_GUARD
+                moment = max(moment, self.finished[kind][needed - 1] + latency)
+        if name == COMPUTER and task.multiplies and index not in self.times[READER].begin:
+            return math.inf
+        return moment
+
+    # What takes time
+
+    def _rates(self) -> dict[str, float]:
+        """How much of a clock's work each engine does in a clock."""
+        computing = self.engines[COMPUTER].running
+        reads = writes = 0.0
+        if computing is not None:
+            reads, writes = self.tasks[computing].read_share, self.tasks[computing].write_share
+        rates = dict.fromkeys(ENGINES, 1.0)
+        rates[LOADER] = 1.0 - writes
+        if self._stores():
+            rates[STORER] = max(1.0 - reads, STORE_SHARE)
+            rates[COMPUTER] = min(1.0, (1.0 - rates[STORER]) / reads) if reads else 1.0
+        else:
+            rates[STORER] = 0.0
+        return rates
+
+    def _stores(self) -> bool:
+        """Whether a store is at work: its first groups wait for its exponent, which the output stage sends in order."""
+        engine = self.engines[STORER]
+        if engine.running is None:
+            return False
+        return engine.done < STORE_CREDITS or self._at_post(self.tasks[engine.running].earlier_results)
+
+    def _moments(self) -> Iterator[float]:
+        """Clocks until something may happen."""
+        rates = self._rates()
+        if self.sending is not None:
+            yield self.sending
+        for name, engine in self.engines.items():
+            if engine.running is not None and rates[name] > 0:
+                yield engine.left / rates[name]
+                if name == STORER:
+                    yield (STORE_CREDITS - engine.done) / rates[name]
+                if name == LOADER:
+                    yield (engine.left - SHALLOW) / rates[name]
+            elif engine.waiting:
+                index, ready = engine.waiting[0]
+                yield max(ready, self._ready(name, index)) - self.now
+        for moment in self.finished[RESULTS][-2:]:
+            yield moment + self._latency - self.now
+
+    def _advance(self) -> None:
+        rates = self._rates()
+        clocks = min((moment for moment in self._moments() if moment > _NOTHING), default=math.inf)
+        assert clocks < math.inf, "no operation of the schedule may go on"
+        self.now += clocks
+        if self.sending is not None:
+            self.sending -= clocks
+            if self.sending <= 0:
+                self._sent()
+        for name, engine in self.engines.items():
+            if engine.running is not None:
+                engine.done += clocks * rates[name]
+                engine.left -= clocks * rates[name]
+                if engine.left <= _NOTHING:
+                    self._end(name)
+
+    def _end(self, name: str) -> None:
+        engine = self.engines[name]
+        assert engine.running is not None
+        index, engine.running = engine.running, None
+        self.times[name].end[index] = self.now
+        self.finished[_COUNTS[name]].append(self.now)
+        if name == COMPUTER and self.tasks[index].multiplies:
+            self._end(READER)
+
+
+#: Work that rounding of rates may leave.
+_NOTHING = 1e-6
+
+
+def _copy(task: _Task, waits: Sequence[int]) -> _Task:
+    return _Task(
+        task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed
+    )
+
+
+def _task(config: SystolicConfig, descriptor: Descriptor, rate: float | None) -> _Task:
+    operation = Operation(descriptor.operation)
+    work = operation_cycles(config, descriptor)
+    computes = operation in ARRAY_OPERATIONS
+    beats = _weight_beats(config, descriptor) * config.weight_stream_bits / 8
+    if operation in (Operation.LOAD, Operation.STORE):
+        beats = (1 + tensor_beats(config, descriptor)) * config.stream_bits / 8
+    limit = beats / rate if rate is not None else 0.0
+    streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
+    reads = writes = 0.0
+    if computes and work:
+        kept = descriptor.flags & Flag.KEPT
+        steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
+        reads = passes(config, descriptor) * steps / work
+        words = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots)
+        written = 0 if descriptor.flags & Flag.MEASURE else words * descriptor.write_slots
+        writes = min(1.0, passes(config, descriptor) * written / work)
+    engine = COMPUTER if computes else _ENGINE_OF[operation]
+    return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed)
+
+
+def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Beats of the weight stream that an operation takes."""
+    if descriptor.operation == Operation.WEIGHTS:
+        return operation_cycles(config, descriptor)
+    if descriptor.operation == Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
+        return passes(config, descriptor) * kernel_steps(config, descriptor) * config.beats_per_weight_word
+    return 0
