@@ -47,7 +47,7 @@ class SystolicArray {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             write_back_.write(memories.activations);
-            drain_row(d, memories.parameters, policy);
+            drain_row(memories.parameters, policy);
             write_back_.next();
             multiply(memories, weight_stream);
             ++step;
@@ -134,7 +134,7 @@ class SystolicArray {
     }
 
     // One row of the pass before, in all columns: bias, function, requantizer or measurement.
-    void drain_row(const Descriptor& d, const ParameterMemory<Config>& memory, PolicySlot<Config>& policy) {
+    void drain_row(const ParameterMemory<Config>& memory, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
         if (!write_back_.row_leaves()) {
             return;
@@ -148,11 +148,14 @@ class SystolicArray {
 #pragma HLS ARRAY_PARTITION variable=sum complete dim=0
         bool covered[Config::columns];
 #pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        typename Geometry<Config>::mantissa_t mantissa[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
     Columns_Drain:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
             covered[i] = exists && write_back_.covers(i);
             sum[i] = 0;
+            mantissa[i] = 0;
             if (covered[i]) {
                 sum[i] = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
                 if (keeps_) {
@@ -160,8 +163,6 @@ class SystolicArray {
                 }
             }
         }
-        typename Geometry<Config>::mantissa_t mantissa[Config::columns] = {};
-#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
         if (exists) {
             stage_.values(sum, covered, policy, mantissa);
             wide_.next();

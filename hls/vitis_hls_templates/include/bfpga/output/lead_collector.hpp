@@ -131,13 +131,12 @@ class LeadCollector<Config, true> {
             return;
         }
         values_ += static_cast<count_t>(row_values_);
-        unit_low_ = !any_row_ || row_exponent_ < unit_low_ ? row_exponent_ : unit_low_;
-        unit_high_ = !any_row_ || row_exponent_ > unit_high_ ? row_exponent_ : unit_high_;
+        unit_low_ = smaller(row_exponent_, unit_low_);
+        unit_high_ = larger(row_exponent_, unit_high_);
         any_row_ = true;
         const value_t alone = row_alone_ != 0 ? alone_value_ : static_cast<value_t>(0);
         const uint_t<ACC> alone_differing = differing_bits<ACC>(alone);
-        const bins_t alone_bin =
-            bin_of(alone_differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
+        const bins_t alone_bin = bin_of(alone_differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
         include_top(highest(row_differing_, row_exponent_), highest(alone_differing, alone_exponent_));
         include_low(lowest(row_set_, row_exponent_), lowest(static_cast<uint_t<ACC>>(alone), alone_exponent_));
     Bins_Count:
@@ -157,7 +156,7 @@ class LeadCollector<Config, true> {
     // The lead of everything since the first operation of the pass: section 3 of docs/kernel-positions.md.
     Lead lead() const {
         if (!any_position_) {
-            return Lead(true, static_cast<int>(unit_high_) + fits);
+            return Lead(true, (any_row_ ? static_cast<int>(unit_high_) : 0) + fits);
         }
         const int32_t found = rule_exponent() + margin_;
         const int32_t least = static_cast<int32_t>(unit_low_) + smallest_shift;
@@ -173,19 +172,26 @@ class LeadCollector<Config, true> {
 #pragma HLS INLINE
         values_ = 0;
         any_position_ = false;
-        any_set_ = false;
         any_row_ = false;
         row_open_ = false;
-        top_ = 0;
-        low_ = 0;
-        unit_low_ = 0;
-        unit_high_ = 0;
+        top_ = lowest_exponent();
+        low_ = highest_exponent();
+        unit_low_ = highest_exponent();
+        unit_high_ = lowest_exponent();
     Bins_Clear:
         for (int bin = 0; bin < bins; ++bin) {
 #pragma HLS UNROLL
             count_[bin] = 0;
         }
     }
+
+    // Beyond all exponents there are: what begins with them needs no flag beside its comparison.
+    static constexpr int limit = 1 << (kExponentBits - 1);
+    static exponent_t highest_exponent() { return static_cast<exponent_t>(limit - 1); }
+    static exponent_t lowest_exponent() { return static_cast<exponent_t>(-limit); }
+
+    static exponent_t larger(exponent_t a, exponent_t b) { return a > b ? a : b; }
+    static exponent_t smaller(exponent_t a, exponent_t b) { return a < b ? a : b; }
 
     // How far bits move down to their bins, `offset`: exponent of the value less the position of bin 0. What leaves the
     // histogram above or below counts in its last or first bin, so distances end there.
@@ -214,8 +220,8 @@ class LeadCollector<Config, true> {
 
     static Position highest(uint_t<ACC> bits, exponent_t exponent) {
 #pragma HLS INLINE
-        const Position position = {
-            bits != 0, static_cast<exponent_t>(lead_position<ACC>(bits) + static_cast<int>(exponent))};
+        const Position position = {bits != 0,
+                                   static_cast<exponent_t>(lead_position<ACC>(bits) + static_cast<int>(exponent))};
         return position;
     }
 
@@ -227,18 +233,15 @@ class LeadCollector<Config, true> {
     // The higher one of two of a row, then of those so far: one comparison waits for the row before.
     void include_top(const Position& a, const Position& b) {
 #pragma HLS INLINE
-        const bool first = a.any && (!b.any || a.at > b.at);
-        const exponent_t position = first ? a.at : b.at;
-        top_ = (a.any || b.any) && (!any_position_ || position > top_) ? position : top_;
+        const exponent_t position = larger(a.any ? a.at : lowest_exponent(), b.any ? b.at : lowest_exponent());
+        top_ = larger(position, top_);
         any_position_ = any_position_ || a.any || b.any;
     }
 
     void include_low(const Position& a, const Position& b) {
 #pragma HLS INLINE
-        const bool first = a.any && (!b.any || a.at < b.at);
-        const exponent_t position = first ? a.at : b.at;
-        low_ = (a.any || b.any) && (!any_set_ || position < low_) ? position : low_;
-        any_set_ = any_set_ || a.any || b.any;
+        const exponent_t position = smaller(a.any ? a.at : highest_exponent(), b.any ? b.at : highest_exponent());
+        low_ = smaller(position, low_);
     }
 
     int32_t rule_exponent() const {
@@ -289,7 +292,7 @@ class LeadCollector<Config, true> {
     count_t count_[bins];
     count_t values_;
     exponent_t top_, low_, unit_low_, unit_high_;
-    bool any_position_, any_set_, any_row_;
+    bool any_position_, any_row_;
     // Of the operation
     bool collects_, selects_;
     LeadRule rule_;

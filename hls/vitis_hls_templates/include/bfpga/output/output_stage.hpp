@@ -103,8 +103,8 @@ class OutputStage {
     }
 
     // The mantissas of the row, after `row` and once for each row; columns that are not `shown` have none and count
-    // nothing. Column 0 feeds the statistics of the policy slot. What the columns have seen is joined in one go, so that
-    // nothing of a row waits for the row before.
+    // nothing. Column 0 feeds the statistics of the policy slot. What the columns have seen is joined in one go, so
+    // that nothing of a row waits for the row before.
     template <int N>
     void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
                 mantissa_t (&mantissa)[N]) {

@@ -4,7 +4,7 @@
 
 namespace bfpga {
 
-// Counts down from two less than the number of turns, so that the sign says which turn is the last: no comparison.
+// Whether a turn is the last one is a register, compared one turn ahead: what depends on it waits for no comparison.
 template <class Config>
 class RoundCounter {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
@@ -13,19 +13,24 @@ class RoundCounter {
     // `turns`: 1 or more.
     void start(int32_t turns) {
 #pragma HLS INLINE
-        begin_ = static_cast<coordinate_t>(turns - 2);
-        left_ = begin_;
+        turns_ = static_cast<coordinate_t>(turns);
+        left_ = turns_;
+        single_ = turns_ == 1;
+        last_ = single_;
     }
 
-    bool last() const { return left_ < 0; }
+    bool last() const { return last_; }
 
     void next() {
 #pragma HLS INLINE
-        left_ = last() ? begin_ : static_cast<coordinate_t>(left_ - 1);
+        const bool before_last = left_ == 2;
+        left_ = last_ ? turns_ : static_cast<coordinate_t>(left_ - 1);
+        last_ = last_ ? single_ : before_last;
     }
 
    private:
-    coordinate_t begin_, left_;
+    coordinate_t turns_, left_;
+    bool single_, last_;
 };
 
 }  // namespace bfpga
