@@ -16,16 +16,17 @@ from memory_walk import MemoryWalk, check_coverage
 from reference_array import ReferenceKernel
 from small_networks import Network, attention_network, compiled, joined_network, residual_network
 
-from bfpga.compiler.schedule.overlap import overlapped
+from bfpga.compiler.schedule.overlap import ahead, first_place, overlapped
 from bfpga.compiler.schedule.weight_plan import plan_weights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, LaunchStep, MemoryUse, Program, Window
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.kernel_device import KernelDevice
+from bfpga.devices.kernel_device import KernelDevice, make_available
 from bfpga.devices.kernel_start import KernelResult
+from bfpga.devices.values import Values
 from bfpga.engines.array.cycles import operation_cycles
-from bfpga.engines.array.order import parameter_range, weight_range
+from bfpga.engines.array.order import SampleRow, in_stream, parameter_range, weight_range
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.cycles import program_cycles
 from bfpga.program.schedule import schedule
@@ -37,17 +38,21 @@ SMALL = SystolicConfig(
 )  # fmt: skip
 
 
-class Recorded(defaultdict[Any, Any]):
+class Recorded(dict[Any, Any]):
     """A memory that notes the addresses that were used."""
 
     def __init__(self, default: Any) -> None:
-        super().__init__(lambda: default)
+        super().__init__()
+        self.default = default
         self.read: set[Any] = set()
         self.written: set[Any] = set()
 
     def __getitem__(self, key: Any) -> Any:
         self.read.add(key)
         return super().__getitem__(key)
+
+    def __missing__(self, key: Any) -> Any:
+        return self.default
 
     def get(self, key: Any, default: Any = None) -> Any:
         self.read.add(key)
@@ -219,6 +224,63 @@ def test_weights_move_forward_and_nothing_else_moves() -> None:
     clocks = [schedule(config, order, 2).clocks for order in (behind, moved)]
     assert clocks[1] < clocks[0]
     assert overlapped(behind, replace(config, kernel="loop")) == behind
+
+
+def wide_network() -> Network:
+    """The load takes longer than a layer: 40 x 20 pixels, of which every fourth is used."""
+    network = Network(4, 40, 20)
+    network.conv(6, 4, 1, strides=[4, 4])
+    network.conv(8, 6, 3)
+    network.conv(4, 8, 1)
+    return network
+
+
+@pytest.mark.parametrize("build", [residual_network, loaded_network, wide_network])
+def test_a_sample_is_loaded_while_the_one_before_is_computed(build: Any, tmp_path: Path) -> None:
+    network, config = build(), replace(SMALL, activation_words=1000, weight_words=1000, parameter_rows=200)
+    program, samples = compiled(network, tmp_path, config), 3
+    (step,) = (step for step in program.steps if isinstance(step, LaunchStep))
+    if build is wide_network:
+        assert step.ahead > 0
+        lists = [in_stream(step.operations, samples, ahead) for ahead in (0, step.ahead)]
+        assert schedule(config, lists[1]).clocks < schedule(config, lists[0]).clocks
+    given = {name: value[:samples] for name, value in network.samples(samples).items()}
+    values = Values(program, given)
+    make_available(step.operations, values)
+    kernel, row = Watched(config), SampleRow.of(step.operations, first_place(step.operations, 1))
+    kernel.run(program.setup.operations, {})
+    behind = range(len(row.order))[row.behind]
+    assert len(behind) > 1
+    for number, place in row.walk(samples):
+        kernel._execute(step.operations[row.order[place]], values.array, number - (place in behind))
+    expected = Emulator(program, "numpy").run(given)
+    for name, value in values.outputs().items():
+        np.testing.assert_array_equal(value, expected.outputs[name])
+
+
+def test_a_sample_is_not_loaded_over_what_the_one_before_reads() -> None:
+    """Neither words nor exponent registers; with both apart the load moves in front of the last product."""
+    config = replace(SMALL, weight_words=1000)
+
+    def start(read: tuple[int, int], slot: int) -> list[KernelOperation]:
+        load = Descriptor(Operation.LOAD, output_slot=5, output_pixels=40000, output_width=40000)
+        store = Descriptor(Operation.STORE, input_slot=2, output_pixels=10, output_width=10)
+        products = [product(0, 10, 20) for _ in range(6)]
+        for index, item in enumerate(products):
+            item.descriptor.input_slot, item.descriptor.output_slot = 5 if index == 0 else 3, 2
+            item.memory = MemoryUse(((10, 20) if index == 0 else (0, 4),), ((0, 4),))
+        products[3].memory, products[3].descriptor.input_slot = MemoryUse((read,), ((4, 8),)), slot
+        return [
+            KernelOperation("x", load, memory=MemoryUse((), ((10, 20),))), *products,
+            KernelOperation("y", store, memory=MemoryUse(((4, 8),), ())),
+        ]  # fmt: skip
+
+    assert ahead(start((0, 4), 3), config) in (2, 3, 4)  # behind the first product, which reads what was loaded
+    for read, slot in (((19, 21), 3), ((0, 4), 5)):
+        operations = start(read, slot)
+        assert ahead(operations, config) in (0, 5, 6, 7)
+        assert ahead([replace(item, memory=None) for item in operations], config) == 0
+    assert ahead(start((0, 4), 3), replace(config, kernel="loop")) == 0
 
 
 @pytest.mark.parametrize("words", [24, 40, 64, 100])

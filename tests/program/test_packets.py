@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices.csim import CSimulation
 from bfpga.engines.array import streams
-from bfpga.engines.array.order import COUNT_WORDS, start_counts, wrapped
+from bfpga.engines.array.order import COUNT_WORDS, SampleRow, in_stream, start_counts, wrapped
 from bfpga.errors import DataError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.packets import SamplePackets
@@ -86,6 +86,26 @@ def test_samples_of_a_kernel_of_processes_wait_for_those_before_them() -> None:
         np.testing.assert_array_equal(words[:, first + np.array(COUNT_WORDS)], counts[:, column])
         words[:, first + np.array(COUNT_WORDS)] = 0
     np.testing.assert_array_equal(words, loop)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 5])
+@pytest.mark.parametrize("ahead", [3, 4, 5])
+def test_samples_that_begin_ahead_are_packed_in_the_order_of_the_stream(samples: int, ahead: int) -> None:
+    program, tensors = mixed_program(SMALL)
+    operations = program.operations
+    operations[-2].descriptor.flags &= ~int(Flag.END_PACKET)
+    many = {name: samples_of(name, tensor, samples, 3) for name, tensor in tensors.items()}
+    packets = SamplePackets(operations, SMALL, ahead)
+    row, parts = SampleRow.of(operations, ahead), []
+    behind = range(len(operations))[row.behind]
+    for number, place in row.walk(samples):
+        sample = number - (place in behind)
+        part = [operations[row.order[place]]]
+        parts.append(streams.input_packet(part if sample == samples - 1 else without_end(part), SMALL, many, sample))
+    assert packets.pack(many, 0, samples).tobytes() == b"".join(parts)
+    assert [operations[index] for index in packets.sent(samples)] == in_stream(operations, samples, ahead)
+    assert packets.sent(samples) != SamplePackets(operations, SMALL).sent(samples) or samples == 1
+    assert packets.output_bytes == SamplePackets(operations, SMALL).output_bytes
 
 
 def test_samples_in_one_start_compute_what_single_starts_compute() -> None:

@@ -38,6 +38,7 @@ from bfpga.compiler.schedule.fitting import misfits
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
 from bfpga.compiler.schedule.measuring import histogram_base, product_base
+from bfpga.compiler.schedule.overlap import ahead
 from bfpga.compiler.schedule.schedule import Scheduler
 from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig
@@ -47,6 +48,7 @@ from bfpga.contract.program import (
     HostStep,
     LaunchStep,
     MatMulNode,
+    MatMulStep,
     Node,
     Program,
     Step,
@@ -323,6 +325,9 @@ class _Builder:
                     node = self.nodes[index]
                     assert isinstance(node, MatMulNode)
                     steps.append(matmul_step(index, node, self.config, plans))
+        launches = [step for step in steps if isinstance(step, LaunchStep)]
+        if len(launches) == 1 and not any(isinstance(step, MatMulStep) for step in steps):
+            launches[0].ahead = ahead(launches[0].operations, self.config)
         return setup_launch(array, plans, self.config), steps
 
     def _leaving(self, nodes: list[ArrayNode]) -> set[str]:

@@ -323,9 +323,13 @@ class KernelOperation:
 
 @dataclass
 class LaunchStep:
-    """One kernel start: operations in order. Input and output packets follow from their transfers."""
+    """One kernel start: operations in order. Input and output packets follow from their transfers.
+
+    ahead: the operation before which the loads that the next sample of the start begins with are sent; 0: behind all.
+    """
 
     operations: list[KernelOperation]
+    ahead: int = 0
 
 
 @dataclass

@@ -149,7 +149,7 @@ class StreamingDevice(KernelDevice):
         """Every group is begun while the one before runs; results are taken in order."""
         make_available(step.operations, values)
         pending: deque[_Group] = deque()
-        for group in self._groups(step.operations, values.samples):
+        for group in self._groups(step, values.samples):
             if len(pending) == self.streaming.depth:
                 self._finish(pending.popleft(), values, tally)
             self.streaming.begin(self._start(group, values))
@@ -157,23 +157,23 @@ class StreamingDevice(KernelDevice):
         while pending:
             self._finish(pending.popleft(), values, tally)
 
-    def _groups(self, operations: Sequence[KernelOperation], samples: int) -> Iterator[_Group]:
+    def _groups(self, step: LaunchStep, samples: int) -> Iterator[_Group]:
         """Measuring passes of policies that have learned nothing yet belong to the first sample alone."""
-        first = 0
+        operations, first = step.operations, 0
         while first < samples:
             needed = [self._is_needed(operation) for operation in operations]
             measures = any(wanted and op.first_only for wanted, op in zip(needed, operations, strict=True))
-            packets = self._packed(operations, needed)
+            packets = self._packed(operations, needed, step.ahead)
             last = min(samples, first + (1 if measures else _samples_a_start(packets)))
             self._learned(packets.operations)
             yield _Group(packets, first, last)
             first = last
 
-    def _packed(self, operations: Sequence[KernelOperation], needed: list[bool]) -> SamplePackets:
+    def _packed(self, operations: Sequence[KernelOperation], needed: list[bool], ahead: int) -> SamplePackets:
         key = tuple(needed)
         if key not in self._packets:
             chosen = [operation for operation, wanted in zip(operations, needed, strict=True) if wanted]
-            self._packets[key] = SamplePackets(chosen, self.program.config)
+            self._packets[key] = SamplePackets(chosen, self.program.config, sum(needed[:ahead]))
         return self._packets[key]
 
     @staticmethod
@@ -192,8 +192,9 @@ class StreamingDevice(KernelDevice):
         result = self.streaming.finish()
         packets, count = group.packets, group.last - group.first
         packets.unpack(result.output, values.array, group.first, group.last)
-        operations = packets.operations * count
-        tally.add(operations, shared_cycles(result, operations, packets.cycles * count))
+        sent = packets.sent(count)
+        operations = [packets.operations[index] for index in sent]
+        tally.add(operations, shared_cycles(result, operations, [packets.cycles[index] for index in sent]))
 
 
 def _samples_a_start(packets: SamplePackets) -> int:

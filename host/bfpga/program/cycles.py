@@ -20,6 +20,7 @@ from bfpga.contract.program import (
     Step,
 )
 from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
+from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, START_GUARD, schedule
 
@@ -105,6 +106,8 @@ class ProgramCycles:
     beside: frozenset[str] = frozenset()
     #: Operations of every kernel start of one sample, and how often it runs.
     starts: list[tuple[list[KernelOperation], int]] = field(default_factory=list)
+    #: Of a program with one start for a sample: ``LaunchStep.ahead`` among those operations.
+    ahead: int = 0
 
     def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int | None:
         """Clocks of ``samples`` samples with all that overlaps and waits; None for a kernel of one loop.
@@ -115,7 +118,7 @@ class ProgramCycles:
             return None
         shared = samples if len(self.starts) == 1 and self.starts[0][1] == 1 else 1
         clocks = sum(
-            times * schedule(self.config, operations, shared, bytes_per_clock).clocks
+            times * schedule(self.config, in_stream(operations, shared, self.ahead), 1, bytes_per_clock).clocks
             for operations, times in self.starts
         )
         return clocks * samples // shared
@@ -198,6 +201,8 @@ def program_cycles(program: Program) -> ProgramCycles:
         always = [operation for operation, _ in operations if not operation.first_only]
         if always:
             result.starts.append((always, operations[0][1]))
+        if isinstance(step, LaunchStep):
+            result.ahead = sum(not operation.first_only for operation in step.operations[: step.ahead])
         for operation, times in operations:
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()

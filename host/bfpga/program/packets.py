@@ -17,7 +17,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import FIELDS, Flag, Operation
 from bfpga.contract.program import BlockTensor, KernelOperation, Transfer
 from bfpga.contract.streams import TENSOR_HEADER
-from bfpga.engines.array.order import COUNT_WORDS, descriptor_words, start_counts, wrapped
+from bfpga.engines.array.order import COUNT_WORDS, SampleRow, descriptor_words, start_counts, wrapped
 from bfpga.engines.array.streams import (
     descriptor_bytes,
     pack_rows,
@@ -36,12 +36,13 @@ _WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a tensor's rows lie in the stream of one sample."""
+    """Where a tensor's rows lie in the stream of one sample; ``behind``: in the row of the next sample."""
 
     operation: KernelOperation
     transfer: Transfer
     start: int
     end: int
+    behind: bool = False
 
 
 class SamplePackets:
@@ -49,18 +50,19 @@ class SamplePackets:
 
     input_bytes, output_bytes: of one sample. The stores of a start make one packet: only the last sample's last store
     ends it. weights: stream of one sample. cycles: of one sample by operation, after the cycle model; longest: of all
-    operations, whatever the data.
+    operations, whatever the data. ahead: as for ``SampleRow``.
     """
 
-    def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig) -> None:
+    def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig, ahead: int = 0) -> None:
         self.config = config
         self.operations = list(operations)
+        self._row = SampleRow.of(self.operations, ahead)
         self.weights = weight_stream(operations)
         self.cycles = [started_clocks(config, operation) for operation in operations]
         self.longest = sum(longest_clocks(config, operation) for operation in operations)
         self._loads: list[_Place] = []
         self._stores: list[_Place] = []
-        #: First word of every descriptor in the stream of one sample.
+        #: First word of every descriptor in the stream of one sample, and the word behind all.
         self._starts: list[int] = []
         self._template = np.frombuffer(self._packed(True), np.uint8)
         self._open_template = np.frombuffer(self._packed(False), np.uint8)
@@ -77,7 +79,11 @@ class SamplePackets:
     def _packed(self, ends: bool) -> bytes:
         """Descriptors with zeros for the tensors; without ``ends`` no store ends the packet."""
         self._loads, self._starts, parts, size = [], [], [], 0
-        for operation, words in zip(self.operations, descriptor_words(self.operations, self.config), strict=True):
+        operations = [self.operations[index] for index in self._row.order]
+        behind = range(len(operations))[self._row.behind]
+        for place, (operation, words) in enumerate(
+            zip(operations, descriptor_words(operations, self.config), strict=True)
+        ):
             kind = operation.descriptor.operation
             if not ends and kind == Operation.STORE:
                 words[_FLAGS] &= ~int(Flag.END_PACKET)
@@ -86,9 +92,11 @@ class SamplePackets:
             size += len(parts[-1])
             if kind == Operation.LOAD:
                 length = _loaded_bytes(operation, self.config)
-                self._loads.append(_Place(operation, transfer_of(operation), size, size + length))
+                transfer = transfer_of(operation)
+                self._loads.append(_Place(operation, transfer, size, size + length, place in behind))
                 parts.append(bytes(length))
                 size += length
+        self._starts.append(size // _WORD_BYTES)
         return b"".join(parts)
 
     def _place_stores(self) -> None:
@@ -102,20 +110,34 @@ class SamplePackets:
     def pack(self, tensors: Mapping[str, BlockTensor], first: int, last: int) -> Bytes:
         """Input stream of samples [first, last); DataError if a tensor has no data."""
         count = last - first
-        packets = np.empty((count, self.input_bytes), np.uint8)
+        packets = np.empty((count + self._row.rows_beside, self.input_bytes), np.uint8)
         packets[:-1], packets[-1] = self._open_template, self._template
         for place in self._loads:
             if place.transfer.tensor not in tensors:
                 raise DataError(f"layer {place.operation.layer}: tensor {place.transfer.tensor} has no data to load")
-            packets[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
+            rows = packets[int(place.behind) :][:count]
+            rows[:, place.start : place.end] = self._loaded(place, tensors[place.transfer.tensor], first, last)
         if self.config.kernel == "processes" and self.operations:
-            self._order(packets)
-        return packets.reshape(-1)
+            self._order(packets, count)
+        return self._joined(packets)
 
-    def _order(self, packets: Bytes) -> None:
+    def _order(self, packets: Bytes, samples: int) -> None:
         """What the operations of every sample wait for: earlier samples of the start are at work still."""
-        places = np.array(self._starts)[:, None] + COUNT_WORDS
-        packets.view("<i4")[:, places] = wrapped(start_counts(self.operations, self.config, len(packets)))
+        places = np.array(self._starts[:-1])[:, None] + COUNT_WORDS
+        counts = start_counts(self.operations, self.config, samples, self._row)
+        packets.view("<i4")[:, places] = wrapped(counts)
+
+    def _joined(self, packets: Bytes) -> Bytes:
+        """Rows one after the other, the first and the last without what they lack."""
+        if not self._row.rows_beside:
+            return packets.reshape(-1)
+        start, end = (_WORD_BYTES * self._starts[place] for place in (self._row.behind.start, self._row.behind.stop))
+        parts = [packets[0, :start], packets[0, end:], packets[1:-1].reshape(-1), packets[-1, start:end]]
+        return np.concatenate(parts)
+
+    def sent(self, samples: int) -> list[int]:
+        """Operations of a start of ``samples`` samples in the order of the stream, by their index in ``operations``."""
+        return [self._row.order[place] for _, place in self._row.walk(samples)]
 
     def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
         """Header and elements of every sample: (samples, bytes)."""

@@ -12,11 +12,13 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS, operation_cycles
-from bfpga.engines.array.order import READS, start_counts
+from bfpga.engines.array.order import READS, in_stream, start_counts
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
 COMPARED_SAMPLES = 2
+#: Places of a sample that are tried for the loads of the next one: behind so many of its last computing operations.
+TRIED_PLACES = 24
 
 
 def overlapped(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
@@ -75,3 +77,38 @@ class _Forward:
             if not _fills(operation):
                 result.append(operation)
         return result
+
+
+def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
+    """Before which operation of a sample the loads that the next one begins with are sent: ``LaunchStep.ahead``.
+
+    They are sent in the place that makes a start of several samples shortest, before the sample's last store, and where
+    nothing behind them uses what they overwrite.
+    """
+    computing = [index for index, item in enumerate(operations) if item.descriptor.operation in ARRAY_OPERATIONS]
+    stores = [index for index, item in enumerate(operations) if item.descriptor.operation == Operation.STORE]
+    if config.kernel == "loop" or not computing or not stores:
+        return 0
+    if all(item.descriptor.operation != Operation.LOAD for item in operations[: computing[0]]):
+        return 0
+    allowed = first_place(operations, computing[0])
+    places = [0, *(index + 1 for index in computing[-TRIED_PLACES:] if allowed <= index + 1 <= stores[-1])]
+    return min(places, key=lambda place: schedule(config, in_stream(operations, COMPARED_SAMPLES + 1, place)).clocks)
+
+
+def first_place(operations: Sequence[KernelOperation], computing: int) -> int:
+    """The place behind the last operation that uses words or exponent registers of the loads before ``computing``."""
+    loads = [item for item in operations[:computing] if item.descriptor.operation == Operation.LOAD]
+    slots = {item.descriptor.output_slot for item in loads}
+    written = [words for item in loads if item.memory is not None for words in item.memory.writes]
+    last = len(operations)
+    for last in range(len(operations), 0, -1):
+        item = operations[last - 1]
+        if _fills(item):
+            continue
+        descriptor, memory = item.descriptor, item.memory
+        if memory is None or slots & {descriptor.input_slot, descriptor.second_slot, descriptor.output_slot}:
+            break
+        if any(a < d and c < b for a, b in written for c, d in (*memory.reads, *memory.writes)):
+            break
+    return last

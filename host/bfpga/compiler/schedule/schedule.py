@@ -130,7 +130,9 @@ class Scheduler:
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
-        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels)
+        # Away from the others, so that processes can load the next sample's while they compute.
+        at_end = self.config.kernel == "processes" and name in self.on_host
+        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels, at_end)
 
     def _place(self, names: Iterable[str]) -> list[Region] | None:
         """Regions for whole tensors that are not in memory yet; all or none."""

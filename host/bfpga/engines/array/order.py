@@ -8,7 +8,8 @@ Exponents and policy slots need no counts: one process handles them in the order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -122,26 +123,85 @@ class _Start:
             self._streamed = number
 
 
-def start_counts(operations: Sequence[KernelOperation], config: SystolicConfig, samples: int = 1) -> IntArray:
-    """(samples, operations, counts): what every operation of a start of ``samples`` samples waits for, not wrapped.
+@dataclass(frozen=True)
+class SampleRow:
+    """The operations of a start of many samples as equal rows, as they follow each other on the input stream.
 
-    Every sample runs the same operations. What an operation of a sample waits for lies in the same sample or in the one
-    before; so do the operations of all samples but the first, each a whole sample later.
+    order: operations of a row by their index in the program; those in ``behind`` are of the sample before. So the loads
+    that a sample begins with are sent, and done, while the sample before is computed. The first row lacks those in
+    ``behind``, and a row of these alone ends the start.
     """
+
+    order: list[int]
+    behind: slice = field(default_factory=lambda: slice(0, 0))
+
+    @staticmethod
+    def of(operations: Sequence[KernelOperation], ahead: int = 0) -> SampleRow:
+        """ahead: the operation of a sample before which the next sample's first loads are sent; 0: behind all."""
+        if ahead == 0:
+            return SampleRow(list(range(len(operations))))
+        kinds = [operation.descriptor.operation for operation in operations]
+        computing = next(index for index, kind in enumerate(kinds) if kind in ARRAY_OPERATIONS)
+        head = [index for index in range(computing) if kinds[index] == Operation.LOAD]
+        rest = [index for index in range(len(operations)) if index not in head]
+        behind = [index for index in rest if index >= ahead]
+        order = [*head, *behind, *(index for index in rest if index < ahead)]
+        return SampleRow(order, slice(len(head), len(head) + len(behind)))
+
+    @property
+    def rows_beside(self) -> int:
+        """Rows beyond one a sample."""
+        return int(self.behind.stop > self.behind.start)
+
+    def walk(self, samples: int) -> Iterator[tuple[int, int]]:
+        """(row, place in it) of every operation of a start, in order."""
+        places = range(len(self.order))
+        behind = places[self.behind]
+        for row in range(samples + self.rows_beside):
+            if row == samples:
+                yield from ((row, place) for place in behind)
+            else:
+                yield from ((row, place) for place in places if row > 0 or place not in behind)
+
+
+def in_stream(operations: Sequence[KernelOperation], samples: int, ahead: int = 0) -> list[KernelOperation]:
+    """All operations of a start in the order of the input stream."""
+    row = SampleRow.of(operations, ahead)
+    return [operations[row.order[place]] for _, place in row.walk(samples)]
+
+
+def start_counts(
+    operations: Sequence[KernelOperation], config: SystolicConfig, samples: int = 1, row: SampleRow | None = None
+) -> IntArray:
+    """(rows, operations, counts): what every operation of a start of ``samples`` samples waits for, not wrapped.
+
+    row: the order of operations, that of the program by default, and one row a sample. Every row holds the same
+    operations, and what one waits for lies in its own row or in the one before; so rows but the first and the last are
+    each a whole sample later than the one before.
+    """
+    row = row or SampleRow.of(operations)
+    analysed = min(samples, 2 + 2 * row.rows_beside)
     start = _Start(config)
-    found, done = [], []
-    analysed = min(samples, 2)
-    for _ in range(analysed):
-        for operation in operations:
-            done.append(list(start.done))
-            found.append(start.counts(operation))
-    shape = (analysed, len(operations), len(COUNTS))
-    needed, before = np.array(found, np.int64).reshape(shape), np.array(done, np.int64).reshape(shape)
-    if samples > 2 and operations:
-        later = np.arange(1, samples - 1)[:, None, None] * before[1, 0]
-        needed = np.concatenate([needed, np.where(needed[1] > 0, needed[1] + later, 0)])
-        before = np.concatenate([before, before[1] + later])
+    shape = (analysed + row.rows_beside, len(row.order), len(COUNTS))
+    needed, before = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for number, place in row.walk(analysed):
+        before[number, place] = start.done
+        needed[number, place] = start.counts(operations[row.order[place]])
+    if samples > analysed and operations:
+        period = np.array(start.done) // analysed
+        more = samples - analysed
+        return np.maximum(_repeated(needed, more, period, row), _repeated(before, more, period, row) - RECENT)
     return np.maximum(needed, before - RECENT)
+
+
+def _repeated(counts: IntArray, more: int, period: IntArray, row: SampleRow) -> IntArray:
+    """Counts of ``more`` samples put in behind the last whole row; 0 stays 0, which waits for nothing."""
+    last = len(counts) - 1 - row.rows_beside
+    later = np.arange(1, more + 1)[:, None, None] * period
+    whole = np.where(counts[last] > 0, counts[last] + later, 0)
+    end = counts[last + 1 :]
+    result: IntArray = np.concatenate([counts[: last + 1], whole, np.where(end > 0, end + more * period, 0)])
+    return result
 
 
 def wrapped(counts: IntArray) -> IntArray:

@@ -60,12 +60,18 @@ class ActivationMemory:
         self.config = config
         self.regions: list[Region] = []
 
-    def place(self, tensor: str, rows: tuple[int, int], pitch: int, width: int, channels: int) -> Region | None:
-        """A region for rows [y0, y1) of a tensor; None if no gap is large enough or no exponent register is free."""
+    def place(
+        self, tensor: str, rows: tuple[int, int], pitch: int, width: int, channels: int, at_end: bool = False
+    ) -> Region | None:
+        """A region for rows [y0, y1) of a tensor; None if no gap is large enough or no exponent register is free.
+
+        at_end: words and register as far behind as possible, away from what is placed first.
+        """
         words = region_words(self.config, rows[1] - rows[0], pitch, width, channels)
-        base = self._gap(words)
+        base = self._last_gap(words) if at_end else self._gap(words)
         used = {region.slot for region in self.regions}
-        slot = next((number for number in range(self.config.tensor_slots) if number not in used), None)
+        slots = range(self.config.tensor_slots)
+        slot = next((number for number in (reversed(slots) if at_end else slots) if number not in used), None)
         if base is None or slot is None:
             return None
         region = Region(
@@ -81,6 +87,14 @@ class ActivationMemory:
                 return start
             start = max(start, region.base + region.words)
         return start if self.config.activation_words - start >= words else None
+
+    def _last_gap(self, words: int) -> int | None:
+        end = self.config.activation_words
+        for region in sorted(self.regions, key=lambda item: -item.base):
+            if end - region.base - region.words >= words:
+                return end - words
+            end = region.base
+        return end - words if end >= words else None
 
     def release(self, region: Region) -> None:
         self.regions.remove(region)
