@@ -170,8 +170,10 @@ def test_an_interruption_ends_every_tool(workshop: Workshop, monkeypatch: pytest
     build = workshop.new_build(jobs=2)
     run_build(build, workshop.reporter, until="tcl_check")
     monkeypatch.setattr("bfpga.vendor.bitstream.parts.wait", interrupted)
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_build(build, workshop.reporter, until="hls")
+    assert time.monotonic() - started < 20, "the tools ran into their limit"
     assert processes_of(build.directory) == []
     assert set(workshop.calls()) == {"hls_sequencer", "hls_scratchpad"}
 
