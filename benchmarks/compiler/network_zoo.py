@@ -841,8 +841,7 @@ def autoencoder_1d() -> Network:
 
 @member("video: convolutions over time, height and width")
 def video_3d() -> Network:
-    network = Network(12, 16, 16)
-    network.add("Reshape", network.last, network.constant(np.array([0, 3, 4, 16, 16], np.int64)))
+    network = Network(3, 4, 16, 16)
     for inputs, outputs in ((3, 8), (8, 16)):
         weights = network.weights(outputs, inputs, 3, 3, 3)
         network.add("Conv", network.last, weights, network.weights(outputs), pads=[1] * 6, strides=[1, 2, 2])
@@ -888,7 +887,9 @@ def embedding() -> Network:
 def grid_sampling() -> Network:
     network = Network(4, 12, 12)
     flow = network.conv(2, 4, 3, pads=[1, 1, 1, 1])
-    grid = network.add("Tanh", network.add("Transpose", flow, perm=[0, 2, 3, 1]))
-    network.add("GridSample", "x", grid)
+    flow = network.add("Mul", network.add("Tanh", network.add("Transpose", flow, perm=[0, 2, 3, 1])), network.constant(
+        np.float32(0.1)))  # fmt: skip
+    places = np.stack(np.meshgrid(*[np.linspace(-1, 1, 12)] * 2), axis=-1)[None].astype(np.float32)
+    network.add("GridSample", "x", network.add("Add", flow, network.constant(places)), align_corners=1)
     conv(network, 8, 4)
     return network

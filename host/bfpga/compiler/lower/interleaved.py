@@ -125,15 +125,17 @@ class Interleaving(LoweringState):
         layers = []
         for row, taps_y in rows:
             for column, taps_x in columns:
-                part = shaped[:, taps_y][:, :, taps_x] if taps_y and taps_x else np.zeros((outputs, 1, 1, inner))
-                if not (taps_y and taps_x):
-                    row, column = replace(row, coefficients=(0.0,)), replace(column, coefficients=(0.0,))
-                layers.append((row, column, np.ascontiguousarray(part, np.float64)))
+                if taps_y and taps_x:
+                    part = np.ascontiguousarray(shaped[:, taps_y][:, :, taps_x], np.float64)
+                    layers.append((window_of_pieces(row, column), part))
+                else:  # the bias alone
+                    alone = [replace(piece, coefficients=(0.0,)) for piece in (row, column)]
+                    layers.append((window_of_pieces(*alone), np.zeros((outputs, 1, 1, inner))))
         numbers = None if bias is None else bias.astype(np.float64)
         self._interleave(operator, source, layout, [
-            Layer(operator.name, "gemm", (source.name,), operator.outputs[0], outputs, window_of_pieces(row, column),
+            Layer(operator.name, "gemm", (source.name,), operator.outputs[0], outputs, window,
                   groups=groups, weights=part, bias=None if numbers is None else numbers.copy(), operators=[operator])
-            for row, column, part in layers
+            for window, part in layers
         ])  # fmt: skip
 
     def _transposed_pads(

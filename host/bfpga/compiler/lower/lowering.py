@@ -400,16 +400,18 @@ class Lowering(Reductions):
             np.take(places, np.arange(start, end), axis).reshape(-1)[order]
             for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
         ]
-        side = self._joined_side(shape, parts)
+        side = self._joined_side(shape, axis, parts)
         offsets = np.zeros((len(parts), 3), np.int64)
         offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
         if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
         self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
 
-    def _joined_side(self, shape: tuple[int, ...], parts: list[IndexArray]) -> int:
+    def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int:
         """Along which axis of memory (height, width, channels) operands lie one behind the other."""
-        for side in (2, 0, 1):
+        pixel = parts[0][0, 0]
+        along = len(pixel) == 1 or int(pixel[1] - pixel[0]) == int(np.prod(shape[axis + 1 :]))
+        for side in (2, 0, 1) if along else (0, 1, 2):
             others = {tuple(np.delete(part.shape, side)) for part in parts}
             if len(others) == 1 and axes_of(shape, np.concatenate(parts, axis=side)) is not None:
                 return side
