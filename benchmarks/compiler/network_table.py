@@ -6,7 +6,8 @@ Every network of ``network_zoo`` is compiled with 8-bit and with 16-bit mantissa
 run on emulator and C simulation, which must give the same bits and count the same clocks. The error is the root mean
 square of the difference to ONNX Runtime over that of the result. It counts as the format's own up to four steps of a
 mantissa (and of a function's table, if layers use one) times the square root of the number of layers in a row.
---write puts this table and that of the operators into docs/networks.md, --operators only the latter. Ends with status 1 if a network is wrong.
+--write puts this table and that of the operators into docs/networks.md, --operators only the latter. Ends with status 1
+if a network is wrong.
 """
 
 from __future__ import annotations

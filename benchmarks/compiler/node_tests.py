@@ -110,7 +110,8 @@ def case(folder: Path) -> Case:
     for number, (value, order) in enumerate(zip(model.graph.output, behind, strict=True)):
         shape, name = outputs[number].shape, f"result_{number}"
         kind = "Identity" if order == sorted(order) else "Transpose"
-        nodes.append(helper.make_node(kind, [value.name], [f"{name}_inner"], **({"perm": order} if kind != "Identity" else {})))
+        turning = {"perm": order} if kind == "Transpose" else {}
+        nodes.append(helper.make_node(kind, [value.name], [f"{name}_inner"], **turning))
         nodes += _identity(shape, f"{name}_inner", name, constants)
         results.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *shape[1:]]))
     begin = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *value.shape[1:]])

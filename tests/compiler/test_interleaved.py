@@ -135,7 +135,7 @@ def parts(kind: str, shape: tuple[int, ...], *numbers: list[int], outputs: int =
     values = [network.last, *(f"{network.last}_{index}" for index in range(1, outputs))]
     ends = []
     for value in values:
-        channels = dict((item.name, item) for item in network.model(value).graph.output)[value]
+        channels = {item.name: item for item in network.model(value).graph.output}[value]
         size = channels.type.tensor_type.shape.dim[1].dim_value
         ends.append(network.add("Conv", value, network.weights(4, size, *[1] * axes)))
     if len(ends) > 1:
@@ -180,7 +180,8 @@ def test_the_c_simulation_gives_the_same_bits(tmp_path: Path) -> None:
     network.add("Split", network.last, network.constant(np.array([2, 2], np.int64)), outputs=2, axis=1)
     left, right = network.last, f"{network.last}_1"
     scales = network.constant(np.array([1, 1, 2, 2], np.float32))
-    ends = [network.add("Resize", value, "", scales, mode=mode) for value, mode in ((left, "linear"), (right, "nearest"))]
+    modes = ((left, "linear"), (right, "nearest"))
+    ends = [network.add("Resize", value, "", scales, mode=mode) for value, mode in modes]
     network.add("Concat", *ends, axis=2)
     network.conv(3, 2, 3)
     path = tmp_path / "net.onnx"

@@ -24,7 +24,6 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
-
 #: Operators of two values, element by element.
 ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
@@ -266,8 +265,10 @@ class Lowering(Reductions):
     def _fusible(self, value: str) -> tuple[Layer, ...]:
         """The layers that give ``value``, if nothing else needs the value and their function units are still free."""
         layers = self.producers.get(value, ())
-        taken = any(layer.kind == "matmul" or layer.function != Function.NONE or layer.output != value for layer in layers)
-        return layers if not taken and self.graph.only_consumer(value) is not None else ()
+        free = all(
+            layer.kind != "matmul" and layer.function == Function.NONE and layer.output == value for layer in layers
+        )
+        return layers if free and self.graph.only_consumer(value) is not None else ()
 
     def _rename(self, layers: tuple[Layer, ...], operator: Operator) -> None:
         """The layers now give the operator's output: same layout, later name."""
