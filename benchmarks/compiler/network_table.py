@@ -1,12 +1,13 @@
 """Small networks of many families on two accelerators: what the host keeps, how large the error is, whether bits agree.
 
-    python -m benchmarks.compiler.network_table [--network NAME ...] [--write]
+    python -m benchmarks.compiler.network_table [--network NAME ...] [--write] [--operators]
 
 Every network of ``network_zoo`` is compiled with 8-bit and with 16-bit mantissas, calibrated on 32 random samples, and
 run on emulator and C simulation, which must give the same bits and count the same clocks. The error is the root mean
 square of the difference to ONNX Runtime over that of the result. It counts as the format's own up to four steps of a
 mantissa (and of a function's table, if layers use one) times the square root of the number of layers in a row.
---write puts this table and that of the operators into docs/networks.md. Ends with status 1 if a network is wrong.
+--write puts this table and that of the operators into docs/networks.md, --operators only the latter. Ends with status 1
+if a network is wrong.
 """
 
 from __future__ import annotations
@@ -147,16 +148,20 @@ def measured(names: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
 
 def with_section(text: str, name: str, content: str) -> str:
     """The document with new content between the marks of a section."""
-    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, rest = text.split(begin)
-    return before + begin + content + end + rest.split(end, 1)[1]
+    return f"{before}{begin}{content}\n{end}{rest.split(end, 1)[1]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command(__doc__)
     parser.add_argument("--network", action="append", default=[], help="only this network; may be given several times")
     parser.add_argument("--write", action="store_true", help="write the tables into docs/networks.md")
+    parser.add_argument("--operators", action="store_true", help="write the table of operators alone, run nothing")
     options = parser.parse_args(arguments)
+    if options.operators:
+        write_file(DOCUMENT, with_section(DOCUMENT.read_text(), "operators", operator_table()))
+        return 0
     rows, missed = measured(options.network)
     text = table(HEADINGS, rows)
     if options.write and not options.network:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,15 +127,12 @@ def squeeze(network: Network, channels: int, kinds: tuple[str, str] = ("Relu", "
     network.add("GlobalAveragePool", value)
     act(network, kinds[0], network.conv(inner, channels, 1))
     network.conv(channels, inner, 1)
-    if kinds[1] == "HardSigmoid":
-        gate = network.add("HardSigmoid", alpha=1 / 6, beta=0.5)
-    else:
-        gate = network.add(kinds[1])
-    return network.add("Mul", value, gate)
+    numbers = {"alpha": 1 / 6, "beta": 0.5} if kinds[1] == "HardSigmoid" else {}
+    return network.add("Mul", value, network.add(kinds[1], **numbers))
 
 
 def residual(network: Network, channels: int, inputs: int, stride: int = 1, group: int = 0) -> str:
-    """A residual block; ``group``: the middle one of three convolutions is grouped (a bottleneck), 0: two plain ones."""
+    """A residual block of two convolutions, or a bottleneck of three whose middle one has ``group`` groups."""
     source = network.last
     if group:
         conv(network, channels // 2, inputs, 1)
@@ -178,7 +176,8 @@ def attention(network: Network, length: int, width: int, heads: int, value: str)
     size = width // heads
     parts = []
     for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):
-        product = network.add("Add", network.add("MatMul", value, network.weights(width, width)), network.weights(width))
+        product = network.add("MatMul", value, network.weights(width, width))
+        product = network.add("Add", product, network.weights(width))
         shaped = network.add("Reshape", product, network.constant(np.array([0, length, heads, size], np.int64)))
         parts.append(network.add("Transpose", shaped, perm=order))
     scale = network.constant(np.float32(1 / np.sqrt(size)))
@@ -199,7 +198,8 @@ def gelu(network: Network, value: str = "") -> str:
 def transformer(network: Network, length: int, width: int, heads: int, parts: bool = False) -> str:
     """One block with normalization in front."""
     source = network.last
-    mixed = network.add("Add", source, attention(network, length, width, heads, layer_norm(network, width, parts=parts)))
+    normal = layer_norm(network, width, parts=parts)
+    mixed = network.add("Add", source, attention(network, length, width, heads, normal))
     network.add("MatMul", layer_norm(network, width, mixed, parts), network.weights(width, 2 * width))
     gelu(network, network.add("Add", network.last, network.weights(2 * width)))
     network.add("MatMul", network.last, network.weights(2 * width, width))
@@ -221,7 +221,7 @@ def mlp() -> Network:
 @member("anomaly detection, dense autoencoder")
 def autoencoder() -> Network:
     network, sizes = Network(320), (320, 64, 32, 8, 32, 64, 320)
-    for inputs, outputs in zip(sizes[:-1], sizes[1:], strict=True):
+    for inputs, outputs in pairwise(sizes):
         dense(network, outputs, inputs)
         if outputs != 320:
             act(network, "Relu", norm(network, outputs))
@@ -690,7 +690,8 @@ def ssd() -> Network:
         for ends, width in ((classes, 6), (boxes, 4)):
             network.conv(2 * width, outputs, 3, value, pads=[1, 1, 1, 1])
             network.add("Transpose", perm=[0, 2, 3, 1])
-            ends.append(network.add("Reshape", network.last, network.constant(np.array([0, 2 * size, width], np.int64))))
+            shape = network.constant(np.array([0, 2 * size, width], np.int64))
+            ends.append(network.add("Reshape", network.last, shape))
         network.last = value
     scores = network.add("Softmax", network.add("Concat", *classes, axis=1), axis=-1)
     network.add("Concat", scores, network.add("Concat", *boxes, axis=1), axis=2)
@@ -841,8 +842,7 @@ def autoencoder_1d() -> Network:
 
 @member("video: convolutions over time, height and width")
 def video_3d() -> Network:
-    network = Network(12, 16, 16)
-    network.add("Reshape", network.last, network.constant(np.array([0, 3, 4, 16, 16], np.int64)))
+    network = Network(3, 4, 16, 16)
     for inputs, outputs in ((3, 8), (8, 16)):
         weights = network.weights(outputs, inputs, 3, 3, 3)
         network.add("Conv", network.last, weights, network.weights(outputs), pads=[1] * 6, strides=[1, 2, 2])
@@ -888,7 +888,9 @@ def embedding() -> Network:
 def grid_sampling() -> Network:
     network = Network(4, 12, 12)
     flow = network.conv(2, 4, 3, pads=[1, 1, 1, 1])
-    grid = network.add("Tanh", network.add("Transpose", flow, perm=[0, 2, 3, 1]))
-    network.add("GridSample", "x", grid)
+    flow = network.add("Mul", network.add("Tanh", network.add("Transpose", flow, perm=[0, 2, 3, 1])), network.constant(
+        np.float32(0.1)))  # fmt: skip
+    places = np.stack(np.meshgrid(*[np.linspace(-1, 1, 12)] * 2), axis=-1)[None].astype(np.float32)
+    network.add("GridSample", "x", network.add("Add", flow, network.constant(places)), align_corners=1)
     conv(network, 8, 4)
     return network

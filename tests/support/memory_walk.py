@@ -144,7 +144,9 @@ class MemoryWalk:
                     if not (0 <= row < d.input_height and 0 <= column < d.input_width):
                         continue
                     row = (tile.y0 + y) * window.stride_y - window.pad_top + ky * window.dilation_y
+                    column += max(0, -window.pad_left)
                     assert 0 <= row < spec.height
+                    assert 0 <= column < spec.width
                 self.channel_words(d, node, tile, place, (name, row, column))
 
     def channel_words(
@@ -164,11 +166,12 @@ class MemoryWalk:
                     assert self.memory.get(address) == (*pixel, first + offset)
 
     def write(self, d: Descriptor, node: ArrayNode, tile: Tile, targets: list[tuple[int, int, int, Address]]) -> None:
-        first = (node.channel_offset + tile.m0) // self.config.lanes
+        first, window = (node.channel_offset + tile.m0) // self.config.lanes, node.window
         for _, y, x, address in targets:
+            row, column = window.first_y + (tile.y0 + y) * window.spread_y, window.first_x + x * window.spread_x
             for j in range(-(-d.output_rows // self.config.lanes)):
                 place = self.check((address[0] + j, address[1]))
-                self.memory[place] = (node.output, tile.y0 + y, x, first + j)
+                self.memory[place] = (node.output, row, column, first + j)
             self.computed.setdefault(node.name, []).append((tile.y0 + y, x, tile.m0))
 
 

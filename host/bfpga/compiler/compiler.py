@@ -170,7 +170,9 @@ def lower_fitting(graph: Graph, config: SystolicConfig, calibrated: bool, option
         blocked = {operator.name: UNCALIBRATED for operator in joining if operator.outputs[0] not in graph.grids}
     while True:
         lowered = lower(graph, config, frozenset(blocked))
-        unfit = {**({} if calibrated else _shared(lowered)), **misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        unfit = {**misfits(lowered, config), **unfit_averages(lowered, graph.outputs, config, options)}
+        if not calibrated:
+            unfit.update(_shared(lowered))
         found = {name: reason for name, reason in unfit.items() if name not in blocked}
         if not found:
             break

@@ -37,8 +37,8 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
 def host_function(node: HostNode, *, numpy_only: bool = False) -> HostFunction:
     """The function from input values to output values, by ONNX name, of one host node.
 
-    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it. The function raises
-    DataError for values that an operator does not take, as an index beyond its table.
+    ProgramError, naming the operator, if ONNX Runtime is missing and the numpy set does not have it. The function
+    raises DataError for values that an operator does not take, as an index beyond its table.
     """
     if numpy_only or not onnx_runtime_installed():
         return _guarded(node, compile_model(node.model, node.name))
@@ -59,6 +59,7 @@ def _guarded(node: HostNode, function: HostFunction) -> HostFunction:
             return function(values)
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DataError(f"{node.name} ({', '.join(node.operators)}) cannot compute these values: {reason}") from error
+            work = ", ".join(node.operators)
+            raise DataError(f"{node.name} ({work}) cannot compute these values: {reason}") from error
 
     return run

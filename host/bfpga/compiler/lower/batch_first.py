@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ class Moved:
 
     @property
     def first_shape(self) -> tuple[int, ...]:
+        """The shape of ``first``."""
         return (0, *self.shape[: self.axis], *self.shape[self.axis + 1 :])
 
 
@@ -67,7 +69,7 @@ class Rewriter:
         self.constants[name] = np.asarray(values)
         return name
 
-    def add(self, kind: str, *inputs: str, output: str = "", stem: str = "", **attributes: object) -> str:
+    def add(self, kind: str, *inputs: str, output: str = "", stem: str = "", **attributes: Any) -> str:
         """A new operator; the name of its result."""
         result = output or self.name(stem or kind.lower())
         self.nodes.append(helper.make_node(kind, list(inputs), [result], name=result, **attributes))
@@ -109,7 +111,8 @@ def _outside(graph: object) -> set[str]:
     }
 
 
-def attributes_of(node: NodeProto) -> dict[str, object]:
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """Attributes as plain Python values."""
     return {item.name: helper.get_attribute_value(item) for item in node.attribute}
 
 
@@ -214,7 +217,7 @@ def _completed(sizes: list[int], total: int) -> tuple[int, ...] | None:
 def _gather(rewriter: Rewriter, node: NodeProto, moved: Moved) -> Moved | None:
     """One element, or some, of an axis that is not the batch."""
     index = rewriter.constants.get(node.input[1])
-    axis = int(str(attributes_of(node).get("axis", 0))) % len(moved.shape)
+    axis = int(attributes_of(node).get("axis", 0)) % len(moved.shape)
     if index is None or index.ndim > 1 or axis == moved.axis:
         return None
     first = rewriter.add("Gather", moved.first, rewriter.constant(index), axis=moved.origin(axis))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from onnx import NodeProto
 
 from bfpga.compiler.lower.batch_first import Rewriter, attributes_of
@@ -18,6 +19,8 @@ from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass
@@ -51,7 +54,7 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
     return Expanded(rebuilt(graph, rewriter.finish()), parts) if parts else Expanded(graph)
 
 
-def _scaled(rewriter: Rewriter, value: str, factor: np.ndarray) -> str:
+def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:
     return rewriter.add("Mul", value, rewriter.constant(factor.astype(np.float32)))
 
 
@@ -65,7 +68,7 @@ def _prelu(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool:
     return slopes is not None and _sloped(rewriter, node, slopes, config)
 
 
-def _sloped(rewriter: Rewriter, node: NodeProto, slopes: np.ndarray, config: SystolicConfig) -> bool:
+def _sloped(rewriter: Rewriter, node: NodeProto, slopes: Floats, config: SystolicConfig) -> bool:
     if Function.RELU.key not in config.functions or (slopes > 1).any():
         return False
     value = node.input[0]

@@ -54,7 +54,8 @@ def window_of_pieces(y: Piece, x: Piece) -> Window:
 def pieces_of(matrix: Floats, steps: tuple[int, int] | None = None) -> list[Piece]:
     """The pieces of an axis that is interpolated with a matrix (lines of the result, lines of the input).
 
-    steps: lines of the result and of the input from one line of a phase to the next; by default their ratio. Lines of one phase that read through the same coefficients, one step further each, are one piece.
+    steps: lines of the result and of the input from one line of a phase to the next; by default their ratio. Lines of
+    one phase that read through the same coefficients, one step further each, are one piece.
     """
     targets, sources = matrix.shape
     ratio = gcd(targets, sources)
@@ -125,15 +126,17 @@ class Interleaving(LoweringState):
         layers = []
         for row, taps_y in rows:
             for column, taps_x in columns:
-                part = shaped[:, taps_y][:, :, taps_x] if taps_y and taps_x else np.zeros((outputs, 1, 1, inner))
-                if not (taps_y and taps_x):
-                    row, column = replace(row, coefficients=(0.0,)), replace(column, coefficients=(0.0,))
-                layers.append((row, column, np.ascontiguousarray(part, np.float64)))
+                if taps_y and taps_x:
+                    part = np.ascontiguousarray(shaped[:, taps_y][:, :, taps_x], np.float64)
+                    layers.append((window_of_pieces(row, column), part))
+                else:  # the bias alone
+                    alone = [replace(piece, coefficients=(0.0,)) for piece in (row, column)]
+                    layers.append((window_of_pieces(*alone), np.zeros((outputs, 1, 1, inner))))
         numbers = None if bias is None else bias.astype(np.float64)
         self._interleave(operator, source, layout, [
-            Layer(operator.name, "gemm", (source.name,), operator.outputs[0], outputs, window_of_pieces(row, column),
+            Layer(operator.name, "gemm", (source.name,), operator.outputs[0], outputs, window,
                   groups=groups, weights=part, bias=None if numbers is None else numbers.copy(), operators=[operator])
-            for row, column, part in layers
+            for window, part in layers
         ])  # fmt: skip
 
     def _transposed_pads(
@@ -191,7 +194,7 @@ class Interleaving(LoweringState):
         """An average that leaves padding out: its windows at the border have larger weights than those inside."""
         shape, target = (self.graph.shapes[name] for name in (operator.inputs[0], operator.outputs[0]))
         matrices = self._interpolation(operator, shape, target)
-        self._separable(operator, [pieces_of(matrix, (1, stride)) for matrix, stride in zip(matrices, strides)])
+        self._separable(operator, [pieces_of(matrix, (1, strides[axis])) for axis, matrix in enumerate(matrices)])
 
     def _separable(self, operator: Operator, axes: list[list[Piece]]) -> None:
         """Layers that sum the input's pixels, with the product of two coefficients as their weight."""
@@ -223,10 +226,11 @@ class Interleaving(LoweringState):
             for start in range(0, source[axis], source[0]):
                 part = lines[start : start + source[0]]
                 image = np.zeros((1, *source), np.float32)
-                image[0, : len(part)] = part.reshape(len(part), *([1, -1] if axis == 2 else [-1] + [1] * (len(source) - 2)))
-                result = apply_operator(self.graph, operator, image)
-                line = result[0, : len(part)]
-                found.append(line[:, 0, :] if axis == 2 else line.reshape(len(part), target[1], -1)[:, :, 0])
+                # Each channel has one line of ones; along the other axis all values are alike.
+                rows = part.reshape(len(part), -1, *[1] * (len(source) - 2))
+                image[0, : len(part)] = part[:, None, :] if axis == 2 else rows
+                result = apply_operator(self.graph, operator, image)[0, : len(part)]
+                found.append(result[:, 0, :] if axis == 2 else result.reshape(len(part), target[1], -1)[:, :, 0])
             matrices.append(np.concatenate(found).T.astype(np.float64))
         probe = np.random.default_rng(0).normal(size=(1, *source)).astype(np.float32)
         expected = probe[0].astype(np.float64)
@@ -240,7 +244,7 @@ class Interleaving(LoweringState):
 
     def _part(self, operator: Operator) -> None:
         """Slice, and every result of Split: rows and columns are left out by the window, channels by weights."""
-        wanted = [(name, selected_positions(self.graph, operator, index)) for index, name in enumerate(operator.outputs)]
+        wanted = [(name, selected_positions(self.graph, operator, i)) for i, name in enumerate(operator.outputs)]
         source, order = self._own_layout(operator.inputs[0])
         place = np.empty(order.size, np.int64)
         place[order.reshape(-1)] = np.arange(order.size)
@@ -290,7 +294,7 @@ class Interleaving(LoweringState):
         for y in range(block):
             for x in range(block):
                 channels = (origin[0, :, y, x] // (source.height * source.width)).astype(np.int64)
-                rows, columns = (Piece(first, block, size, 0, 1) for first, size in ((y, source.height), (x, source.width)))
+                rows, columns = Piece(y, block, source.height, 0, 1), Piece(x, block, source.width, 0, 1)
                 window = window_of_pieces(rows, columns)
                 layers.append(self._copy(operator.name, operator, source, window, channels, operator.outputs[0]))
         self._interleave(operator, source, layout, layers)

@@ -24,7 +24,6 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function
 from bfpga.contract.program import Window
 
-
 #: Operators of two values, element by element.
 ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
@@ -267,8 +266,10 @@ class Lowering(Reductions):
     def _fusible(self, value: str) -> tuple[Layer, ...]:
         """The layers that give ``value``, if nothing else needs the value and their function units are still free."""
         layers = self.producers.get(value, ())
-        taken = any(layer.kind == "matmul" or layer.function != Function.NONE or layer.output != value for layer in layers)
-        return layers if not taken and self.graph.only_consumer(value) is not None else ()
+        free = all(
+            layer.kind != "matmul" and layer.function == Function.NONE and layer.output == value for layer in layers
+        )
+        return layers if free and self.graph.only_consumer(value) is not None else ()
 
     def _rename(self, layers: tuple[Layer, ...], operator: Operator) -> None:
         """The layers now give the operator's output: same layout, later name."""
@@ -401,16 +402,18 @@ class Lowering(Reductions):
             np.take(places, np.arange(start, end), axis).reshape(-1)[order]
             for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
         ]
-        side = self._joined_side(shape, parts)
+        side = self._joined_side(shape, axis, parts)
         offsets = np.zeros((len(parts), 3), np.int64)
         offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
         if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
         self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
 
-    def _joined_side(self, shape: tuple[int, ...], parts: list[IndexArray]) -> int:
+    def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int:
         """Along which axis of memory (height, width, channels) operands lie one behind the other."""
-        for side in (2, 0, 1):
+        pixel = parts[0][0, 0]
+        along = len(pixel) == 1 or int(pixel[1] - pixel[0]) == int(np.prod(shape[axis + 1 :]))
+        for side in (2, 0, 1) if along else (0, 1, 2):
             others = {tuple(np.delete(part.shape, side)) for part in parts}
             if len(others) == 1 and axes_of(shape, np.concatenate(parts, axis=side)) is not None:
                 return side

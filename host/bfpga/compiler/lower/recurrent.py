@@ -90,7 +90,7 @@ class _Cell:
     def __init__(self, rewriter: Rewriter, node: NodeProto) -> None:
         self.rewriter, self.node, self.kind = rewriter, node, node.op_type
         self.attributes = attributes_of(node)
-        self.hidden = int(str(self.attributes.get("hidden_size", 0)))
+        self.hidden = int(self.attributes.get("hidden_size", 0))
         self._check()
         self.source, self.steps = self._input()
         self.directions = self._directions()
@@ -102,7 +102,7 @@ class _Cell:
 
     def _check(self) -> None:
         attributes, usual = self.attributes, USUAL[self.kind]
-        named = [name.decode().lower() for name in attributes.get("activations", [])]  # type: ignore[attr-defined]
+        named = [name.decode().lower() for name in attributes.get("activations", [])]
         if named and tuple(named[: len(usual)]) * (len(named) // len(usual)) != usual * (len(named) // len(usual)):
             raise _UnfitError("its gates have other functions than usual")
         if attributes.get("clip") is not None or attributes.get("input_forget", 0):
@@ -117,7 +117,7 @@ class _Cell:
 
     def _input(self) -> tuple[str, int]:
         """The input as (batch, steps, channels), and its number of steps."""
-        name, first = self.node.input[0], int(str(self.attributes.get("layout", 0))) == 1
+        name, first = self.node.input[0], self.attributes.get("layout", 0) == 1
         moved = self.rewriter.moved.get(name)
         if moved is not None and moved.axis == 1 and not first:
             return moved.first, moved.shape[0]
@@ -135,7 +135,7 @@ class _Cell:
             raise _UnfitError("its weights are computed")
         size = GATES[self.kind] * self.hidden
         way = self.attributes.get("direction", b"forward")
-        backwards = {b"forward": [False], b"reverse": [True], b"bidirectional": [False, True]}.get(bytes(way))  # type: ignore[arg-type]
+        backwards = {b"forward": [False], b"reverse": [True], b"bidirectional": [False, True]}.get(way)
         if backwards is None or len(backwards) != len(weights) or weights.shape[1] != size:
             raise _UnfitError("its direction does not fit its weights")
         numbers = np.zeros((len(weights), 2 * size), np.float32) if bias is None else bias
@@ -154,7 +154,7 @@ class _Cell:
             cells.append(cell)
             states.append(steps[::-1] if direction.reverse else steps)
         count, hidden = len(self.directions), self.hidden
-        first = int(str(self.attributes.get("layout", 0))) == 1
+        first = self.attributes.get("layout", 0) == 1
         outputs = [*self.node.output, "", "", ""]
         if outputs[0]:
             sides = [rewriter.add("Concat", *side, axis=1) if len(side) > 1 else side[0] for side in states]

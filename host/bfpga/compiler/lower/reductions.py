@@ -53,7 +53,7 @@ class Reductions(Interleaving):
             layer.weights = np.full((len(channel), *kernel, 1), weight)
             if not apart:
                 meets = (kept[0, 0][None, :] == channel[:, None]) * weight
-                layer.weights = np.broadcast_to(meets[:, None, None, :], (len(channel), *kernel, source.channels)).copy()
+                layer.weights = np.tile(meets[:, None, None, :], (1, *kernel, 1))
             layer.macs = layer.pixels * source.channels * kernel[0] * kernel[1]
         elif not apart:
             raise NotOnArrayError("a maximum over channels")
@@ -79,7 +79,7 @@ class Reductions(Interleaving):
         return np.ascontiguousarray(np.broadcast_to(positions(kept), shape))
 
     def _volume(self, value: str) -> tuple[ArrayTensor, IndexArray]:
-        """The tensor of a value (channels, depth, height, width) as an image, and the position of each of its places."""
+        """The tensor of a value (channels, depth, height, width) as an image, and the position of each place."""
         shape = self._view(value).index.shape
         wanted = self._volume_order(shape)
         return self.tensors[self._tensor(value, wanted)], wanted
@@ -114,8 +114,8 @@ class Reductions(Interleaving):
                         rows = slice(group * outputs // groups, (group + 1) * outputs // groups)
                         columns = slice(group * inner, (group + 1) * inner)
                         spread[result, rows, :, :, place, columns] = weights[rows, :, tap].transpose(0, 2, 3, 1)
-        flat = replace(operator, attributes={
-            "strides": strides[1:], "dilations": dilations[1:], "pads": [pads[1], pads[2], pads[4], pads[5]]})  # fmt: skip
+        over_two = {"strides": strides[1:], "dilations": dilations[1:], "pads": [*pads[1:3], *pads[4:6]]}
+        flat = replace(operator, attributes=over_two)
         source, _ = self._volume(operator.inputs[0])
         layout = self._volume_order(target)
         kernel = (int(weights.shape[3]), int(weights.shape[4]))

@@ -256,8 +256,8 @@ def _graph(model: ModelProto, path: str) -> Graph:
 
 
 def rebuilt(graph: Graph, model: ModelProto) -> Graph:
-    """The graph of a model that computes the same with other operators; its inputs and outputs are those of ``graph``."""
-    return _graph(model, model.graph.name or "network")
+    """The graph of a model that computes the same as ``graph`` with other operators."""
+    return _graph(model, graph.model.graph.name or "network")
 
 
 def _check_operator(graph: Graph, operator: Operator, path: str) -> None:

@@ -75,9 +75,9 @@ def check_shape(value: ValueInfoProto, path: str | Path) -> None:
     """ModelError for an input that has no batch and 1 to 3 axes of known sizes besides."""
     tensor = value.type.tensor_type
     dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-    if not tensor.HasField("shape") or not 2 <= len(dims) <= 4:
+    if not tensor.HasField("shape") or not 2 <= len(dims) <= 5:
         raise ModelError(
-            f"{path}: input {value.name} has {len(dims)} axes; supported are 2 to 4, the first being the batch"
+            f"{path}: input {value.name} has {len(dims)} axes; supported are 2 to 5, the first being the batch"
         )
     unknown = [axis for axis, size in enumerate(dims[1:], 1) if size <= 0]
     if unknown:
