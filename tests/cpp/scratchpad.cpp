@@ -76,7 +76,7 @@ class Chance {
 template <class Word>
 class Sender : public bfpga::StreamWaits {
    public:
-    Sender(const char* name, Chance& chance) : to(name), chance_(chance) { to.join(*this, 4); }
+    Sender(const char* name, Chance& chance) : to(name), chance_(chance) { to.join(*this); }
 
     void wait(const std::string& stream, bool) override { throw bfpga::StreamError("blocked by " + stream); }
     void polled(const std::string& stream) override {
@@ -102,7 +102,7 @@ template <class Word>
 class Credits : public bfpga::StreamWaits {
    public:
     Credits(const bfpga::stream<Word>& stored, Chance& chance) : to("credits"), stored_(stored), chance_(chance) {
-        to.join(*this, 4);
+        to.join(*this);
     }
 
     void wait(const std::string& stream, bool) override { throw bfpga::StreamError("blocked by " + stream); }

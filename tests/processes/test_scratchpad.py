@@ -349,12 +349,12 @@ def test_loads_and_stores_go_on_beside_a_computing_operation() -> None:
 
 
 def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
-    """The sum reads words that the load beside it has just written."""
+    """The maximum reads words that the load beside it has just written."""
     layers = Layers.of(PADS[0], 5)
-    source, target = layers.program.tensor(6, 6, 2), layers.program.tensor(6, 6, 2)
+    source, target = layers.program.tensor(12, 12, 6), layers.program.tensor(1, 12, 6)
     layers.load(source)
-    layers.compute(Operation.MAX, source, target)
+    layers.compute(Operation.MAX, source, target, kernel_height=12)
     with pytest.raises(ScheduleError, match=r"iteration \d+ of loop `Scratchpad` reads word \d+ of memory `cell_`"):
-        run(0, "exact", layers.program, layers.model, 0, True)
+        run(0, "exact", layers.program, layers.model, 6, True)
     layers.program.operations[1].descriptor.after_loads = 1
-    check(run(0, "exact", layers.program, layers.model, 0, True), layers.program, layers.model)
+    check(run(0, "exact", layers.program, layers.model, 6, True), layers.program, layers.model)
