@@ -116,11 +116,12 @@ class Overlapping(PlainKernel):
         operations: Sequence[KernelOperation],
         tensors: Mapping[str, BlockTensor],
         sample: int = 0,
-        clear_policies: bool = False,
+        *rest: Any,
+        **named: Any,
     ) -> KernelResult:
         given = {name: BlockTensor(value.mantissa.copy(), value.exponent.copy()) for name, value in tensors.items()}
         self.kernel.before.clear()
-        result = super().run_operations(operations, tensors, sample, clear_policies)
+        result = super().run_operations(operations, tensors, sample, *rest, **named)
         times = schedule(self.config, operations).operations
         for other, key in zip(self.others, ("begin", "end"), strict=True):
             found = {name: BlockTensor(value.mantissa.copy(), value.exponent.copy()) for name, value in given.items()}
