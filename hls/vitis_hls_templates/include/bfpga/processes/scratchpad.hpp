@@ -1,8 +1,8 @@
 // The scratchpad: the activation banks and all that moves through them, in one pipelined loop.
 //
-// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or a
-// group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has ended
-// (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
+// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or
+// a group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has
+// ended (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
