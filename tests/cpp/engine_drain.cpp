@@ -228,7 +228,7 @@ struct DrainAction {
         results[1] = 0;
         TileSums<Config> source(d, sums);
         while (drain->kernels() != 0) {
-            results[1] += static_cast<int32_t>(drain->group(d, source, memories, policy));
+            results[1] += static_cast<int32_t>(drain->group(source, memories, policy));
             source.next_group();
         }
         Counted counted = {0, 0, 0};

@@ -246,15 +246,24 @@ class ConfiguredBench : public Bench {
         for (int g = 0; g < d.groups; ++g) {
             for (int row = 0; row < d.output_rows; ++row) {
                 stage_.row(static_cast<bfpga::int_t<Config::bias_bits>>(command.bias[row]), command.row_exponent[row]);
-                for (int i = 0; i < group && g * group + i < d.output_pixels; ++i) {
-                    int64_t sum = command.sum[(g * command.rows + row) * columns + i];
-                    sum = d.has(Flag::Kept) ? kept_[kept + static_cast<std::size_t>(i)] : sum;
-                    if (d.has(Flag::Keep)) {
-                        kept_[kept + static_cast<std::size_t>(i)] = sum;
-                    }
-                    const mantissa_t mantissa = stage_.value(static_cast<accumulator_t>(sum), i, d, policy);
+                accumulator_t sum[columns];
+                bool shown[columns];
+                mantissa_t mantissa[columns];
+                for (int i = 0; i < columns; ++i) {
+                    int64_t value = command.sum[(g * command.rows + row) * columns + i];
+                    int64_t& keeps = kept_[kept + static_cast<std::size_t>(i)];
+                    shown[i] = i < group && g * group + i < d.output_pixels;
+                    value = d.has(Flag::Kept) ? keeps : value;
+                    keeps = d.has(Flag::Keep) ? value : keeps;
+                    sum[i] = static_cast<accumulator_t>(value);
+                }
+                stage_.values(sum, shown, policy, mantissa);
+                for (int i = 0; i < columns; ++i) {
                     const int word = g * output_words(d) + row / lanes;
-                    command.expected[(word * columns + i) * lanes + row % lanes] = static_cast<int32_t>(mantissa);
+                    if (shown[i]) {
+                        command.expected[(word * columns + i) * lanes + row % lanes] =
+                            static_cast<int32_t>(mantissa[i]);
+                    }
                 }
                 kept += columns;
             }

@@ -68,13 +68,21 @@ class ConfiguredBench : public Bench {
         stage_.start(d, layer.accumulator_exponent, layer.output_exponent);
         for (int r = 0; r < layer.rows; ++r) {
             stage_.row(static_cast<bfpga::int_t<Config::bias_bits>>(layer.bias[r]), layer.row_exponent[r]);
+            bfpga::int_t<ACC> accumulator[Config::columns];
+            bool shown[Config::columns];
+            bfpga::int_t<Config::mantissa_bits> mantissa[Config::columns];
+            for (int i = 0; i < Config::columns; ++i) {
+                const int k = r * layer.columns + i;
+                shown[i] = i < layer.columns;
+                accumulator[i] = static_cast<bfpga::int_t<ACC>>(shown[i] ? layer.accumulator[k] : -1);
+            }
+            stage_.values(accumulator, shown, slot_, mantissa);
             for (int i = 0; i < layer.columns; ++i) {
                 const int k = r * layer.columns + i;
-                const bfpga::int_t<ACC> accumulator = static_cast<bfpga::int_t<ACC>>(layer.accumulator[k]);
-                const bfpga::StageValue<ACC> result = stage_.evaluate(accumulator);
+                const bfpga::StageValue<ACC> result = stage_.evaluate(accumulator[i]);
                 layer.value[k] = static_cast<int64_t>(result.value);
                 layer.exponent[k] = static_cast<int32_t>(result.exponent);
-                layer.mantissa[k] = static_cast<int32_t>(stage_.value(accumulator, i, d, slot_));
+                layer.mantissa[k] = static_cast<int32_t>(mantissa[i]);
             }
         }
         stage_.finish(slot_, layer);

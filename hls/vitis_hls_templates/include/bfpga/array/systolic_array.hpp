@@ -47,7 +47,7 @@ class SystolicArray {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             write_back_.write(memories.activations);
-            drain_row(d, memories.parameters, policy);
+            drain_row(memories.parameters, policy);
             write_back_.next();
             multiply(memories, weight_stream);
             ++step;
@@ -134,7 +134,7 @@ class SystolicArray {
     }
 
     // One row of the pass before, in all columns: bias, function, requantizer or measurement.
-    void drain_row(const Descriptor& d, const ParameterMemory<Config>& memory, PolicySlot<Config>& policy) {
+    void drain_row(const ParameterMemory<Config>& memory, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
         if (!write_back_.row_leaves()) {
             return;
@@ -144,21 +144,33 @@ class SystolicArray {
             const Parameters<Config> parameters = memory.read(write_back_.parameter());
             stage_.row(parameters.bias, static_cast<int32_t>(parameters.exponent));
         }
+        accumulator_t sum[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+        bool covered[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        typename Geometry<Config>::mantissa_t mantissa[Config::columns];
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
     Columns_Drain:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
-            typename Geometry<Config>::mantissa_t mantissa = 0;
-            if (exists && write_back_.covers(i)) {
-                const accumulator_t sum = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
+            covered[i] = exists && write_back_.covers(i);
+            sum[i] = 0;
+            mantissa[i] = 0;
+            if (covered[i]) {
+                sum[i] = kept_ ? wide_.read(i) : tiles_.result(write_back_.row(), i);
                 if (keeps_) {
-                    wide_.write(i, sum);
+                    wide_.write(i, sum[i]);
                 }
-                mantissa = stage_.value(sum, i, d, policy);
             }
-            write_back_.assemble(i, mantissa);
         }
         if (exists) {
+            stage_.values(sum, covered, policy, mantissa);
             wide_.next();
+        }
+    Columns_Assemble:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            write_back_.assemble(i, mantissa[i]);
         }
     }
 

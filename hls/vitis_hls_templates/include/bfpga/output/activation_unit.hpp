@@ -122,6 +122,8 @@ inline argument_t grid_argument(int_t<ACC> value, exponent_t exponent) {
 inline int_t<16> interpolate(const TableStep& step) {
 #pragma HLS INLINE
     const int_t<23> product = static_cast<factor_t<23, 16>>(step.slope) * step.part;
+// Logic: the DSP slices are for the tiles, and 16 x 7 bits are small.
+#pragma HLS BIND_OP variable=product op=mul impl=fabric
     return static_cast<int_t<16>>(step.start + round_right<Rounding::Rne, 23>(product, static_cast<amount_t>(6)));
 }
 

@@ -11,7 +11,7 @@
 //     drain_.start(d, exponents);                    // an operation begins
 //     clocks += place_ports<Config, Pixels>(reader_, drain_);
 //     for each group: compute the sums of drain_.kernels() kernels, then
-//         clocks += drain_.group(d, sums, memories, policy);
+//         clocks += drain_.group(sums, memories, policy);
 //     drain_.finish(policy, counters);               // the operation ends
 //
 // `sums` walks over the blocks with the drain, so that it needs additions alone, and is asked for every kernel of a
@@ -102,7 +102,7 @@ class EngineDrain {
 
     // A group of kernels leaves; returns the clocks that takes.
     template <class Sums, class Memories>
-    uint32_t group(const Descriptor& d, Sums& sums, Memories& memories, PolicySlot<Config>& policy) {
+    uint32_t group(Sums& sums, Memories& memories, PolicySlot<Config>& policy) {
         begin_group();
         sums.first_block();
         uint32_t clocks = 0;
@@ -117,7 +117,7 @@ class EngineDrain {
             loop.iteration();
             words_.write(memories.activations);
             if (leaving_ && clock_ < Config::lanes) {
-                kernel_leaves(d, sums, memories.parameters, policy);
+                kernel_leaves(sums, memories.parameters, policy);
             }
             next(sums);
             ++clocks;
@@ -177,8 +177,7 @@ class EngineDrain {
     // One kernel of all ports: bias, function, requantizer or measurement. A word that the last group does not fill
     // ends with zeros.
     template <class Sums>
-    void kernel_leaves(const Descriptor& d, Sums& sums, const ParameterMemory<Config>& memory,
-                       PolicySlot<Config>& policy) {
+    void kernel_leaves(Sums& sums, const ParameterMemory<Config>& memory, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
         const bool exists = kernel_ < group_kernels_;
         accumulator_t value[ports];
@@ -188,14 +187,23 @@ class EngineDrain {
             stage_.row(parameters.bias, static_cast<int32_t>(parameters.exponent));
             sums.take(static_cast<int>(kernel_), value);
         }
+        bool covered[ports];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        typename G::mantissa_t mantissa[ports];
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
+    Ports_Cover:
+        for (int i = 0; i < ports; ++i) {
+#pragma HLS UNROLL
+            covered[i] = covers(i);
+            mantissa[i] = 0;
+        }
+        if (exists) {
+            stage_.values(value, covered, policy, mantissa);
+        }
     Ports_Leave:
         for (int i = 0; i < ports; ++i) {
 #pragma HLS UNROLL
-            typename G::mantissa_t mantissa = 0;
-            if (exists && covers(i)) {
-                mantissa = stage_.value(value[i], i, d, policy);
-            }
-            words_.assemble(i, static_cast<int>(clock_), mantissa);
+            words_.assemble(i, static_cast<int>(clock_), mantissa[i]);
         }
         ++kernel_;
         ++parameter_;

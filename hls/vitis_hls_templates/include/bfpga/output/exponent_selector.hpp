@@ -61,11 +61,26 @@ struct WindowSums {
     static constexpr int radicand_bits = 2 * (factor_bits + value_bits + window_bits);
     static constexpr int deviation_bits = radicand_bits / 2 - 2;
 
-    int_t<window_bits + 2> count;
+    using count_t = int_t<window_bits + 2>;
+
+    count_t count;
     uint_t<sum_bits> sum;
     uint_t<square_bits> squares;
 
     WindowSums() : count(0), sum(0), squares(0) {}
+
+    // How many values a window of 2**log_count has when its last one comes. Bit by bit, so that a comparison with it is
+    // one with a register.
+    static count_t before_last(int32_t log_count) {
+#pragma HLS INLINE
+        count_t before = 0;
+    Bits_Before:
+        for (int bit = 0; bit < window_bits; ++bit) {
+#pragma HLS UNROLL
+            before = static_cast<count_t>(before | (bit < log_count ? 1 << bit : 0));
+        }
+        return before;
+    }
 
     void add(uint_t<value_bits> value) {
 #pragma HLS INLINE
@@ -155,10 +170,12 @@ class PolicySlot {
 
     // A value of column 0 in units of the output exponent (BFP 4.2). Only the last full window will be looked at, so
     // its sums are kept until then: a prediction takes a square root, which has no place in the array's loop.
-    void count(const Descriptor& d, value_t value) {
+    // `before_last`: of the window; the comparison does not wait for the addition.
+    void count(typename WindowSums<Config>::count_t before_last, value_t value) {
 #pragma HLS INLINE
+        const bool closes = open_.count == before_last;
         open_.add(value);
-        if (open_.count == 1 << d.policy_window) {
+        if (closes) {
             last_ = open_;
             full_ = true;
             open_ = WindowSums<Config>();

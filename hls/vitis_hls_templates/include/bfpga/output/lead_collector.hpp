@@ -38,7 +38,7 @@ class LeadCollector {
     }
 
     void open_row(exponent_t) {}
-    void see(int, int_t<Config::accumulator_bits>) {}
+    void see(int, int_t<Config::accumulator_bits>, bool, bool) {}
     void see_alone(int_t<Config::accumulator_bits>, exponent_t) {}
     void close_row() {}
     bool collects() const { return false; }
@@ -104,23 +104,24 @@ class LeadCollector<Config, true> {
         }
     }
 
-    // A value of the row, in column i.
-    void see(int i, value_t value) {
+    // The value of column i in the row. `seen`: it has the row's exponent; `alone`: it is nothing but the row's bias;
+    // neither: the column has none.
+    void see(int i, value_t value, bool seen, bool alone) {
 #pragma HLS INLINE
-        const uint_t<ACC> differing = differing_bits<ACC>(value);
+        const value_t shown = seen ? value : static_cast<value_t>(0);
+        const uint_t<ACC> differing = differing_bits<ACC>(shown);
         row_bin_[i] = bin_of(differing, row_distance_);
         row_differing_ = static_cast<uint_t<ACC>>(row_differing_ | differing);
-        row_set_ = static_cast<uint_t<ACC>>(row_set_ | static_cast<uint_t<ACC>>(value));
-        ++row_values_;
+        row_set_ = static_cast<uint_t<ACC>>(row_set_ | static_cast<uint_t<ACC>>(shown));
+        row_values_ = static_cast<row_count_t>(row_values_ + (seen || alone ? 1 : 0));
+        row_alone_ = static_cast<row_count_t>(row_alone_ + (alone ? 1 : 0));
     }
 
-    // A value that is nothing but the row's bias, with an exponent of its own; all of a row are alike.
+    // What the row's values are that are nothing but its bias, with an exponent of their own.
     void see_alone(value_t value, exponent_t exponent) {
 #pragma HLS INLINE
         alone_value_ = value;
         alone_exponent_ = exponent;
-        ++row_alone_;
-        ++row_values_;
     }
 
     // The row is counted.
@@ -130,18 +131,14 @@ class LeadCollector<Config, true> {
             return;
         }
         values_ += static_cast<count_t>(row_values_);
-        include_position(row_differing_, row_exponent_);
-        include_lowest(row_set_, row_exponent_);
-        unit_low_ = !any_row_ || row_exponent_ < unit_low_ ? row_exponent_ : unit_low_;
-        unit_high_ = !any_row_ || row_exponent_ > unit_high_ ? row_exponent_ : unit_high_;
+        unit_low_ = smaller(row_exponent_, unit_low_);
+        unit_high_ = larger(row_exponent_, unit_high_);
         any_row_ = true;
-        bins_t alone_bin = 0;
-        if (row_alone_ != 0) {
-            const uint_t<ACC> differing = differing_bits<ACC>(alone_value_);
-            alone_bin = bin_of(differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
-            include_position(differing, alone_exponent_);
-            include_lowest(static_cast<uint_t<ACC>>(alone_value_), alone_exponent_);
-        }
+        const value_t alone = row_alone_ != 0 ? alone_value_ : static_cast<value_t>(0);
+        const uint_t<ACC> alone_differing = differing_bits<ACC>(alone);
+        const bins_t alone_bin = bin_of(alone_differing, distance(static_cast<exponent_t>(alone_exponent_ - base_)));
+        include_top(highest(row_differing_, row_exponent_), highest(alone_differing, alone_exponent_));
+        include_low(lowest(row_set_, row_exponent_), lowest(static_cast<uint_t<ACC>>(alone), alone_exponent_));
     Bins_Count:
         for (int bin = 0; bin < bins; ++bin) {
 #pragma HLS UNROLL
@@ -159,7 +156,7 @@ class LeadCollector<Config, true> {
     // The lead of everything since the first operation of the pass: section 3 of docs/kernel-positions.md.
     Lead lead() const {
         if (!any_position_) {
-            return Lead(true, static_cast<int>(unit_high_) + fits);
+            return Lead(true, (any_row_ ? static_cast<int>(unit_high_) : 0) + fits);
         }
         const int32_t found = rule_exponent() + margin_;
         const int32_t least = static_cast<int32_t>(unit_low_) + smallest_shift;
@@ -175,19 +172,26 @@ class LeadCollector<Config, true> {
 #pragma HLS INLINE
         values_ = 0;
         any_position_ = false;
-        any_set_ = false;
         any_row_ = false;
         row_open_ = false;
-        top_ = 0;
-        low_ = 0;
-        unit_low_ = 0;
-        unit_high_ = 0;
+        top_ = lowest_exponent();
+        low_ = highest_exponent();
+        unit_low_ = highest_exponent();
+        unit_high_ = lowest_exponent();
     Bins_Clear:
         for (int bin = 0; bin < bins; ++bin) {
 #pragma HLS UNROLL
             count_[bin] = 0;
         }
     }
+
+    // Beyond all exponents there are: what begins with them needs no flag beside its comparison.
+    static constexpr int limit = 1 << (kExponentBits - 1);
+    static exponent_t highest_exponent() { return static_cast<exponent_t>(limit - 1); }
+    static exponent_t lowest_exponent() { return static_cast<exponent_t>(-limit); }
+
+    static exponent_t larger(exponent_t a, exponent_t b) { return a > b ? a : b; }
+    static exponent_t smaller(exponent_t a, exponent_t b) { return a < b ? a : b; }
 
     // How far bits move down to their bins, `offset`: exponent of the value less the position of bin 0. What leaves the
     // histogram above or below counts in its last or first bin, so distances end there.
@@ -208,25 +212,36 @@ class LeadCollector<Config, true> {
         return differing == 0 ? static_cast<bins_t>(0) : static_cast<bins_t>(kept ^ (kept >> 1));
     }
 
-    void include_position(uint_t<ACC> differing, exponent_t exponent) {
+    // The position of a bit, if there is one.
+    struct Position {
+        bool any;
+        exponent_t at;
+    };
+
+    static Position highest(uint_t<ACC> bits, exponent_t exponent) {
 #pragma HLS INLINE
-        if (differing == 0) {
-            return;
-        }
-        const exponent_t position = static_cast<exponent_t>(lead_position<ACC>(differing) + static_cast<int>(exponent));
-        top_ = !any_position_ || position > top_ ? position : top_;
-        any_position_ = true;
+        const Position position = {bits != 0,
+                                   static_cast<exponent_t>(lead_position<ACC>(bits) + static_cast<int>(exponent))};
+        return position;
     }
 
-    void include_lowest(uint_t<ACC> set, exponent_t exponent) {
+    static Position lowest(uint_t<ACC> bits, exponent_t exponent) {
 #pragma HLS INLINE
-        if (set == 0) {
-            return;
-        }
-        const uint_t<ACC> lowest = static_cast<uint_t<ACC>>(set & (0 - set));
-        const exponent_t position = static_cast<exponent_t>(lead_position<ACC>(lowest) + static_cast<int>(exponent));
-        low_ = !any_set_ || position < low_ ? position : low_;
-        any_set_ = true;
+        return highest(static_cast<uint_t<ACC>>(bits & (0 - bits)), exponent);
+    }
+
+    // The higher one of two of a row, then of those so far: one comparison waits for the row before.
+    void include_top(const Position& a, const Position& b) {
+#pragma HLS INLINE
+        const exponent_t position = larger(a.any ? a.at : lowest_exponent(), b.any ? b.at : lowest_exponent());
+        top_ = larger(position, top_);
+        any_position_ = any_position_ || a.any || b.any;
+    }
+
+    void include_low(const Position& a, const Position& b) {
+#pragma HLS INLINE
+        const exponent_t position = smaller(a.any ? a.at : highest_exponent(), b.any ? b.at : highest_exponent());
+        low_ = smaller(position, low_);
     }
 
     int32_t rule_exponent() const {
@@ -277,7 +292,7 @@ class LeadCollector<Config, true> {
     count_t count_[bins];
     count_t values_;
     exponent_t top_, low_, unit_low_, unit_high_;
-    bool any_position_, any_set_, any_row_;
+    bool any_position_, any_row_;
     // Of the operation
     bool collects_, selects_;
     LeadRule rule_;

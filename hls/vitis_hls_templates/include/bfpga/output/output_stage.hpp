@@ -60,6 +60,7 @@ class OutputStage {
         function_first_ = d.has(Flag::FunctionFirst);
         measures_ = d.has(Flag::Measure);
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
+        before_last_ = WindowSums<Config>::before_last(d.policy_window);
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
         collector_.start(d, static_cast<int32_t>(
@@ -101,31 +102,51 @@ class OutputStage {
         return result;
     }
 
-    // The mantissa of one accumulator of the row. Column 0 feeds the statistics of the policy slot.
-    mantissa_t value(accumulator_t accumulator, int column, const Descriptor& d, PolicySlot<Config>& policy) {
+    // The mantissas of the row, after `row` and once for each row; columns that are not `shown` have none and count
+    // nothing. Column 0 feeds the statistics of the policy slot. What the columns have seen is joined in one go, so
+    // that nothing of a row waits for the row before.
+    template <int N>
+    void values(const accumulator_t (&accumulator)[N], const bool (&shown)[N], PolicySlot<Config>& policy,
+                mantissa_t (&mantissa)[N]) {
 #pragma HLS INLINE
-        const StageValue<ACC> result = evaluate(accumulator);
-        bias_saturated_ = bias_saturated_ || result.bias_saturated;
-        accumulator_saturated_ = accumulator_saturated_ || result.accumulator_saturated;
-        alone_seen_ = alone_seen_ || result.bias_alone;
-        if (result.bias_alone) {
-            collector_.see_alone(result.value, result.exponent);
-        } else {
-            collector_.see(column, result.value);
-            largest_.include(magnitude<ACC>(result.value));
+        static_assert(N <= Config::columns, "every column has a port of its own");
+        LargestMagnitude<Config::log, ACC> largest;
+        largest.clear();
+        bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
+        row_count_t overflows = 0, underflows = 0;
+    Columns_Values:
+        for (int i = 0; i < N; ++i) {
+#pragma HLS UNROLL
+            mantissa[i] = 0;
+            if (native_integers && !shown[i]) {
+                continue;  // a simulation saves the time
+            }
+            const StageValue<ACC> result = evaluate(accumulator[i]);
+            const bool alone = shown[i] && result.bias_alone;
+            const bool seen = shown[i] && !result.bias_alone;
+            alone_seen = alone_seen || alone;
+            bias_saturated = bias_saturated || (shown[i] && result.bias_saturated);
+            accumulator_saturated = accumulator_saturated || (shown[i] && result.accumulator_saturated);
+            largest.include(seen ? magnitude<ACC>(result.value) : static_cast<uint_t<ACC>>(0));
+            collector_.see(i, result.value, seen, alone);
+            const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
+            if (i == 0 && counts_ && shown[0]) {
+                policy.count(before_last_, statistics_value<Config>(result.value, distance));
+            }
+            const Requantized<MW> requantized =
+                requantize<MW, Config::rounding, Config::saturation, ACC>(result.value, distance);
+            const bool counted = shown[i] && !measures_;
+            overflows = static_cast<row_count_t>(overflows + (counted && requantized.overflow ? 1 : 0));
+            underflows = static_cast<row_count_t>(underflows + (counted && requantized.underflow ? 1 : 0));
+            mantissa[i] = counted ? requantized.mantissa : static_cast<mantissa_t>(0);
         }
-        if (measures_) {
-            return 0;
-        }
-        const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
-        if (column == 0 && counts_) {
-            policy.count(d, statistics_value<Config>(result.value, distance));
-        }
-        const Requantized<MW> requantized =
-            requantize<MW, Config::rounding, Config::saturation, ACC>(result.value, distance);
-        row_overflows_ = static_cast<row_count_t>(row_overflows_ + (requantized.overflow ? 1 : 0));
-        row_underflows_ = static_cast<row_count_t>(row_underflows_ + (requantized.underflow ? 1 : 0));
-        return requantized.mantissa;
+        largest_ = largest;
+        alone_seen_ = alone_seen;
+        bias_saturated_ = bias_saturated;
+        accumulator_saturated_ = accumulator_saturated;
+        row_overflows_ = overflows;
+        row_underflows_ = underflows;
+        collector_.see_alone(alone_value_, alone_exponent_);
     }
 
     // What the operation's results have shown goes to the policy slot and to the kernel's counters.
@@ -217,15 +238,12 @@ class OutputStage {
     void close_row() {
 #pragma HLS INLINE
         collector_.close_row();
-        if (largest_.any) {
-            lead_.include(Lead(true, largest_.position() + static_cast<int>(result_exponent_)));
-        }
-        if (alone_seen_) {
-            LargestMagnitude<Config::log, ACC> alone;
-            alone.clear();
-            alone.include(magnitude<ACC>(alone_value_));
-            lead_.include(Lead(alone.any, alone.position() + static_cast<int>(alone_exponent_)));
-        }
+        LargestMagnitude<Config::log, ACC> alone;
+        alone.clear();
+        alone.include(magnitude<ACC>(alone_value_));
+        Lead row(largest_.any, largest_.position() + static_cast<int>(result_exponent_));
+        row.include(Lead(alone_seen_ && alone.any, alone.position() + static_cast<int>(alone_exponent_)));
+        lead_.include(row);
         overflows_ += static_cast<uint32_t>(row_overflows_);
         underflows_ += static_cast<uint32_t>(row_underflows_);
         status_ |=
@@ -237,6 +255,7 @@ class OutputStage {
     int32_t argument_;
     exponent_t bound_exponent_, bias_exponent_, accumulator_exponent_, output_exponent_;
     bool has_bias_, row_exponents_, function_first_, measures_, counts_;
+    typename WindowSums<Config>::count_t before_last_;
     Lead lead_;
     uint32_t overflows_, underflows_;
     int32_t status_;

@@ -33,7 +33,7 @@ class ArrayProcess {
     };
 
    public:
-    ArrayProcess() : sending_(0), sends_(false), control_(), operand_(), row_(), busy_(), doubled_(), delayed_() {
+    ArrayProcess() : sending_(0), sends_(false), control_(), operand_(), busy_(), doubled_(false) {
 #pragma HLS ARRAY_PARTITION variable=control_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=weights_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
@@ -42,6 +42,11 @@ class ArrayProcess {
 #pragma HLS ARRAY_PARTITION variable=row_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=busy_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=delayed_ complete dim=0
+    Blocks_Begin:
+        for (int g = 0; g < blocks; ++g) {
+#pragma HLS UNROLL
+            row_[g] = 0;
+        }
     }
 
     // Computes until a `stop` beat has come and all sums have left.

@@ -23,51 +23,60 @@ class OutputRows {
 #pragma HLS INLINE
         group_ = static_cast<coordinate_t>(active_columns<Config>(d));
         output_rows_ = d.output_rows;
-        blocks_ = blocks;
-        block_rows_ = rows_of_block;
         pixels_left_ = d.output_pixels;
         rows_left_ = d.output_rows;
-        block_rows_left_ = rows_of_block;
-        blocks_left_ = blocks;
-        groups_left_ = d.groups;
+        row_.start(rows_of_block);
+        block_.start(blocks);
+        groups_.start(d.groups);
+        exists_ = true;
         lane_ = 0;
+        ends_word_ = Config::lanes == 1;
         word_exists_ = false;
     }
 
     // Blocks may have more rows than the output.
-    bool exists() const { return rows_left_ > 0; }
+    bool exists() const { return exists_; }
     bool covers(int column) const { return column < pixels_left_ && column < group_; }
     // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
     int lane() const { return static_cast<int>(lane_); }
-    bool ends_word() const { return lane_ == Config::lanes - 1; }
+    bool ends_word() const { return ends_word_; }
     bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
-    bool last() const { return block_rows_left_ == 1 && blocks_left_ == 1 && groups_left_ == 1; }
+    bool last() const { return row_.last() && block_.last() && groups_.last(); }
 
     void next() {
 #pragma HLS INLINE
-        const bool last_row = block_rows_left_ == 1;
-        const bool last_block = blocks_left_ == 1;
+        const bool last_row = row_.last();
+        const bool restarts = last_row && block_.last();
         word_exists_ = word_exists();
-        lane_ = ends_word() ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
-        block_rows_left_ = last_row ? block_rows_ : static_cast<coordinate_t>(block_rows_left_ - 1);
-        rows_left_ = last_row && last_block ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
-        if (!last_row) {
-            return;
+        next_lane();
+        row_.next();
+        exists_ = restarts || rows_left_ > 1;
+        rows_left_ = restarts ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
+        if (last_row) {
+            block_.next();
         }
-        blocks_left_ = last_block ? blocks_ : static_cast<coordinate_t>(blocks_left_ - 1);
-        if (last_block) {
-            --groups_left_;
+        if (restarts) {
+            groups_.next();
             pixels_left_ -= group_;
         }
     }
 
    private:
-    // Of the operation: columns that work, output channels, row blocks and their rows
-    coordinate_t group_, output_rows_, blocks_, block_rows_;
-    // What is left, with the row, block and group under way
-    coordinate_t pixels_left_, rows_left_, block_rows_left_, blocks_left_, groups_left_;
+    void next_lane() {
+#pragma HLS INLINE
+        const lane_t lane = ends_word_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        ends_word_ = Config::lanes == 1 || (!ends_word_ && lane_ == Config::lanes - 2);
+        lane_ = lane;
+    }
+
+    // Of the operation: columns that work, output channels
+    coordinate_t group_, output_rows_;
+    RoundCounter<Config> row_, block_, groups_;
+    // What is left, with the row and the group under way
+    coordinate_t pixels_left_, rows_left_;
+    bool exists_;
     lane_t lane_;
-    bool word_exists_;
+    bool ends_word_, word_exists_;
 };
 
 template <class Config, class Storage>
@@ -157,17 +166,30 @@ class PostProcess {
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool leaves = row_is_there();
-            const bool last = leaves && rows_.last();
+            // A row needs its sums, and parameters if it exists; each is taken when it is there.
+            const bool sum_there = sum_.there();
+            const bool parameters_there = !rows_.exists() || parameter_.there();
+            const bool leaves = combined_ ? draining_ : sum_there && parameters_there;
+            const bool takes_parameters = sum_there && rows_.exists();
+            // The last tap of a word waits until the word before leaves with its last row.
+            const bool waits = words_.completes() && !rows_.ends_word() && draining_;
+            const bool takes_vector = words_.combines() && !waits;
+            const bool fills = combined_ && !vector_.there();
+            running = !(leaves && rows_.last());
             if (leaves) {
-                row(d, policy, results);
+                row(policy, results);
             }
-            if (combined_) {
-                combine();
+            if (takes_vector && vector_.there()) {
+                draining_ = words_.take(vector_.beat()) || draining_;
             }
-            running = !last;
-            if (running) {
-                refill(sums, vectors, parameters);
+            if (takes_vector || fills) {
+                vector_.next(vectors);
+            }
+            if (reads_sums_ && (!sum_there || parameters_there)) {
+                sum_.next(sums);
+            }
+            if (!combined_ && (!parameter_.there() || takes_parameters)) {
+                parameter_.next(parameters);
             }
         }
         finish(d, policy);
@@ -185,10 +207,14 @@ class PostProcess {
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
         rows_.start(d, combined_ ? words : d.blocks, combined_ ? Config::lanes : block_rows<Config>(d));
-        if (combined_) {
-            words_.start(d, exponents, words);
-        }
+        words_.start(d, exponents, words);
         draining_ = false;
+        reads_sums_ = !combined_ && !kept_;
+        // A beat of a later operation may be there already.
+        stands_in_ = kept_ && !sum_.there();
+        if (stands_in_) {
+            sum_.stand_in();
+        }
         stage_.start(d, exponents.accumulator, exponents.output);
         wide_.start(d.wide_word, keeps_ || kept_);
     }
@@ -196,6 +222,9 @@ class PostProcess {
     // What the operation has shown goes to the policy and to the counters of the start.
     void finish(const Descriptor& d, PolicySlot<Config>& policy) {
 #pragma HLS INLINE
+        if (stands_in_) {
+            sum_.drop();
+        }
         stage_.finish(policy, counters_);
         if (d.has(Flag::Last)) {
             policy.learn(d, output_exponent_, counters_.bits);
@@ -203,16 +232,8 @@ class PostProcess {
         layers_.set_policy(d.policy_slot, policy);
     }
 
-    bool row_is_there() const {
-#pragma HLS INLINE
-        if (combined_) {
-            return draining_;
-        }
-        return (kept_ || sum_.there()) && (!rows_.exists() || parameter_.there());
-    }
-
     // One row of all columns through the stage; a complete word of results leaves.
-    void row(const Descriptor& d, PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
+    void row(PolicySlot<Config>& policy, stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         const bool exists = rows_.exists();
         if (exists) {
@@ -221,26 +242,27 @@ class PostProcess {
                 combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
             stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
         }
+        accumulator_t sum[columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+        bool covered[columns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        mantissa_t mantissa[columns];
+#pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
     Columns_Row:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-            mantissa_t mantissa = 0;
-            if (exists && rows_.covers(i)) {
-                mantissa = stage_.value(source(i), i, d, policy);
-            }
-        Lanes_Assemble:
-            for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-                if (l == rows_.lane()) {
-                    word_[i].lane[l] = mantissa;
-                }
+            covered[i] = exists && rows_.covers(i);
+            sum[i] = covered[i] ? source(i) : static_cast<accumulator_t>(0);
+            mantissa[i] = 0;
+            if (keeps_ && covered[i]) {
+                wide_.write(i, sum[i]);
             }
         }
         if (exists) {
+            stage_.values(sum, covered, policy, mantissa);
             wide_.next();
-            parameter_.drop();
         }
-        sum_.drop();
+        assemble(mantissa);
         if (rows_.ends_word()) {
             draining_ = false;
             if (sends_ && rows_.word_exists()) {
@@ -251,15 +273,24 @@ class PostProcess {
     }
 
     // The accumulator of a column in the row that leaves.
-    accumulator_t source(int column) {
+    accumulator_t source(int column) const {
 #pragma HLS INLINE
-        const accumulator_t sum = combined_ ? words_.result(rows_.lane(), column)
-                                  : kept_   ? wide_.read(column)
-                                            : sum_.beat().sum[column];
-        if (keeps_) {
-            wide_.write(column, sum);
+        return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
+    }
+
+    void assemble(const mantissa_t (&mantissa)[columns]) {
+#pragma HLS INLINE
+    Columns_Assemble:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+        Lanes_Assemble:
+            for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+                if (l == rows_.lane()) {
+                    word_[i].lane[l] = mantissa[i];
+                }
+            }
         }
-        return sum;
     }
 
     void send(stream<wire_t<Results>>& results) {
@@ -273,38 +304,12 @@ class PostProcess {
         results.write(to_wire(beat));
     }
 
-    // Operands that are there go to the word that is combined; a complete one begins to leave.
-    void combine() {
-#pragma HLS INLINE
-        if (vector_.there() && words_.takes(!draining_)) {
-            if (words_.take(vector_.beat())) {
-                draining_ = true;
-            }
-            vector_.drop();
-        }
-    }
-
-    void refill(stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
-                stream<wire_t<RowParameters>>& parameters) {
-#pragma HLS INLINE
-        if (combined_) {
-            vector_.refill(vectors);
-            return;
-        }
-        if (!kept_) {
-            sum_.refill(sums);
-        }
-        if (rows_.exists()) {
-            parameter_.refill(parameters);
-        }
-    }
-
     LayerRegisters<Config> layers_;
     OutputStage<Config> stage_;
     KeepBuffer<Config> wide_;
     Counters counters_;
     // Of the operation
-    bool combined_, kept_, keeps_, sends_;
+    bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
     int32_t output_exponent_;
     OutputRows<Config> rows_;
     VectorWords<Config, Storage> words_;

@@ -6,6 +6,7 @@
 #include "bfpga/memory/kernel_memories.hpp"
 #include "bfpga/numeric/numeric.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/round_counter.hpp"
 
 namespace bfpga {
 
@@ -15,7 +16,6 @@ class VectorWords {
     static constexpr int lanes = Config::lanes;
     using accumulator_t = int_t<Config::accumulator_bits>;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
-    using coordinate_t = typename Geometry<Config>::coordinate_t;
 
    public:
     VectorWords() : operand_(), present_() {
@@ -32,20 +32,18 @@ class VectorWords {
         negate_second_ = d.has(Flag::NegateSecond);
         first_amount_ = amount_of(exponents.accumulator - exponents.first);
         second_amount_ = amount_of(exponents.accumulator - exponents.second);
-        kernel_width_ = d.kernel_width;
-        kernel_height_ = d.kernel_height;
-        words_ = words;
-        x_left_ = d.kernel_width;
-        y_left_ = d.kernel_height;
-        words_left_ = words;
-        groups_left_ = d.groups;
+        x_.start(d.kernel_width);
+        y_.start(d.kernel_height);
+        word_.start(words);
+        group_.start(d.groups);
         first_tap_ = true;
         second_operand_ = false;
-        combines_ = true;
+        combines_ = static_cast<Operation>(d.operation) != Operation::Gemm;
     }
 
-    // Whether a beat of the operation may be taken; `free`: the rows of the word before have left.
-    bool takes(bool free) const { return combines_ && (free || !last_tap()); }
+    // Whether the operation has operands left, and whether those of a word are complete with the next beat that fires.
+    bool combines() const { return combines_; }
+    bool completes() const { return x_.last() && y_.last(); }
 
     // Takes a beat; whether it completes a word.
     bool take(const VectorBeat<Config>& beat) {
@@ -55,8 +53,8 @@ class VectorWords {
             return false;
         }
         combine();
-        const bool completes = last_tap();
-        if (completes) {
+        const bool completed = completes();
+        if (completed) {
         Columns_Finish:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
@@ -64,7 +62,7 @@ class VectorWords {
             }
         }
         next_tap();
-        return completes;
+        return completed;
     }
 
     // A lane of the finished word.
@@ -79,8 +77,6 @@ class VectorWords {
 #pragma HLS INLINE
         return static_cast<amount_t>(shift > Config::mantissa_bits ? Config::mantissa_bits + 1 : shift);
     }
-
-    bool last_tap() const { return x_left_ == 1 && y_left_ == 1; }
 
     // A column keeps its word until a beat has another one for it.
     void load(const VectorBeat<Config>& beat) {
@@ -122,24 +118,22 @@ class VectorWords {
 
     void next_tap() {
 #pragma HLS INLINE
-        const bool last_x = x_left_ == 1;
-        const bool last_y = y_left_ == 1;
-        const bool last_word = words_left_ == 1;
-        x_left_ = last_x ? kernel_width_ : static_cast<coordinate_t>(x_left_ - 1);
+        const bool last_x = x_.last();
+        const bool last_tap = completes();
+        const bool last_word = last_tap && word_.last();
         // The operands of a sum are columns of taps.
         second_operand_ = !last_x;
-        first_tap_ = last_x && last_y;
-        if (!last_x) {
-            return;
+        first_tap_ = last_tap;
+        combines_ = !(last_word && group_.last());
+        x_.next();
+        if (last_x) {
+            y_.next();
         }
-        y_left_ = last_y ? kernel_height_ : static_cast<coordinate_t>(y_left_ - 1);
-        if (!last_y) {
-            return;
+        if (last_tap) {
+            word_.next();
         }
-        words_left_ = last_word ? words_ : static_cast<coordinate_t>(words_left_ - 1);
         if (last_word) {
-            combines_ = groups_left_ != 1;
-            --groups_left_;
+            group_.next();
         }
     }
 
@@ -148,9 +142,8 @@ class VectorWords {
     // Of the operation
     bool maximum_, negate_second_;
     amount_t first_amount_, second_amount_;
-    coordinate_t kernel_width_, kernel_height_, words_;
-    // What is left, with the tap, word and group under way
-    coordinate_t x_left_, y_left_, words_left_, groups_left_;
+    // Tap, word and group
+    RoundCounter<Config> x_, y_, word_, group_;
     bool first_tap_, second_operand_, combines_;
     // Of a column
     Word<Config> operand_[columns];

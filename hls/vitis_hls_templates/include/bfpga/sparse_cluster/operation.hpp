@@ -37,7 +37,7 @@ class SparseClusterOperation {
 // Not pipelined: the kernels of a group leave before those of the next one are computed.
 #pragma HLS LOOP_TRIPCOUNT min=1 max=64
             clocks += words(memories.activations, weight_stream);
-            clocks += drain_.group(d, sums, memories, policy);
+            clocks += drain_.group(sums, memories, policy);
         }
         drain_.finish(policy, counters);
         return clocks;

@@ -101,7 +101,7 @@ class ZeroSkipOperation {
             layer_.kernels = drain_.kernels();
             engine_.start(layer_);
             clocks += images(memories.activations, weight_stream);
-            clocks += drain_.group(d, ports, memories, policy);
+            clocks += drain_.group(ports, memories, policy);
         }
         drain_.finish(policy, counters);
         return clocks;
