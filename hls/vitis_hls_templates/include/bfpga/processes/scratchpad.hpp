@@ -35,7 +35,9 @@ class ScratchpadEngine {
 
     // Whether an operation waits for others; whether one is under way or has all that it waits for.
     bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
-    bool works(const FinishedOperations& finished) const { return running_ || (order_.pending() && order_.met(finished)); }
+    bool works(const FinishedOperations& finished) const {
+        return running_ || (order_.pending() && order_.met(finished));
+    }
 
     // Whether the operation that waits begins.
     bool begins(const FinishedOperations& finished) {
