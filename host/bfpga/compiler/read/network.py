@@ -23,7 +23,7 @@ class Network:
     model: ModelProto
     reference: ModelProto
     grids: Grids = field(default_factory=dict)
-    _graphs: dict[int, Graph] = field(default_factory=dict)
+    _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -42,16 +42,18 @@ class Network:
             for value in graph_inputs(self.model)
         }
 
-    def graph(self, side_by_side: int = 1) -> Graph:
+    def graph(self, side_by_side: int = 1, separate_averages: bool = False) -> Graph:
         """The simplified graph; ``side_by_side``: samples that travel together (vectors only).
 
-        Raises ModelError for shapes that do not fit together, and for what cannot be side by side.
+        separate_averages: large ones go in two steps. Raises ModelError for shapes that do not fit together, and for
+        what cannot be side by side.
         """
-        if side_by_side not in self._graphs:
-            graph = simplified_graph(self.model, self.path, side_by_side)
+        key = (side_by_side, separate_averages)
+        if key not in self._graphs:
+            graph = simplified_graph(self.model, self.path, side_by_side, separate_averages)
             turned = {f"{name}{SUFFIX}": grid for name, grid in self.grids.items()}
-            self._graphs[side_by_side] = replace(graph, grids={**self.grids, **turned}, consumers={})
-        return self._graphs[side_by_side]
+            self._graphs[key] = replace(graph, grids={**self.grids, **turned}, consumers={})
+        return self._graphs[key]
 
 
 def read_network(network: str | Path | Network, shapes: InputShapes | None = None) -> Network:
