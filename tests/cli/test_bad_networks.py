@@ -80,17 +80,17 @@ def with_external_data() -> onnx.ModelProto:
     return model
 
 
-def quantized() -> onnx.ModelProto:
-    model = network()
-    model.graph.node.append(helper.make_node("QuantizeLinear", ["y", "s"], ["q"], name="quantize"))
+def quantized_by_a_computed_scale() -> onnx.ModelProto:
+    """A quantizer of QONNX whose scale is the network's input."""
+    model = network(operator="Quant", domain="qonnx.custom_op.general")
+    model.graph.node[0].input[:] = ["w", "x", "w", "w"]
     return model
 
 
 MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "opset 10": (lambda: network(opset=10), "opset 10"),
-    "opset 22": (lambda: network(opset=22), "opset 22"),
+    "opset 0": (lambda: network(opset=0), "opset 0 is unknown to the installed onnx"),
     "opset 9999": (lambda: network(opset=9999), "opset 9999"),
-    "dynamic height": (lambda: network(shape=["N", 3, "H", 8]), "dynamic"),
+    "dynamic height": (lambda: network(shape=["N", 3, "H", 8]), "--input-shape x=1,3,SIZE,8"),
     "unknown width": (lambda: network(shape=["N", 3, 8, None]), "dynamic"),
     "no shape": (lambda: network(shape=[]), "axes"),
     "five axes": (lambda: network(shape=["N", 3, 4, 8, 8]), "5 axes"),
@@ -98,21 +98,20 @@ MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "zero channels": (lambda: network(shape=["N", 0, 8, 8]), "axis 1"),
     "NaN weights": (lambda: network(weights=with_value(np.nan)), "weights w"),
     "infinite weights": (lambda: network(weights=with_value(np.inf)), "weights w"),
-    "half precision weights": (lambda: network(weights=with_value(1).astype(np.float16)), "float32"),
-    "double precision weights": (lambda: network(weights=with_value(1).astype(np.float64)), "float32"),
+    "weights beyond float32": (lambda: network(weights=with_value(1).astype(np.float64) * 1e300), "weights w"),
     "unknown domain": (lambda: network(domain="my.company"), "my.company"),
     "unknown operator": (lambda: network(operator="Convolve"), "Convolve"),
     "unknown attribute": (lambda: network(speed=3), "speed"),
     "wrong channels": (lambda: network(shape=["N", 5, 8, 8]), "shapes do not fit"),
     "kernel larger than the image": (lambda: network(shape=["N", 3, 2, 2]), ""),
     "text input": (lambda: network(input_type=TensorProto.STRING), "STRING"),
-    "integer input": (lambda: network(input_type=TensorProto.INT32), "INT32"),
+    "complex input": (lambda: network(input_type=TensorProto.COMPLEX64), "COMPLEX64"),
     "empty graph": (without_nodes, "empty"),
     "no input": (without_input, ""),
     "missing weights": (with_missing_weights, ""),
     "cycle": (with_cycle, ""),
     "external data outside": (with_external_data, "external"),
-    "quantized network": (quantized, "quantized"),
+    "quantizer of a computed scale": (quantized_by_a_computed_scale, "quantizer layer (Quant): x is computed"),
 }
 
 RAW: dict[str, bytes] = {

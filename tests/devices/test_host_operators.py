@@ -38,6 +38,7 @@ def integers(*values: int) -> np.ndarray:
 
 CASES: dict[str, tuple[list[str], dict[str, np.ndarray], dict[str, Any]]] = {
     "Add": (["a", "b"], {}, {}),
+    "Cast": (["a"], {}, {"to": 6}),
     "Clip": (["a", "low", "high"], {"low": np.float32(-0.5), "high": np.float32(0.25)}, {}),
     "Concat": (["a", "b"], {}, {"axis": 2}),
     "Div": (["a", "b"], {}, {}),

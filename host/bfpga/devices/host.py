@@ -31,6 +31,8 @@ def onnx_session(model: bytes, threads: int = 0) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Quantizers as they are defined: fused into products of bytes, these overflow on processors without VNNI.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.devices.onnx_reader import ReadNode, read_model
+from bfpga.devices.onnx_reader import ELEMENT_TYPES, ReadNode, read_model
 from bfpga.errors import ProgramError
 
 HostArray = npt.NDArray[Any]
@@ -105,6 +105,7 @@ def _leaky_relu(attributes: Attributes, x: HostArray) -> HostArray:
 
 OPERATORS: dict[str, Operator] = {
     "Add": _plain(np.add),
+    "Cast": lambda attributes, x: x.astype(ELEMENT_TYPES[attributes["to"]]),
     "Clip": _clip,
     "Concat": lambda attributes, *inputs: np.concatenate(inputs, axis=attributes["axis"]),
     "Constant": lambda attributes: np.asarray(next(iter(attributes.values()))),

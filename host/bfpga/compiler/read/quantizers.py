@@ -32,7 +32,7 @@ MOVING = frozenset({
     "Squeeze", "Tile", "Transpose", "Unsqueeze",
 })  # fmt: skip
 EVERYTHING = (-np.inf, np.inf)
-AVERAGES = ("AveragePool", "GlobalAveragePool")
+AVERAGES = ("AveragePool", "GlobalAveragePool", "ReduceMean")
 #: Least and largest results of operators.
 RANGES = {"Relu": (0.0, np.inf), "Softmax": (0.0, 1.0), "Sigmoid": (0.0, 1.0), "HardSigmoid": (0.0, 1.0)}
 #: What rounding down or up adds to a value that is then rounded to the nearest, in steps; ties are no matter of it.
@@ -176,7 +176,8 @@ class FloatForm:
             value = self._emit("Clip", [value, *(self._constant(x * step, base) for x in (0, most - least))], base)
             self.grids[value] = Grid(step, 0, (most - least) * step)
             value = self._plus(value, least * step, base)
-        self._note(value, Grid(step, least * step, most * step))
+        if few or grid.power is not None or not self._averaged(value):
+            self._note(value, Grid(step, least * step, most * step))
         return self._times(value, factor, base)
 
     def _range(self, value: str) -> tuple[float, float]:
@@ -191,6 +192,13 @@ class FloatForm:
         bounds = [self._number(name) if name else None for name in (*node.input[1:], "", "")[:2]]
         low, high = (e if bound is None else bound.item() for e, bound in zip(EVERYTHING, bounds, strict=True))
         return low, high
+
+    def _averaged(self, value: str) -> bool:
+        """Whether a value is an average: it often keeps the range of what it is taken from, and fills little of it."""
+        node = self.givers.get(value)
+        if node is not None and node.op_type in MOVING:
+            return self._averaged(node.input[0])
+        return node is not None and node.op_type in AVERAGES
 
     def _note(self, value: str, grid: Grid) -> None:
         """Of several quantizers of one value the finest counts."""
