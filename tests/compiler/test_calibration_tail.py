@@ -32,6 +32,11 @@ def test_the_tail_reaches_what_the_largest_sample_does_not(count: int) -> None:
     assert np.median(reached) < 2 * true
 
 
+def test_two_samples_do_not_make_others_expected_that_are_thousands_of_times_larger() -> None:
+    """The line through 8 and 2 led to 2^20: 16 bits kept nothing of either."""
+    assert fit_tail([8.0, 2.0]).reach(1 / 1000) == 64
+
+
 def test_few_samples_widen_the_margin() -> None:
     """The same quantiles, from 16 samples and from 1024."""
     margins = []

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import WIDE, Network, compiled, largest_error
+from onnx import TensorProto
+from small_networks import WIDE, Network, compiled, float_outputs, largest_error
 
 from bfpga.contract.program import ArrayNode, HostNode, Program
+from bfpga.devices.emulator import Emulator
+from bfpga.errors import DataError
 
 CLOSE = 2e-3
 
@@ -114,6 +117,20 @@ def test_a_vector_that_becomes_an_image_is_rearranged_once(tmp_path: Path) -> No
     program = compiled(network, tmp_path)
     assert host_types(program) == ["Reshape"]
     assert largest_error(network, program) < CLOSE
+
+
+def test_an_index_of_the_data_is_no_trouble_until_it_is_wrong(tmp_path: Path) -> None:
+    """The emulator's probe with extreme values had asked for rows far behind the table, and the run ended there."""
+    network = Network(3)
+    index = network.add("Cast", "x", to=TensorProto.INT64)
+    network.add("Flatten", network.add("Gather", network.weights(5, 4), index))
+    network.add("Gemm", network.last, network.weights(12, 2))
+    emulator = Emulator(compiled(network, tmp_path))
+    x = np.array([[0, 1, 4], [2, 2, 3]], np.float32)
+    found, expected = emulator.run({"x": x}).outputs[network.last], float_outputs(network, {"x": x})[0]
+    assert np.abs(found - expected).max() < CLOSE * np.abs(expected).max()
+    with pytest.raises(DataError, match=r"Gather\) cannot compute these values"):
+        emulator.run({"x": x + 2})
 
 
 def test_every_operator_of_the_host_has_a_reason(tmp_path: Path) -> None:

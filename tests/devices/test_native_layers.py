@@ -257,6 +257,24 @@ def test_parts_windows_and_copies(name: str) -> None:
     both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, 3, 4, 6))}, name)
 
 
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("channels", [3, 40])
+def test_pixels_between_those_of_other_layers(name: str, channels: int) -> None:
+    """Four phases of a depthwise convolution of which two leave rows and columns of their input out, then a row."""
+    rng = np.random.default_rng(7)
+    nodes = [
+        gemm(rng.integers(-9, 9, (channels, 2, 3, 1)),
+             Window(2, 3, 1, 1, 1 - y, 1 - 2 * x, output_height=3, output_width=4, spread_y=2, spread_x=2, first_y=y,
+                    first_x=x),
+             inputs=("x",), output="c", name=f"phase_{y}{x}", groups=channels, policy=static(-2))
+        for y in (0, 1) for x in (0, 1)
+    ]  # fmt: skip
+    row = Window(1, 1, 1, 2, -2, -1, output_height=1, output_width=3)
+    nodes.append(ArrayNode("row", "max", ("c",), "y", channels, row, policy=PolicySpec(inherit=True)))
+    specs = [image("x", 3, 4, channels), image("c", 6, 8, channels), image("y", 1, 3, channels)]
+    both_ways(chain(CONFIG, specs, nodes), {"x": rng.normal(size=(5, channels, 3, 4))}, name)
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_a_part_that_may_be_negative_makes_what_is_selected_from_it_signed(name: str) -> None:
     """Bytes that are not negative are multiplied in another way."""

@@ -94,8 +94,6 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         return "an operator of the host"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
-    elif node.window.spread or node.window.crops:
-        return "pixels between those of other layers, or of a part of its input"
     elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):
         return f"the function {node.function.key}"
     elif node.weights is None:
@@ -263,7 +261,7 @@ class Description:
             self.numbers[node.output], node.channels, node.channel_offset, node.groups,
             window.kernel_height, window.kernel_width, window.stride_y, window.stride_x, window.pad_top,
             window.pad_left, window.dilation_y, window.dilation_x, window.output_height, window.output_width,
-            node.negate_second, node.function, node.function_argument, node.function_exponent, node.function_first,
+            window.spread_y, window.spread_x, window.first_y, window.first_x, node.negate_second, node.function, node.function_argument, node.function_exponent, node.function_first,
             UNITS[row.unit], table.limit if table else 0, bool(table and table.below_relu),
             (width // TABLE_STEPS).bit_length() - 1 if table else 0,
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,

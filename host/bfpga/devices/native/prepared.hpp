@@ -77,6 +77,7 @@ struct Prepared {
         return (size_t)pixel * slots + c / per_group * block_slots + c % per_group;
     }
     void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
+    int place(int y, int x) const;
 
    private:
     void geometry(const Segment& g);
@@ -123,6 +124,12 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     }
 }
 
+/// Where an output pixel lies: layers may write theirs between those of others.
+int Prepared::place(int y, int x) const {
+    const int row = l.first_y + y * l.spread_y, column = l.first_x + x * l.spread_x;
+    return out.first + row * out.row + column * out.pitch + l.channel_offset;
+}
+
 /// Where pixels of one sample begin in the input, in the output and among raw accumulators.
 void Prepared::geometry(const Segment& g) {
     const Tensor &t = g.tensors[l.first], &o = g.tensors[l.output];
@@ -137,7 +144,7 @@ void Prepared::geometry(const Segment& g) {
         for (int x = 0; x < l.output_width; x++) {
             const int i = y * l.output_width + x;
             starts[i] = in.first + (y * l.stride_y - l.pad_top) * in.row + (x * l.stride_x - l.pad_left) * in.pitch;
-            places[i] = out.first + y * out.row + x * out.pitch + l.channel_offset;
+            places[i] = place(y, x);
         }
 }
 
@@ -334,7 +341,7 @@ bool Prepared::pack_columns() {
         return false;
     if (l.channels < V && l.channels * 2 <= V) {
         const int count = V / l.channels;
-        const bool whole = V % l.channels == 0 && l.output_width % count == 0 && l.stride_x == 1;
+        const bool whole = V % l.channels == 0 && l.output_width % count == 0 && l.stride_x == 1 && l.spread_x == 1;
         if (!whole || out.pitch != l.channels || in.pitch != l.channels)
             return false;
         join = count;

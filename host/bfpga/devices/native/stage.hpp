@@ -164,7 +164,7 @@ void Stage::requantize(s32 e4, Element* out, s64& overflows, s64& underflows) co
                 }
                 overflows += outside;
                 underflows += r == 0 && v != 0 && !(f.wrap && outside);
-                out[p.out.first + y * p.out.row + x * p.out.pitch + l.channel_offset + c] = (Element)(r + ZERO);
+                out[p.place(y, x) + c] = (Element)(r + ZERO);
             }
 }
 
