@@ -29,7 +29,7 @@ from bfpga.engines.array.accumulators import Block, activation_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
-from bfpga.errors import DataError, ToolError
+from bfpga.errors import ToolError
 from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
 
 #: Seed of the extreme values of a probe.

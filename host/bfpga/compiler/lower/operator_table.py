@@ -9,10 +9,11 @@ import onnx.defs
 
 from bfpga.compiler.lower import placement as place
 from bfpga.compiler.lower.expand import RULES
-from bfpga.compiler.lower.functions import OPERATORS
+from bfpga.compiler.lower.functions import OPERATORS as FUNCTIONS
 from bfpga.compiler.lower.lowering import pattern_operators
 from bfpga.compiler.lower.recurrent import GATES
-from bfpga.compiler.read.importer import OPSETS, QUANTIZED
+from bfpga.compiler.read.opsets import OPSETS
+from bfpga.compiler.read.quantized import OPERATORS
 from bfpga.contract.functions import Function
 
 #: What makes an operator a layer, and when. Every operator that lowering has a pattern for is here.
@@ -53,7 +54,7 @@ REARRANGED = "the layers beside it read or write in its order, or the host rearr
 
 def array_operators() -> set[str]:
     """Operators of which the array computes at least a part, besides rearrangements."""
-    return {*pattern_operators(), *RULES, *GATES, *OPERATORS}
+    return {*pattern_operators(), *RULES, *GATES, *FUNCTIONS}
 
 
 def _functions(kind: str) -> str:
@@ -76,13 +77,13 @@ def host_operators() -> list[str]:
         for schema in onnx.defs.get_all_schemas_with_history()
         if schema.domain == "" and schema.since_version <= OPSETS[1] and not schema.deprecated
     }
-    return sorted(names - array_operators() - set(place.VIEWS) - refused_operators())
+    return sorted(names - array_operators() - set(place.VIEWS) - quantized_operators())
 
 
-def refused_operators() -> set[str]:
-    """Operators that networks must not have."""
+def quantized_operators() -> set[str]:
+    """Standard operators of quantized networks, which are read as the float networks that they stand for."""
     names = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
-    return {name for name in names if name in QUANTIZED or name.startswith("QLinear")}
+    return {name for name in names if name in OPERATORS or name.startswith("QLinear")}
 
 
 def operator_table() -> str:
@@ -93,7 +94,6 @@ def operator_table() -> str:
     others = [name for name in host_operators() if name not in statistics]
     lines.append(f"| {', '.join(statistics)} | host | {place.NO_QUOTIENTS} |")
     lines.append(f"| {', '.join(others)} | host | the array has no operation for them |")
-    refused = ", ".join(sorted(refused_operators()))
-    if refused:
-        lines.append(f"| {refused} | refused | operators of quantized networks |")
+    quantized = ", ".join(sorted(quantized_operators()))
+    lines.append(f"| {quantized} | as in float | operators of quantized networks become the float operators they stand for |")
     return "\n".join(lines)

@@ -72,7 +72,7 @@ def _give(value: ValueInfoProto, shape: list[int], path: str | Path) -> dict[str
 
 
 def check_shape(value: ValueInfoProto, path: str | Path) -> None:
-    """ModelError for an input that has no batch and 1 to 3 axes of known sizes besides."""
+    """ModelError for an input that has no batch and 1 to 4 axes of known sizes besides."""
     tensor = value.type.tensor_type
     dims = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
     if not tensor.HasField("shape") or not 2 <= len(dims) <= 5:
