@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,10 @@ import bfpga
 from benchmarks.common.command import ROOT, command
 from benchmarks.common.report import status, table, write_file
 from benchmarks.compiler.network_zoo import ZOO, Member
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.operator_table import operator_table
+from bfpga.contract.functions import Function
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult
 from bfpga.errors import BfpgaError
@@ -43,8 +46,8 @@ CALIBRATION, SAMPLES = 32, 4
 SIMULATED = 1
 #: Steps of a mantissa that the error of one layer may come to, and the largest error of a function's table.
 STEPS, TABLE_ERROR = 4, 6.7e-4
-HEADINGS = ("network", "family", "MAC", "layers", "host nodes", "host share", "on the host", "error, 8 bits",
-            "error, 16 bits", "bits")  # fmt: skip
+HEADINGS = ("network", "family", "MAC", "layers", "host nodes", "host share", "with all functions", "on the host",
+            "error, 8 bits", "error, 16 bits", "bits")  # fmt: skip
 
 
 @dataclass
@@ -113,21 +116,29 @@ def outcome(member: Member, path: Path, accelerator: str) -> Outcome:
     return result
 
 
-def row(member: Member, found: dict[int, Outcome]) -> tuple[str, ...]:
+def full_share(member: Member, path: Path) -> float:
+    """The host's share on the 8-bit accelerator if its function unit had all functions."""
+    accelerator = load_accelerator(ACCELERATORS[8])
+    functions = tuple(function.key for function in Function)
+    full = replace(accelerator, systolic=replace(accelerator.systolic, functions=functions))
+    return host_share(compile_network(path, full, member.build().samples(CALIBRATION)))
+
+
+def row(member: Member, path: Path, found: dict[int, Outcome]) -> tuple[str, ...]:
     """A line of the table."""
     refused = next((item.refused for item in found.values() if item.refused), "")
     program = next((item.program for item in found.values() if item.program is not None), None)
     if program is None:
-        return (member.name, member.family, "", "", "", "", f"refused: {refused}", "", "", "")
+        return (member.name, member.family, "", "", "", "", "", f"refused: {refused}", "", "", "")
     kinds = Counter(kind for node in host_nodes(program) for kind in node.operators)
     work = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in kinds.items())
     layers = len(program.nodes) - len(host_nodes(program))
     errors = [f"{100 * found[bits].error:.2f} %" if bits in found else "" for bits in (8, 16)]
     problem = next((item.problem for item in found.values() if item.problem), "")
     macs = f"{program_cycles(program).macs:,}"
-    share = f"{100 * host_share(program):.2f} %"
+    shares = [f"{100 * share:.2f} %" for share in (host_share(program), full_share(member, path))]
     hosts = str(len(host_nodes(program)))
-    return (member.name, member.family, macs, str(layers), hosts, share, work, *errors, problem or "same")
+    return (member.name, member.family, macs, str(layers), hosts, *shares, work, *errors, problem or "same")
 
 
 def measured(names: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -140,7 +151,7 @@ def measured(names: Sequence[str]) -> tuple[list[tuple[str, ...]], list[str]]:
             path = Path(folder) / f"{member.name}.onnx"
             onnx.save(member.build().model(), path)
             found = {bits: outcome(member, path, name) for bits, name in ACCELERATORS.items()}
-        rows.append(row(member, found))
+            rows.append(row(member, path, found))
         print(" | ".join(rows[-1]), flush=True)
         missed += [f"{member.name}, {bits} bits: {item.problem}" for bits, item in found.items() if item.problem]
     return rows, missed

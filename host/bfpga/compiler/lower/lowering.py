@@ -190,6 +190,8 @@ class Lowering(Reductions):
         view = self._view(value)
         tensor = self.tensors.get(view.root)
         shape = (view.index.size // view.index.shape[-1], 1, int(view.index.shape[-1]))
+        if view.index.ndim == 3:  # pixels of an image with its channels behind, which other layers meet as an image
+            shape = (int(view.index.shape[0]), int(view.index.shape[1]), shape[2])
         if tensor is not None and tensor.channels == shape[2]:
             shape = (tensor.height, tensor.width, tensor.channels)
         if tensor is not None and int(np.prod(shape)) != view.index.size:
