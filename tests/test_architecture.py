@@ -15,7 +15,7 @@ from cpp_units import compiler
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.engines.registry import BESIDE, ENGINES
-from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, write_project
+from bfpga.vendor.render import kernel_sources, library_directory, render_kernel, top_files, write_project
 
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "host" / "bfpga"
@@ -25,7 +25,9 @@ FLOORS = [
     "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
-ACCELERATORS = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))
+#: An accelerator whose kernel is processes; then all whose kernels have headers.
+PROCESSES = str(REPOSITORY / "tests" / "data" / "tiny_processes.yaml")
+ACCELERATORS = [*sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml")), PROCESSES]
 
 #: Units that stand ready for a kernel which does not have them yet, and what that is. Modules are given without their
 #: suffix, folders stand for all that is in them. A kernel that takes a unit takes it off this list.
@@ -223,14 +225,15 @@ def test_the_list_of_waiting_units_holds_nothing_else() -> None:
     assert [name for name, path in FILES.items() if name in reached() and waits(place_of(path, ROOT))] == []
 
 
-@pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero"])
+@pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero", PROCESSES], ids=str)
 def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
     """The compiler itself says which headers top function, bridge and testbench include, simulated or synthesized."""
     described = load_accelerator(accelerator)
     project = write_project(described.name, described.digest, described.systolic, tmp_path / "project")
-    top, flags = project / "src" / "top.cpp", ["-I", str(project / "include"), "-I", str(project / "src")]
-    simulated = [top, project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
-    views = [(["-DBFPGA_NATIVE_INTEGERS"], simulated), (["-DBFPGA_EXACT_INTEGERS", "-D__SYNTHESIS__"], [top])]
+    flags = [flag for folder in ("include", "src", "shim") for flag in ("-I", str(project / folder))]
+    tops = [project / path for path in top_files(described.systolic)]
+    simulated = [*tops, project / "src" / "bridge.cpp", project / "tb" / "testbench.cpp"]
+    views = [(["-DBFPGA_NATIVE_INTEGERS"], simulated), (["-DBFPGA_EXACT_INTEGERS", "-D__SYNTHESIS__"], tops)]
     included = set()
     for defines, sources in views:
         command = [compiler(), "-std=c++14", "-MM", *defines, *flags, *map(str, sources)]

@@ -95,5 +95,5 @@ def operator_table() -> str:
     lines.append(f"| {', '.join(statistics)} | host | {place.NO_QUOTIENTS} |")
     lines.append(f"| {', '.join(others)} | host | the array has no operation for them |")
     quantized = ", ".join(sorted(quantized_operators()))
-    lines.append(f"| {quantized} | as in float | operators of quantized networks become the float operators they stand for |")
+    lines.append(f"| {quantized} | as in float | become the float operators that they stand for |")
     return "\n".join(lines)
