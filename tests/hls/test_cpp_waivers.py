@@ -60,7 +60,9 @@ def unchecked(text: str) -> list[str]:
             continue
         check = states[1]
         declared = re.search(rf"Waiver<(\w+(?:<[\w:]+>)?), [^;]*\b{check}\b", text)
-        if declared is None or aliases.get(declared[1], declared[1]) != claim:
+        # A loop that runs for many operations has the claim for the iterations that are in the pipeline together.
+        own = None if declared is None else re.sub(r"^InterFalseBefore<.*>$", "InterFalse", declared[1])
+        if declared is None or own is None or aliases.get(own, own) != claim:
             problems.append(f"line {line}: `{check}` does not check {claim}")
         if {f".{access}(" for access in ("reads", "writes") if f"{check}.{access}(" not in text}:
             problems.append(f"line {line}: `{check}` does not hear of all accesses")
@@ -77,7 +79,7 @@ def test_every_waiver_has_its_check(header: Path) -> None:
 
 def test_the_waivers_of_the_headers_are_those_that_are_known() -> None:
     found = [(header.stem, memory) for header in HEADERS for _, memory, _, _ in waivers(header.read_text())]
-    assert len(found) == 12, found
+    assert len(found) == 14, found
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 // The scratchpad: the activation banks and all that moves through them, in one pipelined loop.
 //
-// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or a
-// group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has ended
-// (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
+// A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or
+// a group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has
+// ended (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
@@ -31,6 +31,12 @@ class ScratchpadEngine {
 #pragma HLS INLINE
         order_.take(d);
         index_ = index;
+    }
+
+    // Whether an operation waits for others; whether one is under way or has all that it waits for.
+    bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
+    bool works(const FinishedOperations& finished) const {
+        return running_ || (order_.pending() && order_.met(finished));
     }
 
     // Whether the operation that waits begins.
@@ -312,6 +318,18 @@ class ScratchpadProcess {
             complete_ = false;
             ++heard_;
         }
+        // What an operation waits for stands before it: nobody else could finish it.
+        simulation_check(!complete_ || progresses(), "a descriptor",
+                         "waits for operations behind it; descriptors that use the activation memory so far:",
+                         static_cast<long long>(heard_));
+    }
+
+    // Whether one of the parts works, may begin, or has nothing to do at all.
+    bool progresses() const {
+#pragma HLS INLINE
+        const bool waits = computer_.waits(finished_) || loader_.waits(finished_) || storer_.waits(finished_);
+        const bool works = computer_.works(finished_) || loader_.works(finished_) || storer_.works(finished_);
+        return works || !waits;
     }
 
     static bool computes_here(Operation operation) {

@@ -22,9 +22,9 @@ struct RunWrite {
     using T = ScratchpadTypes<Config>;
 
     bool enable;
-    Place<Config> first;           // of the first port that writes
-    typename T::word_t carried;    // word of the pixels whose bank lies before that of the first
-    typename T::bank_t rotation;   // bank of port 0, if it were to write
+    Place<Config> first;          // of the first port that writes
+    typename T::word_t carried;   // word of the pixels whose bank lies before that of the first
+    typename T::bank_t rotation;  // bank of port 0, if it were to write
     Word<Config> word[T::ports];
     bool mask[T::ports];
 
@@ -77,7 +77,8 @@ Lanes_Write:
 // Hardware: every bank selects its address among the ports, and a rotator of one stage a bit writes.
 struct SwitchedPorts {
     template <class Config>
-    static void read(const BankCells<Config>& cell, const PortRequest<Config> (&request)[ScratchpadTypes<Config>::ports],
+    static void read(const BankCells<Config>& cell,
+                     const PortRequest<Config> (&request)[ScratchpadTypes<Config>::ports],
                      Word<Config> (&word)[ScratchpadTypes<Config>::ports]) {
 #pragma HLS INLINE
         Word<Config> found[Config::banks];
@@ -167,7 +168,8 @@ struct SwitchedPorts {
 // Simulation: the ports index the banks. Same values.
 struct IndexedPorts {
     template <class Config>
-    static void read(const BankCells<Config>& cell, const PortRequest<Config> (&request)[ScratchpadTypes<Config>::ports],
+    static void read(const BankCells<Config>& cell,
+                     const PortRequest<Config> (&request)[ScratchpadTypes<Config>::ports],
                      Word<Config> (&word)[ScratchpadTypes<Config>::ports]) {
     Ports_Read:
         for (int i = 0; i < ScratchpadTypes<Config>::ports; ++i) {
@@ -215,8 +217,8 @@ class ScratchpadBanks {
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
     }
 
-    // One clock: `word[i]` is what port i has requested, zero if it has not; then `write` takes place. `counts`: what is
-    // read reaches a result.
+    // One clock: `word[i]` is what port i has requested, zero if it has not; then `write` takes place. `counts`: what
+    // is read reaches a result.
     void step(const PortRequest<Config> (&request)[T::ports], Word<Config> (&word)[T::ports], bool counts,
               const RunWrite<Config>& write) {
 #pragma HLS INLINE

@@ -47,6 +47,13 @@ class StartOrder {
     }
 
     bool pending() const { return pending_; }
+    // Whether all that the operation waits for has ended.
+    bool met(const FinishedOperations& now) const {
+#pragma HLS INLINE
+        return FinishedOperations::reached(now.loads, needed_.loads) &&
+               FinishedOperations::reached(now.results, needed_.results) &&
+               FinishedOperations::reached(now.stores, needed_.stores);
+    }
 
     // An operation waits from now on.
     void take(const Descriptor& d) {

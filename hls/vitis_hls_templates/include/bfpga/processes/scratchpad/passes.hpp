@@ -99,9 +99,7 @@ struct NestSetup {
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
         const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1                        ? window
-                                    : words == Config::words_per_block ? block
-                                                                       : block + block);
+        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
     }
 };
 
@@ -194,8 +192,8 @@ class PassNest {
         const bool read = goes && read_ends;
         const bool pass = (goes && pass_ends) || pause_ends;
         const bool group = (goes && pass_ends && blocks_.last()) || (pause_ends && blocks_.last());
-        const bool end = (goes && pass_ends && blocks_.last() && groups_.last()) ||
-                         (pause_ends && blocks_.last() && groups_.last());
+        const bool end =
+            (goes && pass_ends && blocks_.last() && groups_.last()) || (pause_ends && blocks_.last() && groups_.last());
         issue(n, goes);
         if (word) {
             first_ = read;

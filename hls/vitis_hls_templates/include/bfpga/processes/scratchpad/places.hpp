@@ -1,5 +1,5 @@
-// Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks, one
-// addition of words, and the words never decide about the banks, so that each may have a clock of its own.
+// Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks,
+// one addition of words, and the words never decide about the banks, so that each may have a clock of its own.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 
@@ -11,8 +11,7 @@ struct ScratchpadTypes {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
 
     // Words read or written together: those of the columns, or of the pixels of a transfer.
-    static constexpr int ports =
-        Config::columns > Config::transfer_pixels ? Config::columns : Config::transfer_pixels;
+    static constexpr int ports = Config::columns > Config::transfer_pixels ? Config::columns : Config::transfer_pixels;
     static constexpr int bank_bits = Config::banks > 1 ? bit_length(Config::banks - 1) : 1;
     using bank_t = uint_t<bank_bits>;
     using bank_sum_t = uint_t<bank_bits + 1>;
@@ -23,8 +22,8 @@ struct ScratchpadTypes {
     static constexpr int start_guard = 24;
 };
 
-// A step of banks (0 to `banks`), raised so that a bank and it overflow `bank_bits` bits where their sum reaches `banks`;
-// what is left is the sum modulo `banks` then.
+// A step of banks (0 to `banks`), raised so that a bank and it overflow `bank_bits` bits where their sum reaches
+// `banks`; what is left is the sum modulo `banks` then.
 template <class Config>
 inline typename ScratchpadTypes<Config>::bank_sum_t raised_step(typename ScratchpadTypes<Config>::bank_sum_t step) {
 #pragma HLS INLINE

@@ -151,9 +151,9 @@ class OperandReader {
         }
         const coordinate_t next_x = ends ? left_ : static_cast<coordinate_t>(x_ + stride_x_);
         const coordinate_t next_y = ends ? static_cast<coordinate_t>(y_ + stride_y_) : y_;
-        const typename T::port_t next_run =
-            walk_.last_column() ? static_cast<typename T::port_t>(0)
-                                : static_cast<typename T::port_t>(run_ + (ends ? 1 : 0));
+        const typename T::port_t next_run = walk_.last_column()
+                                                ? static_cast<typename T::port_t>(0)
+                                                : static_cast<typename T::port_t>(run_ + (ends ? 1 : 0));
         if (fills) {
             x_ = next_x;
             y_ = next_y;

@@ -2,8 +2,8 @@
 //
 // The pixels of a row follow each other, so those of a group lie in banks that follow each other.
 #pragma once
-#include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/wires.hpp"
 
 namespace bfpga {
@@ -30,7 +30,8 @@ class TransferPlaces {
         const int32_t last = ((d.output_width - 1) & (pixels - 1)) + 1;
         pixel_words_ = static_cast<word_t>(pixel_words);
         first_ = Place<Config>::of(word, bank);
-        group_ = Stride<Config>::of(0, 0, pixel_words).plus(0, static_cast<typename T::bank_sum_t>(pixels), pixel_words_);
+        group_ =
+            Stride<Config>::of(0, 0, pixel_words).plus(0, static_cast<typename T::bank_sum_t>(pixels), pixel_words_);
         next_row_ = Stride<Config>::of(wrap_word, wrap_bank, pixel_words)
                         .plus(0, static_cast<typename T::bank_sum_t>(last), pixel_words_);
         last_pixels_ = static_cast<pixels_t>(last);
@@ -239,8 +240,7 @@ class StoreReader {
         for (int i = 0; i < T::ports; ++i) {
 #pragma HLS UNROLL
             Place<Config>& place = request[i].place;
-            const bool carry =
-                bank_sum<Config>(issue_.bank, static_cast<typename T::bank_sum_t>(i), place.bank);
+            const bool carry = bank_sum<Config>(issue_.bank, static_cast<typename T::bank_sum_t>(i), place.bank);
             place.word = carry ? issue_.carried : issue_.word;
             request[i].active = i < Config::transfer_pixels && issue_.covers[i < Config::transfer_pixels ? i : 0];
             simulation_check(!issue_.valid || !request[i].active || inside_memory<Config>(place.word), "a store",

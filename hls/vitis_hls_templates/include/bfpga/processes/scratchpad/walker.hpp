@@ -59,10 +59,10 @@ class SerialWalk {
 
     bool full() const { return full_; }
     bool fills() const { return !full_; }
-    typename T::port_t column() const { return column_; }    // that the pixel is for
-    bool last_column() const { return columns_.last(); }     // of the set
+    typename T::port_t column() const { return column_; }  // that the pixel is for
+    bool last_column() const { return columns_.last(); }   // of the set
     Place<Config> place() const { return place_; }
-    bool active() const { return active_; }                  // the pixel exists
+    bool active() const { return active_; }  // the pixel exists
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
 
@@ -72,8 +72,8 @@ class SerialWalk {
         const bool fill = fills();
         const bool ends = row_.last();
         const bool last = columns_.last();
-        const typename T::port_t next = last ? static_cast<typename T::port_t>(0)
-                                             : static_cast<typename T::port_t>(column_ + 1);
+        const typename T::port_t next =
+            last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
         if (fill) {
             place_ = place_.after(by_);
             begins_row_ = ends;
@@ -103,7 +103,6 @@ class SerialWalk {
             by_ = setup.step;
         }
     }
-
 
     Place<Config> place_;
     Stride<Config> by_;

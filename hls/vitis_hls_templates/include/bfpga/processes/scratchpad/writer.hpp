@@ -66,8 +66,8 @@ class ResultWriter {
         simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
                          "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
         setup_.take(d, Place<Config>::of(d.output_word, d.output_bank),
-                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words), d.output_wrap_word,
-                    d.output_wrap_bank, d.output_pixel_words);
+                    Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words),
+                    d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
         pass_words_ = static_cast<int_t<bits>>(pass_words<Config>(d));
@@ -119,8 +119,8 @@ class ResultWriter {
         if (done) {
             word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
         }
-        const typename T::port_t next_run = done ? static_cast<typename T::port_t>(0)
-                                                 : static_cast<typename T::port_t>(run_ + 1);
+        const typename T::port_t next_run =
+            done ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(run_ + 1);
         if (next_group) {
             run_ = 0;
             runs_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));

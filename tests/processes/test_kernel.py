@@ -1,0 +1,194 @@
+"""The kernel of processes: values of the emulator in any order of its processes, errors, pieces, its top functions."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_programs import mixed_program
+from cpp_units import exact_compiler
+from kernel_pairs import QUICK, small
+
+from bfpga.board.virtual.compiled_kernel import CompiledKernel
+from bfpga.board.virtual.stream import Stream
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
+from bfpga.contract.program import BlockTensor, Program
+from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
+from bfpga.devices import toolchain
+from bfpga.devices.base import Device
+from bfpga.devices.csim import CSimulation, Integers
+from bfpga.devices.kernel_start import KernelResult
+from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.array import streams
+from bfpga.errors import DeviceError
+from bfpga.formats.shift_format import ShiftFormat
+from bfpga.vendor.render import top_files, write_project
+from bfpga.verify.check import verify
+
+SMALL = small(kernel="processes", position_bins=16, wide_words=256)
+#: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
+KINDS = {
+    "plain": SMALL,
+    "packed": small(kernel="processes", columns=4, multiplier="dsp_packed", hop_columns=2, weight_stream_bits=128),
+    "shift": small(kernel="processes", multiplier="shift", shift=ShiftFormat(), hop_columns=1),
+    "mixed": small(kernel="processes", columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
+    "wide": small(kernel="processes", columns=2, rows=8, lanes=4, mantissa_bits=16, accumulator_bits=48),
+}
+#: Random networks of an array, half of them with an order drawn by chance.
+CASES = 10
+#: Orders drawn by chance of one start.
+SEEDS = 60
+
+
+@pytest.fixture(scope="module")
+def kernel() -> CSimulation:
+    return CSimulation(SMALL)
+
+
+def run(kernel: CSimulation) -> tuple[KernelResult, dict[str, BlockTensor]]:
+    program, tensors = mixed_program(kernel.config)
+    return kernel.run_operations(program.operations, tensors), tensors
+
+
+def run_raw(
+    kernel: CSimulation, cut_input: int = 0, cut_weights: int = 0, capacity: int | None = None, **fields: int
+) -> KernelResult:
+    """The start of ``run`` with damaged streams; ``fields``: of the descriptor of the first GEMM."""
+    program, tensors = mixed_program(SMALL)
+    packet = bytearray(streams.input_packet(program.operations, SMALL, tensors))
+    load = sum(len(streams.input_packet([operation], SMALL, tensors)) for operation in program.operations[:2])
+    words = np.frombuffer(packet, "<i4", DESCRIPTOR_WORDS, load)
+    for name, value in fields.items():
+        words[FIELDS.index(name)] = value
+    weights = streams.weight_stream(program.operations)
+    size = streams.output_bytes(program.operations, SMALL) if capacity is None else capacity
+    return kernel.run_packet(
+        len(program.operations), packet[: len(packet) - cut_input], weights[: len(weights) - cut_weights], size
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_networks_have_the_values_and_the_work_of_the_emulator(kind: str) -> None:
+    """Whatever the order of the processes and however full their streams are."""
+    opened = 0
+
+    def opener(target: str) -> Callable[[Program], Device]:
+        def open_program(program: Program) -> Device:
+            nonlocal opened
+            kernel = CSimulation(program.config, "native", flags=QUICK)
+            kernel.disturb(opened if opened % 2 else 0)
+            opened += 1
+            return StreamingDevice(program, kernel, target)
+
+        return open_program
+
+    report = verify([KINDS[kind]], ["csim"], CASES, device_for=opener)
+    assert report.mismatch is None
+    assert opened >= CASES
+
+
+@pytest.mark.parametrize("integers", ["ap_int", "exact"])
+def test_integers_of_every_kind_give_the_same_bits(kernel: CSimulation, integers: Integers) -> None:
+    if integers == "exact":
+        exact_compiler()
+    expected, tensors = run(kernel)
+    result, values = run(CSimulation(SMALL, integers, flags=QUICK))
+    assert result == expected
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(values[name].mantissa, tensor.mantissa)
+
+
+def test_no_order_of_the_processes_changes_a_bit(kernel: CSimulation) -> None:
+    expected = run(kernel)[0]
+    try:
+        for seed in range(1, SEEDS + 1):
+            kernel.disturb(seed)
+            assert run(kernel)[0] == expected, seed
+    finally:
+        kernel.disturb(0)
+
+
+def test_a_kernel_of_one_loop_has_no_order_to_disturb() -> None:
+    with pytest.raises(DeviceError, match="only an open kernel of processes"):
+        CSimulation(small(), flags=QUICK).disturb(1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ({"cut_input": 8}, "stream `input` is empty: the kernel waits for 1 more beats of descriptor 6"),
+        ({"cut_weights": 16}, "stream `weights` is empty: the kernel waits for 2 more beats of weights from word 0"),
+        ({"capacity": 100}, "stream `output` is full: its reader has taken 12 beats and expects no more"),
+        ({"operation": 9}, "a descriptor has no such operation: 9"),
+        ({"operation": 7}, "a descriptor needs an engine that this kernel lacks, for operation 7"),
+        ({"groups": 0}, "a descriptor has no groups of output pixels; groups is 0"),
+        ({"after_fills": 2}, "a GEMM waits for weight transfers behind it; GEMMs so far: 1"),
+        ({"after_loads": 2}, "a descriptor waits for operations behind it; descriptors that use the activation mem"),
+    ],
+    ids=lambda item: next(iter(item)) if isinstance(item, dict) else "",
+)
+def test_a_start_that_cannot_go_on_says_why_and_the_next_one_runs(
+    kernel: CSimulation, damage: dict[str, int], sentence: str
+) -> None:
+    expected = run_raw(kernel)
+    with pytest.raises(DeviceError, match=sentence):
+        run_raw(kernel, **damage)
+    assert run_raw(kernel) == expected
+
+
+def test_pieces_of_streams_give_the_same_bits(kernel: CSimulation) -> None:
+    """A board that is slow with all streams at once: no process waits for what another one could still do."""
+    program, tensors = mixed_program(SMALL)
+    left = {
+        INPUT_STREAM: streams.input_packet(program.operations, SMALL, tensors),
+        WEIGHT_STREAM: streams.weight_stream(program.operations),
+    }
+    expected = run_raw(kernel)
+    pieces = CompiledKernel(SMALL, "kernel", "0" * 8)
+    wires = {name: Stream(name, 64) for name in (*left, OUTPUT_STREAM)}
+    output = b""
+    pieces.start({"descriptor_count": len(program.operations), "control": 0})
+    for _ in range(5000):
+        for name, data in left.items():
+            left[name] = data[wires[name].push(data[:24], False) :]
+        pieces.step(wires)
+        output += wires[OUTPUT_STREAM].pop(16)[0].tobytes()
+        if pieces.finished and not wires[OUTPUT_STREAM].level:
+            break
+    results = pieces.results()
+    assert (output, results["cycles"], results["status"]) == (expected.output, expected.cycles, expected.status)
+    assert [operation.cycles for operation in pieces.operations()] == expected.operation_cycles
+
+
+def test_top_functions_side_by_side_pass_the_test_bench(tmp_path: Path) -> None:
+    """The IPs with the memories and crossbars that they have in hardware, against vectors."""
+
+    def vectors(config: SystolicConfig) -> dict[str, bytes]:
+        program, tensors = mixed_program(config)
+        sent = streams.input_packet(program.operations, config, tensors)
+        result = CSimulation(config, flags=QUICK).run_operations(program.operations, tensors)
+        counted = [result.cycles, result.overflow, result.underflow, result.status, *result.checksums]
+        return {
+            "starts.txt": " ".join(map(str, ["mixed", len(program.operations), 1, *counted, "\n"])).encode(),
+            "mixed.input.bin": bytes(sent),
+            "mixed.weights.bin": streams.weight_stream(program.operations),
+            "mixed.output.bin": result.output,
+        }
+
+    config = replace(SMALL, wide_words=0, position_bins=0)
+    project = write_project("tiny", "0123456789ab", config, tmp_path / "project", vectors)
+    sources = [str(project / path) for path in ("tb/testbench.cpp", *top_files(config))]
+    places = [f"-I{project / folder}" for folder in ("shim", "include", "src")]
+    bench = tmp_path / "bench"
+    toolchain.run_compiler([*toolchain.WARNINGS, "-O0", "-DBFPGA_NATIVE_INTEGERS", *places, *sources, "-o", str(bench)])
+    for changed, said in ((False, "PASS: 1 starts, 0 differences"), (True, "FAIL: 1 starts, 1 differences")):
+        if changed:
+            expected = project / "tb" / "vectors" / "mixed.output.bin"
+            expected.write_bytes(expected.read_bytes()[:-1] + b"\x7f")
+        run = subprocess.run([bench, project / "tb" / "vectors"], capture_output=True, text=True, check=False)
+        assert said in run.stdout
