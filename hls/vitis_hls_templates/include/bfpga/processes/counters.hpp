@@ -29,12 +29,9 @@ class Turns {
     // To the next turn; after the last one the first.
     void next() {
 #pragma HLS INLINE
-        if (last_) {
-            restart();
-        } else {
-            last_ = left_ == 1;
-            left_ = static_cast<count_t>(left_ - 1);
-        }
+        const bool last = last_ ? single_ : left_ == 1;
+        left_ = last_ ? from_ : static_cast<count_t>(left_ - 1);
+        last_ = last;
     }
 
     // Whether this is the last turn.
@@ -61,6 +58,7 @@ class GroupCount {
         left_ = static_cast<coordinate_t>(pixels);
         word_.start(static_cast<coordinate_t>(words));
         group_.start(static_cast<coordinate_t>((width + Config::transfer_pixels - 1) >> pixel_shift));
+        beyond_ = static_cast<coordinate_t>(pixels - width);
         last_row_ = pixels <= width;
         any_ = pixels > 0;
     }
@@ -70,28 +68,32 @@ class GroupCount {
     // Whether the group that moves now is the tensor's last.
     bool last() const { return word_.last() && group_.last() && last_row_; }
 
-    void next() {
+    // A clock; `moved`: the group has.
+    void step(bool moved) {
 #pragma HLS INLINE
-        if (word_.last()) {
-            if (group_.last()) {
-                next_row();
-            }
+        const bool group = moved && word_.last();
+        const bool row = group && group_.last();
+        simulation_check(!row || left_ >= width_, "a transfer", "ends inside a row; pixels moved beyond its end:",
+                         static_cast<long long>(width_) - static_cast<long long>(left_));
+        // Of the row behind this one: the last if there are no pixels behind it.
+        const bool last_row = beyond_ <= width_;
+        const coordinate_t beyond = static_cast<coordinate_t>(beyond_ - width_);
+        if (row) {
+            left_ = beyond_;
+            beyond_ = beyond;
+            last_row_ = last_row;
+        }
+        if (group) {
             group_.next();
         }
-        word_.next();
+        if (moved) {
+            word_.next();
+        }
     }
 
    private:
-    void next_row() {
-#pragma HLS INLINE
-        simulation_check(left_ >= width_, "a transfer", "ends inside a row; pixels moved beyond its end:",
-                         static_cast<long long>(width_) - static_cast<long long>(left_));
-        left_ = static_cast<coordinate_t>(left_ - width_);
-        last_row_ = left_ <= width_;
-    }
-
     Turns<coordinate_bits> word_, group_;
-    coordinate_t width_, left_;  // pixels of a row; from this row on
+    coordinate_t width_, left_, beyond_;  // pixels of a row; from this row on, behind it
     bool last_row_, any_;
 };
 

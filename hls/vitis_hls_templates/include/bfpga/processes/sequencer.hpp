@@ -38,177 +38,202 @@ class SequencerProcess {
         PipelinedLoop loop("Sequencer");
     Sequencer:
         while (running_) {
-// II=1: one beat is read at most and one word or one group written to each stream. Carried: the phase, counters with
-// registered ends, and the beat whose words or groups leave one by one.
+// II=1: one beat is read at most and one word or one group written to each stream. Carried: what the next clock does,
+// told by flags and counters with registered ends, and the beat whose words or groups leave one by one.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            if (reads_beat()) {
-                expect(input);
+            const Clock now = clock_;
+            const Sent sent = sent_;
+            next(now);
+            send_words(sent, scratchpad_command, weights_command, post_command, store_command);
+            if (now.reads) {
+                expect(input, now);
                 beat_ = input.read();
             }
-            send_words(scratchpad_command, weights_command, post_command, store_command, trace);
-            if (phase_ == Phase::Tensor) {
+            take_word(now, trace);
+            if (now.tensor) {
                 GroupBeat<Config> group;
-                Words::get(beat_, static_cast<int>(part_), group.word);
+                Words::get(beat_, static_cast<int>(now.part), group.word);
                 loads.write(to_wire(group));
             }
-            next();
         }
         return status(input.checksum(), scratchpad_report, weights_report, post_report, store_report);
     }
 
    private:
-    // What happens in a clock: a word of a descriptor, the word that ends a command of `post`, a group of a tensor.
-    enum class Phase { Word, Exponent, Tensor };
+    using index_t = uint_t<7>;
+    static constexpr int parts = Words::groups > words_per_beat ? Words::groups : words_per_beat;
+    using part_t = uint_t<bit_length(parts)>;
+
+    // What a clock does: it sends a word of a descriptor, the word that ends a command of `post`, or a group of a
+    // tensor.
+    struct Clock {
+        bool word, exponent, tensor;
+        bool ends;         // the word belongs to the commands that end the start: zero, of no descriptor
+        bool reads;        // a beat first
+        bool first, last;  // word of the descriptor
+        index_t index;     // of the word
+        part_t part;       // word or group of the beat
+    };
+
+    // A word on its way to the processes: it leaves a clock after it was read.
+    struct Sent {
+        bool word, exponent, first;  // as in `Clock`
+        bool ends;
+        index_t index;
+        command_t value;
+    };
 
     void start(int32_t descriptors) {
 #pragma HLS INLINE
-        descriptors_ = descriptors;
+        left_ = descriptors;
         number_ = 0;
-        ending_ = descriptors <= 0;
         running_ = true;
-        phase_ = Phase::Word;
-        index_ = 0;
-        part_ = 0;
-        own_index_ = 0;
+        stops_ = false;
         loads_ = false;
+        own_index_ = 0;
+        sent_.word = false;
+        sent_.exponent = false;
+        begin_descriptor(descriptors <= 0);
     }
 
-    // The commands that end a start are words 0, of no descriptor.
-    bool reads_beat() const {
+    void begin_descriptor(bool ends) {
 #pragma HLS INLINE
-        switch (phase_) {
-            case Phase::Word:
-                return part_ == 0 && !ending_;
-            case Phase::Exponent:
-                return loads_;
-            default:
-                return part_ == 0;
-        }
+        clock_.word = true;
+        clock_.exponent = false;
+        clock_.tensor = false;
+        clock_.ends = ends;
+        clock_.reads = !ends;
+        clock_.first = true;
+        clock_.last = false;
+        clock_.index = 0;
+        clock_.part = 0;
     }
 
     template <class Input>
-    void expect(Input& input) const {
+    void expect(Input& input, const Clock& now) const {
 #pragma HLS INLINE
-        if (phase_ == Phase::Word && index_ == 0) {
-            input.expect(Descriptor::words / words_per_beat, "descriptor", number_);
-        } else if (phase_ == Phase::Exponent) {
+        if (now.word && now.first) {
+            input.expect(Descriptor::words / words_per_beat, "descriptor", static_cast<int>(number_));
+        } else if (now.exponent) {
             input.expect(1, "tensor in slot", tensor_.output_slot);
-        } else if (phase_ == Phase::Tensor && first_) {
+        } else if (now.tensor && now.first) {
             input.expect(beats_of<Config>(tensor_, tensor_.output_pixel_words), "tensor in slot", tensor_.output_slot);
         }
     }
 
-    template <class Trace>
-    void send_words(stream<command_t>& scratchpad, stream<command_t>& weights, stream<command_t>& post,
-                    stream<command_t>& store, Trace& trace) {
+    // What the next clock does.
+    void next(const Clock& now) {
 #pragma HLS INLINE
-        const int index = static_cast<int>(index_);
-        const bool words = phase_ == Phase::Word;
-        command_t word = 0;
-        if (phase_ == Phase::Exponent && loads_) {
-            word = static_cast<command_t>(
+        const bool post = hears_post_;
+        const bool ends_words = now.word && now.last;
+        const bool to_exponent = ends_words && post;
+        const bool to_tensor = now.exponent && loads_ && groups_.any();
+        const bool done =
+            (ends_words && !post) || (now.exponent && !(loads_ && groups_.any())) || (now.tensor && groups_.last());
+        const int parts_of_beat = now.word ? words_per_beat : Words::groups;
+        const bool ends_beat = now.part == parts_of_beat - 1;
+        running_ = !stops_;
+        clock_.first = false;
+        clock_.last = now.index == Descriptor::words - 2;
+        clock_.index = static_cast<index_t>(now.index + 1);
+        clock_.part = ends_beat ? static_cast<part_t>(0) : static_cast<part_t>(now.part + 1);
+        clock_.reads = ends_beat && !now.ends;
+        groups_.step(now.tensor);
+        if (ends_words) {
+            groups_.start(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
+        }
+        if (to_exponent) {
+            clock_.word = false;
+            clock_.exponent = true;
+            clock_.reads = loads_;
+        }
+        if (to_tensor) {
+            clock_.exponent = false;
+            clock_.tensor = true;
+            clock_.reads = true;
+            clock_.first = true;
+            clock_.part = 0;
+        }
+        if (done) {
+            stops_ = now.ends;
+            begin_descriptor(now.ends || left_ == 1);
+            left_ = static_cast<int_t<32>>(left_ - 1);
+            number_ = static_cast<int_t<32>>(number_ + 1);
+        }
+    }
+
+    // The word of this clock; it is sent in the next one.
+    template <class Trace>
+    void take_word(const Clock& now, Trace& trace) {
+#pragma HLS INLINE
+        sent_.word = now.word;
+        sent_.exponent = now.exponent;
+        sent_.first = now.first;
+        sent_.ends = now.ends;
+        sent_.index = now.index;
+        sent_.value = 0;
+        if (now.exponent && loads_) {
+            sent_.value = static_cast<command_t>(
                 get_signed<TensorHeaderFields::exponent_bits>(beat_, TensorHeaderFields::exponent));
-        } else if (words && !ending_) {
-            word = word_of_beat();
-            trace.word(static_cast<int>(number_), index, static_cast<int32_t>(word));
+        } else if (now.word && !now.ends) {
+            sent_.value = word_of_beat(now.part);
+            trace.word(static_cast<int>(number_), static_cast<int>(now.index), static_cast<int32_t>(sent_.value));
         }
-        if (words && index == 0) {
-            begin(static_cast<int32_t>(word));
+    }
+
+    void send_words(const Sent& sent, stream<command_t>& scratchpad, stream<command_t>& weights,
+                    stream<command_t>& post, stream<command_t>& store) {
+#pragma HLS INLINE
+        const int index = static_cast<int>(sent.index);
+        const command_t word = sent.value;
+        if (sent.word && sent.first) {
+            begin(static_cast<int32_t>(word), sent.ends);
         }
-        if (words && hears_scratchpad_ && ScratchpadCommand::has(index)) {
+        if (sent.word && hears_scratchpad_ && ScratchpadCommand::has(index)) {
             scratchpad.write(word);
         }
-        if (words && hears_weights_ && WeightsCommand::has(index)) {
+        if (sent.word && hears_weights_ && WeightsCommand::has(index)) {
             weights.write(word);
         }
-        if (words ? hears_post_ && PostCommand::has(index) : phase_ == Phase::Exponent) {
+        if (sent.word ? hears_post_ && PostCommand::has(index) : sent.exponent) {
             post.write(word);
         }
-        if (words && hears_store_ && StoreCommand::has(index)) {
+        if (sent.word && hears_store_ && StoreCommand::has(index)) {
             store.write(word);
         }
-        if (words && TensorCommand::has(index)) {
+        if (sent.word && TensorCommand::has(index)) {
             TensorCommand::set(tensor_, static_cast<int>(own_index_), static_cast<int32_t>(word));
-            own_index_ = static_cast<uint_t<7>>(own_index_ + 1);
+            own_index_ = static_cast<index_t>(own_index_ + 1);
         }
     }
 
     // The first word of a descriptor says who hears of it; all hear that the start ends.
-    void begin(int32_t operation) {
+    void begin(int32_t operation, bool ends) {
 #pragma HLS INLINE
         simulation_check(operation >= 0 && operation <= static_cast<int32_t>(Operation::Sparse), "a descriptor",
                          "has no such operation:", operation);
         simulation_check(operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
                          "needs an engine that this kernel lacks, for operation", operation);
         loads_ = TensorCommand::hears(operation);
-        hears_scratchpad_ = ending_ || ScratchpadCommand::hears(operation);
-        hears_weights_ = ending_ || WeightsCommand::hears(operation);
-        hears_post_ = ending_ || PostCommand::hears(operation);
-        hears_store_ = ending_ || StoreCommand::hears(operation);
+        hears_scratchpad_ = ends || ScratchpadCommand::hears(operation);
+        hears_weights_ = ends || WeightsCommand::hears(operation);
+        hears_post_ = ends || PostCommand::hears(operation);
+        hears_store_ = ends || StoreCommand::hears(operation);
         own_index_ = 0;
     }
 
-    command_t word_of_beat() const {
+    command_t word_of_beat(part_t part) const {
 #pragma HLS INLINE
         command_t word = 0;
     Words_Select:
         for (int n = 0; n < words_per_beat; ++n) {
 #pragma HLS UNROLL
-            if (part_ == n) {
+            if (part == n) {
                 word = static_cast<command_t>(get_signed<32>(beat_, 32 * n));
             }
         }
         return word;
-    }
-
-    void next() {
-#pragma HLS INLINE
-        switch (phase_) {
-            case Phase::Word:
-                next_word();
-                break;
-            case Phase::Exponent:
-                part_ = 0;
-                first_ = true;
-                groups_.start(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
-                if (loads_ && groups_.any()) {
-                    phase_ = Phase::Tensor;
-                } else {
-                    next_descriptor();
-                }
-                break;
-            default:
-                first_ = false;
-                part_ = part_ == Words::groups - 1 ? static_cast<part_t>(0) : static_cast<part_t>(part_ + 1);
-                if (groups_.last()) {
-                    next_descriptor();
-                } else {
-                    groups_.next();
-                }
-        }
-    }
-
-    void next_word() {
-#pragma HLS INLINE
-        part_ = part_ == words_per_beat - 1 ? static_cast<part_t>(0) : static_cast<part_t>(part_ + 1);
-        if (index_ != Descriptor::words - 1) {
-            index_ = static_cast<uint_t<7>>(index_ + 1);
-        } else if (hears_post_) {
-            phase_ = Phase::Exponent;
-        } else {
-            next_descriptor();
-        }
-    }
-
-    void next_descriptor() {
-#pragma HLS INLINE
-        running_ = !ending_;
-        number_ = static_cast<int_t<32>>(number_ + 1);
-        ending_ = number_ == descriptors_;
-        phase_ = Phase::Word;
-        index_ = 0;
-        part_ = 0;
     }
 
     // What the processes have counted, once all of them have nothing left to do.
@@ -232,15 +257,12 @@ class SequencerProcess {
         return static_cast<uint32_t>(static_cast<int32_t>(from.read()));
     }
 
-    static constexpr int parts = Words::groups > words_per_beat ? Words::groups : words_per_beat;
-    using part_t = uint_t<bit_length(parts) + 1>;
-
-    Phase phase_;
-    bool running_, ending_, loads_, first_;
+    Clock clock_;
+    Sent sent_;
+    bool running_, stops_, loads_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
-    int_t<32> descriptors_, number_;
-    uint_t<7> index_, own_index_;  // of the word of the descriptor; of the word of the own command
-    part_t part_;                  // word or group of the beat
+    int_t<32> left_, number_;  // descriptors from this one on, before it
+    index_t own_index_;        // of the word of the own command
     beat_t beat_;
     Descriptor tensor_;
     GroupCount<Config> groups_;

@@ -39,28 +39,31 @@ class Gate {
    public:
     static constexpr int guard = 24;
 
-    void close() {
+    void close(uint_t<16> needed) {
 #pragma HLS INLINE
+        needed_ = needed;
+        met_ = false;
         open_ = false;
         left_ = guard;
     }
 
-    // One clock; whether the operation may work in it.
-    bool open(bool reached) {
+    // Whether the operation may work.
+    bool open() const { return open_; }
+    // Whether it waits for operations that are not finished.
+    bool waits(const Finished& finished) const { return !open_ && !finished.reached(needed_); }
+
+    // One clock; the comparison is a register, so the flag lags.
+    void step(const Finished& finished) {
 #pragma HLS INLINE
-        if (open_) {
-            return true;
-        }
-        if (reached) {
-            open_ = left_ == 0;
-            left_ = static_cast<int_t<8>>(left_ - 1);
-        }
-        return false;
+        open_ = open_ || (met_ && left_ == 0);
+        left_ = met_ && left_ != 0 ? static_cast<uint_t<5>>(left_ - 1) : left_;
+        met_ = met_ || finished.reached(needed_);
     }
 
    private:
-    bool open_ = false;
-    int_t<8> left_ = 0;
+    uint_t<16> needed_;
+    bool met_, open_;
+    uint_t<5> left_;
 };
 
 // Bias, exponents and weights on their way from the stream to memory.
@@ -74,89 +77,121 @@ class WeightFill {
    public:
     void clear() { active_ = false; }
     bool active() const { return active_; }
+    bool waits(const Finished& reads) const { return active_ && gate_.waits(reads); }
+    // Whether a beat is wanted.
+    bool wants() const { return active_ && gate_.open() && (rows_ || words_); }
+    // Whether nothing is left to fill.
+    bool ends() const { return active_ && !rows_ && !words_; }
+    uint32_t work() const { return static_cast<uint32_t>(work_); }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         active_ = true;
-        needed_ = static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_reads) & 65535U);
-        gate_.close();
+        gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_reads) & 65535U));
         row_ = static_cast<parameter_address_t>(d.parameter_base);
-        rows_left_ = static_cast<parameter_address_t>(d.parameter_rows);
+        rows_left_.start(static_cast<parameter_address_t>(d.parameter_rows));
+        rows_ = d.parameter_rows != 0;
         word_ = static_cast<weight_address_t>(d.weight_base);
-        words_left_ = static_cast<weight_address_t>(d.weight_words);
+        words_left_.start(static_cast<weight_address_t>(d.weight_words));
+        words_ = d.weight_words != 0;
         beat_ = 0;
         work_ = 0;
-        expected_ = false;
-        base_ = d.parameter_base;
-        first_word_ = d.weight_base;
+        command_ = d;
+        fetched_ = 0;
     }
-
-    // Whether it waits for operations that are not finished.
-    bool waits(const Finished& reads) const { return active_ && !reads.reached(needed_); }
-
-    // One clock until it may work; whether it wants a beat then.
-    bool wants(const Finished& reads) {
-#pragma HLS INLINE
-        return active_ && gate_.open(reads.reached(needed_));
-    }
-
-    template <class Source>
-    void expect(Source& source) {
-#pragma HLS INLINE
-        if (rows_left_ > 0 && work_ == 0) {
-            source.expect(static_cast<int>(rows_left_), "parameters from row", base_);
-        } else if (rows_left_ == 0 && words_left_ > 0 && !expected_) {
-            expected_ = true;
-            source.expect(static_cast<long long>(words_left_) * Config::beats_per_weight_word, "weights from word",
-                          first_word_);
-        }
-    }
-
-    // Nothing is left to fill.
-    bool finished() const { return rows_left_ == 0 && words_left_ == 0; }
 
     void end() {
 #pragma HLS INLINE
         active_ = false;
     }
 
-    uint32_t work() const { return work_; }
-
-    void take(const beat_t& beat, WeightBeats<Config>& beats, WeightMemory<Config>& weights,
-              ParameterMemory<Config>& parameters) {
+    template <class Source>
+    void expect(Source& source) const {
 #pragma HLS INLINE
-        ++work_;
-        if (rows_left_ != 0) {
+#ifdef BFPGA_SIMULATION
+        if (fetched_ == 0 && command_.parameter_rows != 0) {
+            source.expect(command_.parameter_rows, "parameters from row", command_.parameter_base);
+        } else if (fetched_ == command_.parameter_rows) {
+            source.expect(static_cast<long long>(command_.weight_words) * Config::beats_per_weight_word,
+                          "weights from word", command_.weight_base);
+        }
+#else
+        (void)source;
+#endif
+    }
+
+    // A beat has come; only a simulation counts them.
+    void fetched() {
+#pragma HLS INLINE
+#ifdef BFPGA_SIMULATION
+        ++fetched_;
+#endif
+    }
+
+    // Whether the beat that is due is the last of all.
+    bool last() const {
+#pragma HLS INLINE
+        const bool last_row = rows_left_.last() && !words_;
+        const bool last_word = words_left_.last() && beat_ == Config::beats_per_weight_word - 1;
+        return rows_ ? last_row : last_word;
+    }
+
+    // What becomes of a beat; writes come behind the reads of the clock.
+    void write(const beat_t& beat, const WeightBeats<Config>& beats, WeightMemory<Config>& weights,
+               ParameterMemory<Config>& parameters) const {
+#pragma HLS INLINE
+        if (rows_) {
             Parameters<Config> parameter;
             parameter.bias =
                 static_cast<int_t<Config::bias_bits>>(get_signed<Config::bias_bits>(beat, ParameterRowFields::bias));
             parameter.exponent = static_cast<int_t<16>>(
                 get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent));
             parameters.write(row_, parameter);
+        } else if (beat_ == Config::beats_per_weight_word - 1) {
+            weights.write(word_, beats.word());
+        }
+    }
+
+    // The place of the beat in its weight word.
+    int place() const { return static_cast<int>(beat_); }
+
+    // One clock; `taken`: a beat was.
+    void step(const Finished& reads, bool taken) {
+#pragma HLS INLINE
+        const bool last_beat = beat_ == Config::beats_per_weight_word - 1;
+        const bool row = taken && rows_;
+        const bool word = taken && !rows_ && last_beat;
+        gate_.step(reads);
+        if (taken && !rows_) {
+            beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(beat_ + 1);
+        }
+        if (row) {
             row_ = static_cast<parameter_address_t>(row_ + 1);
-            rows_left_ = static_cast<parameter_address_t>(rows_left_ - 1);
-            return;
+            rows_ = !rows_left_.last();
+            rows_left_.next();
         }
-        beats.set(static_cast<int>(beat_), beat);
-        if (beat_ != Config::beats_per_weight_word - 1) {
-            beat_ = static_cast<uint_t<8>>(beat_ + 1);
-            return;
+        if (word) {
+            word_ = static_cast<weight_address_t>(word_ + 1);
+            words_ = !words_left_.last();
+            words_left_.next();
         }
-        beat_ = 0;
-        weights.write(word_, beats.word());
-        word_ = static_cast<weight_address_t>(word_ + 1);
-        words_left_ = static_cast<weight_address_t>(words_left_ - 1);
+        if (taken) {
+            work_ = static_cast<uint_t<32>>(work_ + 1);
+        }
     }
 
    private:
-    bool active_, expected_;
+    bool active_, rows_, words_;  // rows, words are left
     Gate gate_;
-    uint_t<16> needed_;
-    parameter_address_t row_, rows_left_;
-    weight_address_t word_, words_left_;
+    parameter_address_t row_;
+    Turns<G::parameter_address_bits> rows_left_;
+    weight_address_t word_;
+    Turns<G::weight_address_bits> words_left_;
     uint_t<8> beat_;  // of the word
-    uint32_t work_;
-    int32_t base_, first_word_;
+    uint_t<32> work_;
+    // For what a simulation says
+    Descriptor command_;
+    int32_t fetched_;
 };
 
 // The walk of a GEMM over its weight words and the parameters of its rows.
@@ -171,141 +206,153 @@ class WeightRead {
    public:
     void clear() { active_ = false; }
     bool active() const { return active_; }
+    bool waits(const Finished& fills) const { return active_ && gate_.waits(fills); }
+    // Whether a weight word is due, and where it comes from; whether a row is.
+    bool word() const { return active_ && gate_.open() && words_; }
+    bool streams() const { return streams_; }
+    bool last_word() const {
+        return channel_words_.last() && kernel_columns_.last() && kernel_rows_.last() && blocks_.last() &&
+               groups_.last();
+    }
+    bool row() const { return active_ && gate_.open() && rows_ && exists_; }
+    bool two_hot() const { return two_hot_; }
+    bool power_of_two() const { return power_of_two_; }
+    weight_address_t word_address() const { return address_; }
+    parameter_address_t row_address() const { return parameter_; }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         simulation_check(d.groups > 0, "a descriptor", "has no groups of output pixels; groups is", d.groups);
         active_ = true;
-        needed_ = static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_fills) & 65535U);
-        gate_.close();
+        gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_fills) & 65535U));
         streams_ = d.has(Flag::StreamWeights);
         kept_ = d.has(Flag::Kept);
         two_hot_ = d.has(Flag::TwoHot);
         power_of_two_ = d.has(Flag::PowerOfTwo);
-        group_.start(static_cast<coordinate_t>(d.groups));
-        block_.start(static_cast<coordinate_t>(d.blocks));
-        row_.start(static_cast<coordinate_t>(d.kernel_height));
-        column_.start(static_cast<coordinate_t>(d.kernel_width));
-        word_.start(static_cast<coordinate_t>(d.channel_words));
-        base_ = static_cast<weight_address_t>(d.weight_base);
+        groups_.start(static_cast<coordinate_t>(d.groups));
+        blocks_.start(static_cast<coordinate_t>(d.blocks));
+        kernel_rows_.start(static_cast<coordinate_t>(d.kernel_height));
+        kernel_columns_.start(static_cast<coordinate_t>(d.kernel_width));
+        channel_words_.start(static_cast<coordinate_t>(d.channel_words));
+        block_rows_.start(static_cast<coordinate_t>(block_rows<Config>(d)));
+        output_rows_.start(static_cast<coordinate_t>(d.output_rows));
+        words_ = !kept_;
+        rows_ = true;
+        exists_ = true;
         tap_step_ = static_cast<weight_address_t>(d.weight_tap_step);
         block_step_ = static_cast<weight_address_t>(d.weight_block_step);
+        base_ = static_cast<weight_address_t>(d.weight_base);
+        base_tap_ = static_cast<weight_address_t>(d.weight_base + d.weight_tap_step);
+        base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
+        address_ = base_;
+        next_tap_ = base_tap_;
+        next_block_ = base_block_;
         parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
-        output_rows_ = static_cast<coordinate_t>(d.output_rows);
-        block_rows_ = static_cast<coordinate_t>(block_rows<Config>(d));
-        first_group();
-        begin_pass();
+        parameter_ = parameter_base_;
     }
 
-    // Whether it waits for operations that are not finished.
-    bool waits(const Finished& fills) const { return active_ && !fills.reached(needed_); }
-
-    // One clock until it may work; whether it works in this one.
-    bool works(const Finished& fills) {
+    // One clock; `may`: a weight word that is due can be sent. Returns whether the operation has ended. Rows of a block
+    // that do not exist take their clocks too: the passes of the array are no shorter.
+    bool step(const Finished& fills, bool may) {
 #pragma HLS INLINE
-        return active_ && gate_.open(fills.reached(needed_));
-    }
-
-    bool wants_beat() const { return streams_ && !words_done_; }
-    bool sends_word(bool streamed) const { return !words_done_ && (streamed || !streams_); }
-    bool sends_row() const { return !rows_done_; }
-    bool streams() const { return streams_; }
-    bool two_hot() const { return two_hot_; }
-    bool power_of_two() const { return power_of_two_; }
-    weight_address_t word() const { return address_; }
-    parameter_address_t row() const { return parameter_; }
-
-    // After a clock in which a word, a row or both were sent; whether that was the operation's last.
-    bool next(bool word, bool row) {
-#pragma HLS INLINE
-        const bool words_end = words_done_ || (word && word_.last() && column_.last() && row_.last());
-        const bool rows_end = rows_done_ || (row && rows_last_);
-        if (word) {
-            next_word();
+        // Side by side, not one behind the other: each of these is few levels of logic.
+        const bool works = active_ && gate_.open();
+        const bool last_tap = channel_words_.last() && kernel_columns_.last();
+        const bool last_word = last_tap && kernel_rows_.last();
+        const bool sends = works && words_ && may;
+        const bool row = works && rows_;
+        const bool rows_through = works && (!rows_ || block_rows_.last());
+        const bool words_through = !words_ || (may && last_word);
+        const bool block_through = rows_through && blocks_.last();
+        const bool group_through = block_through && groups_.last();
+        const bool sent = sends;
+        const bool tap = sends && channel_words_.last();
+        const bool kernel_row = sends && last_tap;
+        const bool words_end = sends && last_word;
+        const bool rows_end = row && block_rows_.last();
+        const bool pass = rows_through && words_through;
+        const bool group = block_through && words_through;
+        const bool ends = group_through && words_through;
+        gate_.step(fills);
+        words_ = pass ? !kept_ : words_ && !words_end;
+        rows_ = pass || (rows_ && !rows_end);
+        walk_words(sent, tap, pass, group);
+        walk_rows(row, group);
+        if (sent) {
+            channel_words_.next();
+        }
+        if (tap) {
+            kernel_columns_.next();
+        }
+        if (kernel_row) {
+            kernel_rows_.next();
         }
         if (row) {
-            next_row();
+            block_rows_.next();
         }
-        words_done_ = words_end;
-        rows_done_ = rows_end;
-        if (!words_end || !rows_end) {
-            return false;
+        if (pass) {
+            blocks_.next();
         }
-        const bool last = block_.last() && group_.last();
-        next_pass();
-        active_ = !last;
-        return last;
+        if (group) {
+            groups_.next();
+        }
+        active_ = active_ && !ends;
+        return ends;
     }
 
    private:
-    void first_group() {
+    // Steps of taps and of blocks are added ahead: an address is one addition wherever it goes.
+    void walk_words(bool sent, bool tap, bool pass, bool group) {
 #pragma HLS INLINE
-        address_ = base_;
-        next_tap_ = static_cast<weight_address_t>(base_ + tap_step_);
-        next_block_ = static_cast<weight_address_t>(base_ + block_step_);
-        parameter_ = parameter_base_;
-        left_ = output_rows_;
-    }
-
-    // The rows of a pass that exist; those behind them are not asked for.
-    void begin_pass() {
-#pragma HLS INLINE
-        rows_left_ = left_ < block_rows_ ? left_ : block_rows_;
-        rows_last_ = rows_left_ == 1;
-        rows_done_ = rows_left_ <= 0;
-        words_done_ = kept_;
-    }
-
-    void next_word() {
-#pragma HLS INLINE
-        if (!word_.last()) {
-            address_ = static_cast<weight_address_t>(address_ + 1);
-        } else {
-            address_ = next_tap_;
-            next_tap_ = static_cast<weight_address_t>(next_tap_ + tap_step_);
-            if (column_.last()) {
-                row_.next();
-            }
-            column_.next();
-        }
-        word_.next();
-    }
-
-    void next_row() {
-#pragma HLS INLINE
-        parameter_ = static_cast<parameter_address_t>(parameter_ + 1);
-        rows_last_ = rows_left_ == 2;
-        rows_left_ = static_cast<coordinate_t>(rows_left_ - 1);
-    }
-
-    void next_pass() {
-#pragma HLS INLINE
-        if (block_.last()) {
-            group_.next();
-            first_group();
-        } else {
+        const weight_address_t one_more = static_cast<weight_address_t>(address_ + 1);
+        const weight_address_t tap_ahead = static_cast<weight_address_t>(next_tap_ + tap_step_);
+        const weight_address_t tap_of_block = static_cast<weight_address_t>(next_block_ + tap_step_);
+        const weight_address_t block_ahead = static_cast<weight_address_t>(next_block_ + block_step_);
+        if (group) {
+            address_ = base_;
+            next_tap_ = base_tap_;
+            next_block_ = base_block_;
+        } else if (pass) {
             address_ = next_block_;
-            next_tap_ = static_cast<weight_address_t>(next_block_ + tap_step_);
-            next_block_ = static_cast<weight_address_t>(next_block_ + block_step_);
-            left_ = static_cast<coordinate_t>(left_ - block_rows_);
+            next_tap_ = tap_of_block;
+            next_block_ = block_ahead;
+        } else if (tap) {
+            address_ = next_tap_;
+            next_tap_ = tap_ahead;
+        } else if (sent) {
+            address_ = one_more;
         }
-        block_.next();
-        begin_pass();
+    }
+
+    void walk_rows(bool row, bool group) {
+#pragma HLS INLINE
+        const bool exists = exists_ && !output_rows_.last();
+        const parameter_address_t one_more = static_cast<parameter_address_t>(parameter_ + 1);
+        if (row && exists_) {
+            output_rows_.next();
+        }
+        if (group) {
+            parameter_ = parameter_base_;
+            exists_ = true;
+            output_rows_.restart();
+        } else if (row) {
+            parameter_ = one_more;
+            exists_ = exists;
+        }
     }
 
     bool active_, streams_, kept_, two_hot_, power_of_two_;
     Gate gate_;
-    uint_t<16> needed_;
-    Counter group_, block_, row_, column_, word_;
-    weight_address_t base_, tap_step_, block_step_, address_, next_tap_, next_block_;
+    Counter groups_, blocks_, kernel_rows_, kernel_columns_, channel_words_, block_rows_, output_rows_;
+    bool words_, rows_, exists_;  // words, rows of the pass are left; the row is one of the output
+    weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
     parameter_address_t parameter_base_, parameter_;
-    coordinate_t output_rows_, block_rows_, left_, rows_left_;  // rows of the group, of the pass
-    bool words_done_, rows_done_, rows_last_;
 };
 
 template <class Config>
 class WeightsProcess {
     using beat_t = bits_t<Config::weight_stream_bits>;
+    static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
     // Until the start ends. `trace.filled(work)`: hears of every WEIGHTS in order.
@@ -315,27 +362,39 @@ class WeightsProcess {
 #pragma HLS INLINE
         CheckedSource<Config::weight_stream_bits, Source> input(source);
         start();
+        bool running = true;
         PipelinedLoop loop("Weights");
     Weights:
-        while (running_) {
-// II=1: a beat is read at most; each memory is read once and written once. Carried: counters with registered ends and
-// addresses that one addition updates. What is written is read when 24 clocks have passed, by the counts.
+        while (running) {
+// II=1: a beat is read at most; each memory is read once and written once. Carried: flags, counters with registered
+// ends and addresses that one addition updates. What is written is read when 24 clocks have passed, by the counts.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            const bool fills = fill_.wants(reads_) && !fill_.finished();
-            const bool works = read_.works(fills_);
-            beat_t beat = 0;
-            const bool streams = works && read_.wants_beat();
-            simulation_check(!(fills && streams), "a weight transfer",
+            running = !ended_;
+            const bool streams = read_.word() && read_.streams();
+            const bool filled = fill_.wants() && held_;
+            const bool streamed = streams && held_;
+            const bool last_beat = streamed_last_;
+            const bool may = !read_.streams() || (held_ && last_beat);
+            const bool word = read_.word() && may;
+            simulation_check(!(fill_.wants() && streams), "a weight transfer",
                              "takes beats of streamed weights; GEMMs so far:", gemms_);
-            const bool there = (fills || streams) && take_beat(input, fills, beat);
-            const bool streamed = works && there && collect(beat);
-            send(works, streamed, weight_words, parameters);
-            if (fills && there) {
-                fill_.take(beat, beats_, weights_, parameters_);
+            if (filled || streamed) {
+                beats_.set(filled ? fill_.place() : static_cast<int>(streamed_beat_), beat_);
             }
-            finish_fill(trace);
-            take_command(commands);
+            send(word, weight_words, parameters);
+            if (filled) {
+                fill_.write(beat_, beats_, weights_, parameters_);
+            }
+            if (streamed) {
+                streamed_last_ = last_beat ? single_beat : streamed_beat_ == Config::beats_per_weight_word - 2;
+                streamed_beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(streamed_beat_ + 1);
+            }
+            const bool last = filled ? fill_.last() : last_beat && read_.last_word();
+            refill(input, fill_.wants(), streams, filled || streamed, last);
+            const bool free = !complete_;
+            step(may, filled, trace);
+            take_command(commands, free);
         }
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(work_)));
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(input.checksum())));
@@ -344,116 +403,132 @@ class WeightsProcess {
    private:
     void start() {
 #pragma HLS INLINE
-        running_ = true;
         complete_ = false;
+        held_ = false;
         index_ = 0;
         streamed_beat_ = 0;
+        streamed_last_ = single_beat;
         gemms_ = 0;
         work_ = 0;
+        last_ = false;
+        idle_ = false;
+        ended_ = false;
         fills_.clear();
         reads_.clear();
         fill_.clear();
         read_.clear();
     }
 
+    // The next beat, if one is wanted and its place is free. `last`: the beat that is taken is its operation's last.
     template <class Input>
-    bool take_beat(Input& input, bool fills, beat_t& beat) {
+    void refill(Input& input, bool fills, bool streams, bool taken, bool last) {
 #pragma HLS INLINE
-        if (fills) {
-            fill_.expect(input);
-        } else if (streamed_beat_ == 0) {
-            input.expect(Config::beats_per_weight_word, "streamed weights of operation", static_cast<int>(gemms_));
+        const bool wanted = (fills || streams) && (taken ? !last : !held_);
+        const bool stays = held_ && !taken;
+        bool there = false;
+        if (wanted) {
+            if (fills) {
+                fill_.expect(input);
+            } else if ((held_ ? streamed_beat_ : 0) == 0) {
+                input.expect(Config::beats_per_weight_word, "streamed weights of GEMM", static_cast<int>(gemms_));
+            }
+            there = input.read_nb(beat_);
+            if (fills && there) {
+                fill_.fetched();
+            }
         }
-        return input.read_nb(beat);
+        held_ = stays || there;
     }
 
-    // A beat of a streamed word; whether the word is complete.
-    bool collect(const beat_t& beat) {
+    void send(bool word, stream<wire_t<WeightBeat<Config>>>& weight_words,
+              stream<wire_t<ParameterBeat<Config>>>& parameters) const {
 #pragma HLS INLINE
-        if (!read_.wants_beat()) {
-            return false;
-        }
-        beats_.set(static_cast<int>(streamed_beat_), beat);
-        const bool complete = streamed_beat_ == Config::beats_per_weight_word - 1;
-        streamed_beat_ = complete ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(streamed_beat_ + 1);
-        return complete;
-    }
-
-    void send(bool works, bool streamed, stream<wire_t<WeightBeat<Config>>>& weight_words,
-              stream<wire_t<ParameterBeat<Config>>>& parameters) {
-#pragma HLS INLINE
-        const bool word = works && read_.sends_word(streamed);
-        const bool row = works && read_.sends_row();
         if (word) {
             WeightBeat<Config> weight;
-            weight.weight = read_.streams() ? beats_.word() : weights_.read(read_.word());
+            weight.weight = read_.streams() ? beats_.word() : weights_.read(read_.word_address());
             weight.two_hot = read_.two_hot();
             weight.power_of_two = read_.power_of_two();
             weight_words.write(to_wire(weight));
         }
-        if (row) {
+        if (read_.row()) {
             ParameterBeat<Config> parameter;
-            parameter.row = parameters_.read(read_.row());
+            parameter.row = parameters_.read(read_.row_address());
             parameters.write(to_wire(parameter));
         }
-        if (works && read_.next(word, row)) {
-            reads_.one_more();
-        }
     }
 
+    // Both engines go on, and operations begin and end.
     template <class Trace>
-    void finish_fill(Trace& trace) {
-#pragma HLS INLINE
-        if (fill_.active() && fill_.finished()) {
-            fill_.end();
-            fills_.one_more();
-            work_ += fill_.work();
-            trace.filled(fill_.work());
-        }
-    }
-
-    // A word of the next command; a complete one goes to its engine as soon as that is free, in order.
-    void take_command(stream<command_t>& commands) {
+    void step(bool may, bool filled, Trace& trace) {
 #pragma HLS INLINE
         // What an operation waits for stands before it: nobody else could finish it.
         simulation_check(!(fill_.waits(reads_) && !read_.active()), "a weight transfer",
                          "waits for operations behind it; GEMMs so far:", gemms_);
         simulation_check(!(read_.waits(fills_) && !fill_.active()), "a GEMM",
                          "waits for weight transfers behind it; GEMMs so far:", gemms_);
-        if (!complete_) {
-            command_t word = 0;
-            if (commands.read_nb(word)) {
-                WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));
-                complete_ = index_ == WeightsCommand::words - 1;
-                index_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(index_ + 1);
-            }
-        } else if (command_.operation == static_cast<int32_t>(Operation::Weights)) {
-            if (!fill_.active()) {
-                fill_.start(command_);
-                complete_ = false;
-            }
-        } else if (command_.operation == static_cast<int32_t>(Operation::Gemm)) {
-            if (!read_.active()) {
-                read_.start(command_);
-                ++gemms_;
-                complete_ = false;
-            }
-        } else {
-            running_ = fill_.active() || read_.active();
+        const bool fill_ends = fill_.ends();
+        const bool fill_free = !fill_.active();
+        const bool read_free = !read_.active();
+        fill_.step(reads_, filled);
+        const bool read_ends = read_.step(fills_, may);
+        if (fill_ends) {
+            fill_.end();
+            fills_.one_more();
+            work_ = static_cast<uint_t<32>>(work_ + fill_.work());
+            trace.filled(fill_.work());
         }
+        if (read_ends) {
+            reads_.one_more();
+        }
+        // Nothing arrives behind the last command, so the flags may lag.
+        ended_ = last_ && idle_;
+        idle_ = fill_free && read_free;
+        last_ = complete_ && !fills_next_ && !reads_next_;
+        if (complete_ && fills_next_ && fill_free) {
+            fill_.start(command_);
+            complete_ = false;
+        }
+        if (complete_ && reads_next_ && read_free) {
+            read_.start(command_);
+            ++gemms_;
+            complete_ = false;
+        }
+    }
+
+    // A word of the next command, if there is none that waits; a complete one goes to its engine as soon as that is
+    // free, in order.
+    void take_command(stream<command_t>& commands, bool free) {
+#pragma HLS INLINE
+        command_t word = 0;
+        if (!free || !commands.read_nb(word)) {
+            return;
+        }
+        if (index_ == 0) {
+            fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
+            reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
+        }
+        WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));
+        complete_ = index_ == WeightsCommand::words - 1;
+        index_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(index_ + 1);
     }
 
     WeightMemory<Config> weights_;
     ParameterMemory<Config> parameters_;
     WeightFill<Config> fill_;
     WeightRead<Config> read_;
+    // The beat that came last, until it is used; beats of a word
+    beat_t beat_;
+    bool held_;
     WeightBeats<Config> beats_;
     Finished fills_, reads_;
+    // The command that comes in: of a fill, of a read, else of the end
     Descriptor command_;
-    bool running_, complete_;
+    bool complete_, fills_next_, reads_next_;
+    bool last_, idle_, ended_;
     uint_t<7> index_;          // of the word of the command
     uint_t<8> streamed_beat_;  // of the word that is streamed
-    uint32_t work_;
+    bool streamed_last_;       // it is the word's last
+    uint_t<32> work_;
     uint32_t gemms_;
 };
 
