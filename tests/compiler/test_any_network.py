@@ -72,6 +72,31 @@ def test_opsets_beyond_those_of_the_compiler_are_converted(opset: int, tmp_path:
     assert not host_operators(compile_network(read, accelerator_around(WIDE, "test")))
 
 
+def test_weights_may_be_listed_among_the_inputs(tmp_path: Path) -> None:
+    """Old exporters do so, and PyTorch's for weights that are quantized."""
+    network = Network(3, 8, 8)
+    scale, zero = network.constant(np.float32(0.05)), network.constant(np.int8(0))
+    integers = network.add("QuantizeLinear", "x", scale, zero)
+    network.conv(4, 3, 3, source=network.add("DequantizeLinear", integers, scale, zero))
+    model = network.model()
+    for tensor in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    assert error_of(model, network.samples(), tmp_path) < 2e-2
+
+
+@pytest.mark.parametrize("attributes", [{}, {"allowzero": 1}])
+def test_a_batch_of_one_may_be_written_into_a_reshape(attributes: dict[str, int], tmp_path: Path) -> None:
+    network = Network(3, 8, 8)
+    network.conv(4, 3, 3)
+    network.add("Reshape", network.last, network.constant(np.array([1, 144], np.int64)), **attributes)
+    network.add("MatMul", network.last, network.weights(144, 5))
+    program = compiled(network, tmp_path, batch=1)
+    x = network.samples(4)["x"]
+    session = onnx_session(network.model(batch=1).SerializeToString())
+    expected = np.concatenate([session.run(None, {"x": sample[None]})[0] for sample in x])
+    np.testing.assert_allclose(next(iter(Emulator(program).run({"x": x}).outputs.values())), expected, atol=1e-2)
+
+
 def test_an_opset_that_onnx_does_not_know_is_one_sentence(tmp_path: Path) -> None:
     path = saved(small(NEWEST + 1).model(), tmp_path)
     with pytest.raises(ModelError, match=f"opset {NEWEST + 1} is unknown to the installed onnx .* 1 to {NEWEST}"):

@@ -112,7 +112,8 @@ def compile_for_estimate(
     if calibration is not None:
         return compile_for_file(accelerator, network, calibration, options)
     random = np.random.default_rng(0)
-    shapes = network.graph().shapes  # checked: noise of any shape that a file states would not do
+    separate = "linear" in accelerator.systolic.weight_formats  # the graph that is compiled then, made once
+    shapes = network.graph(separate_averages=separate).shapes  # checked: noise of any shape would not do
     noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
     options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
     return compile_program(accelerator, network, noise, options)

@@ -21,6 +21,17 @@ def graph_inputs(model: ModelProto) -> list[ValueInfoProto]:
     return [value for value in model.graph.input if value.name not in constants]
 
 
+def without_constant_inputs(model: ModelProto) -> ModelProto:
+    """The model whose inputs are those that a caller feeds; itself if it has no others."""
+    fed = graph_inputs(model)
+    if len(fed) == len(model.graph.input):
+        return model
+    result = copied(model)
+    del result.graph.input[:]
+    result.graph.input.extend(fed)
+    return result
+
+
 def subgraphs(node: NodeProto) -> list[GraphProto]:
     """Graphs in the attributes of an operator."""
     return [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]

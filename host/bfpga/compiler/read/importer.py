@@ -24,7 +24,7 @@ from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
-from bfpga.compiler.read.graphs import copied, graph_inputs
+from bfpga.compiler.read.graphs import copied, graph_inputs, without_constant_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
@@ -101,7 +101,7 @@ def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatN
         model = read_model(Path(path))
         check_attributes(model, path)
         _check_header(model, path)
-        model = with_sizes(model, shapes or {}, path)
+        model = with_sizes(without_constant_inputs(model), shapes or {}, path)
         _check_borders(model, path)
         model = float_inputs(in_float32(supported_opset(model, path)), path)
         form = in_float(model, path)

@@ -197,9 +197,14 @@ def rewrite_reshapes(model: ModelProto, batches: tuple[int, int], fixed: int = 0
         name = f"{node.output[0]}_target"
         result.graph.initializer.append(numpy_helper.from_array(np.array([0, *shape[1:]], np.int64), name))
         node.input[1] = name
-        for attribute in [item for item in node.attribute if item.name == "allowzero"]:
-            node.attribute.remove(attribute)
+        _allow_no_zero(node)
     return result
+
+
+def _allow_no_zero(node: onnx.NodeProto) -> None:
+    """Let a 0 in the target of a Reshape mean the size of the input."""
+    for attribute in [item for item in node.attribute if item.name == "allowzero"]:
+        node.attribute.remove(attribute)
 
 
 def _free_targets(model: ModelProto, fixed: int) -> None:
@@ -215,6 +220,7 @@ def _free_targets(model: ModelProto, fixed: int) -> None:
         name = f"{node.output[0]}_free_target_{index}"
         model.graph.initializer.append(numpy_helper.from_array(np.array([0, *target[1:]], np.int64), name))
         node.input[1] = name
+        _allow_no_zero(node)
 
 
 def _probe(
