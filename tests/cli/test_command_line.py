@@ -28,7 +28,8 @@ from bfpga.errors import DeviceError, ModelError
 from bfpga.program.file import load_program
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "doctor", "schema"]
+COMMANDS = ["run", "compile", "evaluate", "verify", "render", "estimate", "boards", "accelerators", "operators"]
+COMMANDS += ["doctor", "schema"]
 COMMANDS += ["lint-hls", "synthesize", "overlay", "check-tcl", "build", "deploy"]
 RESEARCH = [f"research {name}" for name in ("report-partition", "position-times", "position-choice")]
 #: Packages that take longer to load than `--help` may take.
@@ -55,6 +56,7 @@ def test_help_shows_an_example(command: str, capsys: pytest.CaptureFixture[str])
     [
         (["boards"], "boards"),
         (["accelerators"], "accelerators"),
+        (["operators"], "operators"),
         (["doctor"], "checks"),
         (["estimate", "tiny"], "roofline"),
     ],

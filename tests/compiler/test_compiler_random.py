@@ -71,6 +71,12 @@ def _layer(draw: st.DrawFn, network: Network, channels: int) -> int:
     groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
     outputs = groups * draw(st.integers(1, 5))
     dilations = [draw(st.integers(1, 2)) for _ in range(2)]
+    if draw(st.integers(0, 4)) == 0:
+        pads = [min(pad, kernel - 1) for pad in pads]
+        weights = network.weights(channels, outputs // groups, kernel, kernel)
+        network.add("ConvTranspose", network.last, weights, network.weights(outputs), group=groups, pads=pads,
+                    strides=strides, dilations=dilations)  # fmt: skip
+        return outputs
     network.conv(outputs, channels, kernel, group=groups, pads=pads, strides=strides, dilations=dilations)
     return outputs
 

@@ -13,7 +13,7 @@ from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.deploy import deploy
 from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
-from bfpga.cli.listings import accelerators, boards, doctor, schema
+from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
 from bfpga.cli.networks import compile_command, estimate, evaluate, run
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
@@ -62,6 +62,7 @@ def common(
 COMMANDS: dict[str, Callable[..., None]] = {
     "boards": boards,
     "accelerators": accelerators,
+    "operators": operators,
     "schema": schema,
     "doctor": doctor,
     "estimate": estimate,

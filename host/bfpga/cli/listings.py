@@ -1,4 +1,4 @@
-"""Commands that say what there is: boards, accelerators, the schema of their files, and this machine."""
+"""Commands that say what there is: boards, accelerators, operators, the schema of files, and this machine."""
 
 from __future__ import annotations
 
@@ -63,6 +63,22 @@ def accelerators(json: Json = None) -> None:
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})
+
+
+def operators(json: Json = None) -> None:
+    """List the ONNX operators: which the array computes and when, which the host, which are refused.
+
+    \b
+    Example:
+      bfpga operators
+    """
+    from bfpga.compiler.lower.operator_table import operator_rows
+
+    output.check_target(json)
+    rows = list(operator_rows())
+    output.table("Operators", ["operator", "computed by", "how, and when"], rows)
+    names = [{"operators": name.split(", "), "computed_by": where, "how": how} for name, where, how in rows]
+    output.write_json(json, {"operators": names})
 
 
 def schema(

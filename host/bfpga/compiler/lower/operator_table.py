@@ -62,14 +62,6 @@ def _functions(kind: str) -> str:
     return "function unit: " + ", ".join(names) if names else ""
 
 
-def _rows() -> Iterator[tuple[str, str, str]]:
-    for kind in sorted(array_operators() | set(place.VIEWS)):
-        parts = [text for text in (CONDITIONS.get(kind, ""), _functions(kind)) if text]
-        if kind in place.VIEWS:
-            parts.append(REARRANGED)
-        yield kind, "array", "; ".join(parts)
-
-
 def host_operators() -> list[str]:
     """Standard operators that only the host computes, at the newest opset that is read."""
     names = {
@@ -86,14 +78,21 @@ def quantized_operators() -> set[str]:
     return {name for name in names if name in OPERATORS or name.startswith("QLinear")}
 
 
+def operator_rows() -> Iterator[tuple[str, str, str]]:
+    """(operator or operators, who computes them, how and when): the array's, the host's, quantized ones."""
+    for kind in sorted(array_operators() | set(place.VIEWS)):
+        parts = [text for text in (CONDITIONS.get(kind, ""), _functions(kind)) if text]
+        if kind in place.VIEWS:
+            parts.append(REARRANGED)
+        yield kind, "array", "; ".join(parts)
+    statistics = [name for name in host_operators() if name in place.STATISTICS]
+    yield ", ".join(statistics), "host", place.NO_QUOTIENTS
+    others = [name for name in host_operators() if name not in statistics]
+    yield ", ".join(others), "host", "the array has no operation for them"
+    yield ", ".join(sorted(quantized_operators())), "as in float", "become the float operators that they stand for"
+
+
 def operator_table() -> str:
     """The table in Markdown, without a line end."""
     lines = ["| operator | computed by | how, and when |", "|---|---|---|"]
-    lines += [f"| {name} | {where} | {how} |" for name, where, how in _rows()]
-    statistics = [name for name in place.STATISTICS if name in host_operators()]
-    others = [name for name in host_operators() if name not in statistics]
-    lines.append(f"| {', '.join(statistics)} | host | {place.NO_QUOTIENTS} |")
-    lines.append(f"| {', '.join(others)} | host | the array has no operation for them |")
-    quantized = ", ".join(sorted(quantized_operators()))
-    lines.append(f"| {quantized} | as in float | become the float operators that they stand for |")
-    return "\n".join(lines)
+    return "\n".join(lines + [f"| {name} | {where} | {how} |" for name, where, how in operator_rows()])
