@@ -27,9 +27,9 @@ import bfpga
 from benchmarks.common.command import ROOT, command
 from benchmarks.common.report import status, table, write_file
 from benchmarks.compiler.network_zoo import ZOO, Member
-from benchmarks.compiler.operator_table import operator_table
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.lower.operator_table import operator_table
 from bfpga.contract.functions import Function
 from bfpga.contract.program import ArrayNode, HostNode, Program
 from bfpga.devices.base import DeviceResult

@@ -29,9 +29,9 @@ from onnx.backend.test.loader import load_model_tests
 from benchmarks.common.command import command
 from benchmarks.common.report import status, table, write_file
 from benchmarks.compiler.network_table import DOCUMENT, with_section
-from benchmarks.compiler.operator_table import array_operators
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.lower.operator_table import array_operators
 from bfpga.compiler.lower.recurrent import GATES
 from bfpga.compiler.read.importer import OPSETS
 from bfpga.contract.program import HostNode, Program

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.compiler.operator_table import CONDITIONS, array_operators, host_operators, operator_table
 from bfpga.compiler.lower import placement as place
+from bfpga.compiler.lower.operator_table import CONDITIONS, array_operators, host_operators, operator_table
 from bfpga.contract.functions import Function
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "networks.md"
