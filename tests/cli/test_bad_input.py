@@ -50,6 +50,8 @@ engines:
     skew: true
     position_bins: 8
     wide_words: 64
+    kernel: loop
+    hop_columns: 0
 """
 #: The models of the sections that hold scalar keys, with the words their keys start with in a message.
 SECTIONS: dict[str, type[Section]] = {
