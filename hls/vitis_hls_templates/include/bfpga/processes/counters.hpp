@@ -15,9 +15,15 @@ class Turns {
     // `turns`: 1 or more.
     void start(count_t turns) {
 #pragma HLS INLINE
-        from_ = static_cast<count_t>(turns - 1);
-        single_ = turns == 1;
+        set(static_cast<count_t>(turns - 1), turns == 1);
         restart();
+    }
+
+    // The turns after the first, whether there are none; counts when `restart` has been called.
+    void set(count_t others, bool single) {
+#pragma HLS INLINE
+        from_ = others;
+        single_ = single;
     }
 
     void restart() {
@@ -51,16 +57,22 @@ class GroupCount {
     static constexpr int pixel_shift = bit_length(Config::transfer_pixels) - 1;
 
    public:
-    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each.
-    void start(int32_t pixels, int32_t width, int32_t words) {
+    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each. `begin` follows a clock later.
+    void set(int32_t pixels, int32_t width, int32_t words) {
 #pragma HLS INLINE
         width_ = static_cast<coordinate_t>(width);
         left_ = static_cast<coordinate_t>(pixels);
-        word_.start(static_cast<coordinate_t>(words));
-        group_.start(static_cast<coordinate_t>((width + Config::transfer_pixels - 1) >> pixel_shift));
-        beyond_ = static_cast<coordinate_t>(pixels - width);
-        last_row_ = pixels <= width;
+        word_.set(static_cast<coordinate_t>(words - 1), words == 1);
+        group_.set(static_cast<coordinate_t>((width - 1) >> pixel_shift), width <= Config::transfer_pixels);
         any_ = pixels > 0;
+    }
+
+    void begin() {
+#pragma HLS INLINE
+        beyond_ = static_cast<coordinate_t>(left_ - width_);
+        last_row_ = left_ <= width_;
+        word_.restart();
+        group_.restart();
     }
 
     bool any() const { return any_; }

@@ -68,7 +68,7 @@ class SequencerProcess {
     // What a clock does: it sends a word of a descriptor, the word that ends a command of `post`, or a group of a
     // tensor.
     struct Clock {
-        bool word, exponent, tensor;
+        bool word, exponent, begin, tensor;
         bool ends;         // the word belongs to the commands that end the start: zero, of no descriptor
         bool reads;        // a beat first
         bool first, last;  // word of the descriptor
@@ -87,6 +87,7 @@ class SequencerProcess {
     void start(int32_t descriptors) {
 #pragma HLS INLINE
         left_ = descriptors;
+        last_descriptor_ = descriptors == 1;
         number_ = 0;
         running_ = true;
         stops_ = false;
@@ -101,6 +102,7 @@ class SequencerProcess {
 #pragma HLS INLINE
         clock_.word = true;
         clock_.exponent = false;
+        clock_.begin = false;
         clock_.tensor = false;
         clock_.ends = ends;
         clock_.reads = !ends;
@@ -128,9 +130,10 @@ class SequencerProcess {
         const bool post = hears_post_;
         const bool ends_words = now.word && now.last;
         const bool to_exponent = ends_words && post;
-        const bool to_tensor = now.exponent && loads_ && groups_.any();
-        const bool done =
-            (ends_words && !post) || (now.exponent && !(loads_ && groups_.any())) || (now.tensor && groups_.last());
+        const bool to_begin = now.exponent && loads_;
+        const bool to_tensor = now.begin && groups_.any();
+        const bool done = (ends_words && !post) || (now.exponent && !loads_) || (now.begin && !groups_.any()) ||
+                          (now.tensor && groups_.last());
         const int parts_of_beat = now.word ? words_per_beat : Words::groups;
         const bool ends_beat = now.part == parts_of_beat - 1;
         running_ = !stops_;
@@ -140,16 +143,24 @@ class SequencerProcess {
         clock_.part = ends_beat ? static_cast<part_t>(0) : static_cast<part_t>(now.part + 1);
         clock_.reads = ends_beat && !now.ends;
         groups_.step(now.tensor);
-        if (ends_words) {
-            groups_.start(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
+        if (now.exponent) {
+            groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
+        }
+        if (now.begin) {
+            groups_.begin();
         }
         if (to_exponent) {
             clock_.word = false;
             clock_.exponent = true;
             clock_.reads = loads_;
         }
-        if (to_tensor) {
+        if (to_begin) {
             clock_.exponent = false;
+            clock_.begin = true;
+            clock_.reads = false;
+        }
+        if (to_tensor) {
+            clock_.begin = false;
             clock_.tensor = true;
             clock_.reads = true;
             clock_.first = true;
@@ -157,7 +168,8 @@ class SequencerProcess {
         }
         if (done) {
             stops_ = now.ends;
-            begin_descriptor(now.ends || left_ == 1);
+            begin_descriptor(now.ends || last_descriptor_);
+            last_descriptor_ = left_ == 2;
             left_ = static_cast<int_t<32>>(left_ - 1);
             number_ = static_cast<int_t<32>>(number_ + 1);
         }
@@ -259,7 +271,7 @@ class SequencerProcess {
 
     Clock clock_;
     Sent sent_;
-    bool running_, stops_, loads_;
+    bool running_, stops_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
     int_t<32> left_, number_;  // descriptors from this one on, before it
     index_t own_index_;        // of the word of the own command

@@ -22,42 +22,35 @@ class StoreProcess {
              stream<bool>& credits, Sink& sink, stream<int_t<32>>& reports) {
 #pragma HLS INLINE
         CheckedSink<Config::stream_bits, Sink> output(sink);
-        phase_ = Phase::Command;
-        index_ = 0;
-        part_ = 0;
+        start();
         bool running = true;
         PipelinedLoop loop("Store");
     Store:
         while (running) {
-// II=1: one word or one group is read, one beat written at most. Carried: the beat that is filled group by group, and
-// counters with registered ends.
+// II=1: one word or one group is read, one beat written at most. Carried: the beat that is filled group by group,
+// flags, and counters with registered ends.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            const Phase now = phase_;
+            const Clock now = clock_;
             const bool last = groups_.last();
-            const part_t part = part_;
-            const bool full = part == Words::groups - 1;
-            const index_t index = index_;
-            const bool complete = index == StoreCommand::words - 1;
-            running = !(now == Phase::Command && complete && ends_);
-            next(now, complete, full, last);
-            if (now == Phase::Command) {
-                take(index, static_cast<int32_t>(commands.read()));
+            const bool full = now.part == Words::groups - 1;
+            running = !(now.command && now.last_word && ends_);
+            next(now, full, last);
+            if (now.command) {
+                take(now, static_cast<int32_t>(commands.read()));
             }
-            bool writes = now == Phase::Header;
-            if (now == Phase::Header) {
+            if (now.header) {
                 beat_ = 0;
                 set_signed<TensorHeaderFields::exponent_bits>(beat_, TensorHeaderFields::exponent,
                                                               static_cast<int64_t>(exponents.read()));
             }
-            if (now == Phase::Groups) {
+            if (now.group) {
                 const GroupBeat<Config> group = from_wire<GroupBeat<Config>>(stored.read());
                 credits.write(true);
-                Words::set(beat_, static_cast<int>(part), group.word);
-                writes = full || last;
+                Words::set(beat_, static_cast<int>(now.part), group.word);
             }
-            if (writes) {
-                output.write(beat_, now == Phase::Groups && last && tensor_.has(Flag::EndPacket));
+            if (now.header || (now.group && (full || last))) {
+                output.write(beat_, now.group && last && tensor_.has(Flag::EndPacket));
                 beat_ = 0;
             }
         }
@@ -65,47 +58,59 @@ class StoreProcess {
     }
 
    private:
-    enum class Phase { Command, Begin, Header, Groups };
+    using part_t = uint_t<bit_length(Words::groups)>;
+
+    // What a clock does: it takes a word of the command, prepares for the tensor, sends its header, or moves a group.
+    struct Clock {
+        bool command, begin, header, group;
+        bool last_word;  // of the command
+        index_t index;   // of the word of the command
+        part_t part;     // group of the beat
+    };
+
+    void start() {
+#pragma HLS INLINE
+        clock_.command = true;
+        clock_.begin = false;
+        clock_.header = false;
+        clock_.group = false;
+        clock_.last_word = StoreCommand::words == 1;
+        clock_.index = 0;
+        clock_.part = 0;
+        ends_ = false;
+    }
 
     // A word of the command. The first one tells whether the start ends.
-    void take(index_t index, int32_t word) {
+    void take(const Clock& now, int32_t word) {
 #pragma HLS INLINE
-        if (index == 0) {
+        if (now.index == 0) {
             ends_ = word == 0;
         }
-        StoreCommand::set(tensor_, static_cast<int>(index), word);
+        StoreCommand::set(tensor_, static_cast<int>(now.index), word);
     }
 
     // What the next clock does.
-    void next(Phase now, bool complete, bool full, bool last) {
+    void next(const Clock& now, bool full, bool last) {
 #pragma HLS INLINE
-        const bool groups = now == Phase::Groups;
         const bool any = groups_.any();
-        if (now == Phase::Command) {
-            index_ = complete ? static_cast<index_t>(0) : static_cast<index_t>(index_ + 1);
+        clock_.command = (now.command && !now.last_word) || (now.header && !any) || (now.group && last);
+        clock_.begin = now.command && now.last_word;
+        clock_.header = now.begin;
+        clock_.group = (now.header && any) || (now.group && !last);
+        clock_.part = !now.group || full ? static_cast<part_t>(0) : static_cast<part_t>(now.part + 1);
+        clock_.index = now.command && !now.last_word ? static_cast<index_t>(now.index + 1) : static_cast<index_t>(0);
+        clock_.last_word = now.command && now.index == StoreCommand::words - 2;
+        groups_.step(now.group);
+        if (now.begin) {
+            groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.input_pixel_words);
         }
-        part_ = !groups || full ? static_cast<part_t>(0) : static_cast<part_t>(part_ + 1);
-        groups_.step(groups);
-        if (now == Phase::Begin) {
-            groups_.start(tensor_.output_pixels, tensor_.output_width, tensor_.input_pixel_words);
-        }
-        if (now == Phase::Command) {
-            phase_ = complete ? Phase::Begin : Phase::Command;
-        } else if (now == Phase::Begin) {
-            phase_ = Phase::Header;
-        } else if (now == Phase::Header) {
-            phase_ = any ? Phase::Groups : Phase::Command;
-        } else {
-            phase_ = last ? Phase::Command : Phase::Groups;
+        if (now.header) {
+            groups_.begin();
         }
     }
 
-    using part_t = uint_t<bit_length(Words::groups) + 1>;
-
-    Phase phase_;
-    bool ends_;      // the command ends the start
-    index_t index_;  // of the word of the command
-    part_t part_;    // group of the beat
+    Clock clock_;
+    bool ends_;  // the command ends the start
     beat_t beat_;
     Descriptor tensor_;
     GroupCount<Config> groups_;

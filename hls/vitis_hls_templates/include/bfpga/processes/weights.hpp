@@ -42,9 +42,15 @@ class Gate {
     void close(uint_t<16> needed) {
 #pragma HLS INLINE
         needed_ = needed;
+        shut();
+        none_ = false;
+        left_ = guard;
+    }
+
+    void shut() {
+#pragma HLS INLINE
         met_ = false;
         open_ = false;
-        left_ = guard;
     }
 
     // Whether the operation may work.
@@ -52,17 +58,18 @@ class Gate {
     // Whether it waits for operations that are not finished.
     bool waits(const Finished& finished) const { return !open_ && !finished.reached(needed_); }
 
-    // One clock; the comparison is a register, so the flag lags.
-    void step(const Finished& finished) {
+    // One clock; the comparisons are registers, so the flag lags. `active`: there is an operation.
+    void step(const Finished& finished, bool active) {
 #pragma HLS INLINE
-        open_ = open_ || (met_ && left_ == 0);
+        open_ = open_ || (met_ && none_);
+        none_ = left_ == 0;
         left_ = met_ && left_ != 0 ? static_cast<uint_t<5>>(left_ - 1) : left_;
-        met_ = met_ || finished.reached(needed_);
+        met_ = active && (met_ || finished.reached(needed_));
     }
 
    private:
     uint_t<16> needed_;
-    bool met_, open_;
+    bool met_, open_, none_;
     uint_t<5> left_;
 };
 
@@ -73,15 +80,16 @@ class WeightFill {
     using weight_address_t = typename G::weight_address_t;
     using parameter_address_t = typename G::parameter_address_t;
     using beat_t = bits_t<Config::weight_stream_bits>;
+    static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
-    void clear() { active_ = false; }
+    void clear() { end(); }
     bool active() const { return active_; }
     bool waits(const Finished& reads) const { return active_ && gate_.waits(reads); }
     // Whether a beat is wanted.
-    bool wants() const { return active_ && gate_.open() && (rows_ || words_); }
+    bool wants() const { return gate_.open() && left_; }
     // Whether nothing is left to fill.
-    bool ends() const { return active_ && !rows_ && !words_; }
+    bool ends() const { return active_ && !left_; }
     uint32_t work() const { return static_cast<uint32_t>(work_); }
 
     void start(const Descriptor& d) {
@@ -94,7 +102,9 @@ class WeightFill {
         word_ = static_cast<weight_address_t>(d.weight_base);
         words_left_.start(static_cast<weight_address_t>(d.weight_words));
         words_ = d.weight_words != 0;
+        left_ = d.parameter_rows != 0 || d.weight_words != 0;
         beat_ = 0;
+        last_beat_ = single_beat;
         work_ = 0;
         command_ = d;
         fetched_ = 0;
@@ -103,6 +113,7 @@ class WeightFill {
     void end() {
 #pragma HLS INLINE
         active_ = false;
+        gate_.shut();
     }
 
     template <class Source>
@@ -132,7 +143,7 @@ class WeightFill {
     bool last() const {
 #pragma HLS INLINE
         const bool last_row = rows_left_.last() && !words_;
-        const bool last_word = words_left_.last() && beat_ == Config::beats_per_weight_word - 1;
+        const bool last_word = words_left_.last() && last_beat_;
         return rows_ ? last_row : last_word;
     }
 
@@ -147,7 +158,7 @@ class WeightFill {
             parameter.exponent = static_cast<int_t<16>>(
                 get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent));
             parameters.write(row_, parameter);
-        } else if (beat_ == Config::beats_per_weight_word - 1) {
+        } else if (last_beat_) {
             weights.write(word_, beats.word());
         }
     }
@@ -158,11 +169,16 @@ class WeightFill {
     // One clock; `taken`: a beat was.
     void step(const Finished& reads, bool taken) {
 #pragma HLS INLINE
-        const bool last_beat = beat_ == Config::beats_per_weight_word - 1;
+        const bool last_beat = last_beat_;
         const bool row = taken && rows_;
         const bool word = taken && !rows_ && last_beat;
-        gate_.step(reads);
+        const bool none = last();
+        gate_.step(reads, active_);
+        if (taken) {
+            left_ = !none;
+        }
         if (taken && !rows_) {
+            last_beat_ = last_beat ? single_beat : beat_ == Config::beats_per_weight_word - 2;
             beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(beat_ + 1);
         }
         if (row) {
@@ -181,13 +197,14 @@ class WeightFill {
     }
 
    private:
-    bool active_, rows_, words_;  // rows, words are left
+    bool active_, left_, rows_, words_;  // anything, rows, words are left
     Gate gate_;
     parameter_address_t row_;
     Turns<G::parameter_address_bits> rows_left_;
     weight_address_t word_;
     Turns<G::weight_address_bits> words_left_;
     uint_t<8> beat_;  // of the word
+    bool last_beat_;  // it is the word's last
     uint_t<32> work_;
     // For what a simulation says
     Descriptor command_;
@@ -204,17 +221,21 @@ class WeightRead {
     using Counter = Turns<G::coordinate_bits>;
 
    public:
-    void clear() { active_ = false; }
+    void clear() {
+#pragma HLS INLINE
+        active_ = false;
+        gate_.shut();
+    }
     bool active() const { return active_; }
     bool waits(const Finished& fills) const { return active_ && gate_.waits(fills); }
     // Whether a weight word is due, and where it comes from; whether a row is.
-    bool word() const { return active_ && gate_.open() && words_; }
+    bool word() const { return gate_.open() && words_; }
     bool streams() const { return streams_; }
     bool last_word() const {
         return channel_words_.last() && kernel_columns_.last() && kernel_rows_.last() && blocks_.last() &&
                groups_.last();
     }
-    bool row() const { return active_ && gate_.open() && rows_ && exists_; }
+    bool row() const { return gate_.open() && rows_ && exists_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
     weight_address_t word_address() const { return address_; }
@@ -256,7 +277,7 @@ class WeightRead {
     bool step(const Finished& fills, bool may) {
 #pragma HLS INLINE
         // Side by side, not one behind the other: each of these is few levels of logic.
-        const bool works = active_ && gate_.open();
+        const bool works = gate_.open();
         const bool last_tap = channel_words_.last() && kernel_columns_.last();
         const bool last_word = last_tap && kernel_rows_.last();
         const bool sends = works && words_ && may;
@@ -273,7 +294,7 @@ class WeightRead {
         const bool pass = rows_through && words_through;
         const bool group = block_through && words_through;
         const bool ends = group_through && words_through;
-        gate_.step(fills);
+        gate_.step(fills, active_);
         words_ = pass ? !kept_ : words_ && !words_end;
         rows_ = pass || (rows_ && !rows_end);
         walk_words(sent, tap, pass, group);
@@ -297,6 +318,9 @@ class WeightRead {
             groups_.next();
         }
         active_ = active_ && !ends;
+        if (ends) {
+            gate_.shut();
+        }
         return ends;
     }
 
@@ -390,8 +414,8 @@ class WeightsProcess {
                 streamed_last_ = last_beat ? single_beat : streamed_beat_ == Config::beats_per_weight_word - 2;
                 streamed_beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(streamed_beat_ + 1);
             }
-            const bool last = filled ? fill_.last() : last_beat && read_.last_word();
-            refill(input, fill_.wants(), streams, filled || streamed, last);
+            const bool last = fill_.wants() ? fill_.last() : last_beat && read_.last_word();
+            refill(input, fill_.wants(), streams, last);
             const bool free = !complete_;
             step(may, filled, trace);
             take_command(commands, free);
@@ -419,17 +443,18 @@ class WeightsProcess {
         read_.clear();
     }
 
-    // The next beat, if one is wanted and its place is free. `last`: the beat that is taken is its operation's last.
+    // The next beat, if an operation uses beats: it takes the one that is held. `last`: that is the operation's last.
     template <class Input>
-    void refill(Input& input, bool fills, bool streams, bool taken, bool last) {
+    void refill(Input& input, bool fills, bool streams, bool last) {
 #pragma HLS INLINE
-        const bool wanted = (fills || streams) && (taken ? !last : !held_);
-        const bool stays = held_ && !taken;
+        const bool uses = fills || streams;
+        const bool wanted = uses && !(held_ && last);
+        const bool stays = held_ && !uses;
         bool there = false;
         if (wanted) {
             if (fills) {
                 fill_.expect(input);
-            } else if ((held_ ? streamed_beat_ : 0) == 0) {
+            } else if (!held_ || streamed_beat_ == 0) {
                 input.expect(Config::beats_per_weight_word, "streamed weights of GEMM", static_cast<int>(gemms_));
             }
             there = input.read_nb(beat_);
