@@ -239,11 +239,13 @@ int load_weights(const Descriptor& d, WeightMemory<Config>& weights, ParameterMe
                  Source& stream) {
     int clocks = 0;
     stream.expect(d.parameter_rows, "parameters from row", d.parameter_base);
+    PipelinedLoop rows("Rows_Load");
 Rows_Load:
     for (int row = 0; row < d.parameter_rows; ++row) {
 // II=1: one beat is read and one row written; the memory has a write port of its own.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=0 max=2048
+        rows.iteration();
         const bits_t<Config::weight_stream_bits> beat = stream.read();
         Parameters<Config> parameter;
         parameter.bias = get_signed<Config::bias_bits>(beat, ParameterRowFields::bias);
@@ -254,11 +256,13 @@ Rows_Load:
     stream.expect(weight_beats<Config>(d.weight_words), "weights from word", d.weight_base);
     WeightBeats<Config> beats;
     int in_word = 0;
+    PipelinedLoop loop("Beats_Load");
 Beats_Load:
     for (int word = 0; word < d.weight_words;) {
 // II=1: one beat is read; a word is written with its last beat, to memories with a write port of their own.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=0 max=16384
+        loop.iteration();
         beats.set(in_word, stream.read());
         if (++in_word == Config::beats_per_weight_word) {
             weights.write(d.weight_base + word, beats.word());

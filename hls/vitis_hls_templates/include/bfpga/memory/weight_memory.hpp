@@ -5,8 +5,13 @@
 #pragma once
 #include "bfpga/memory/geometry.hpp"
 #include "bfpga/numeric/checks.hpp"
+#include "bfpga/numeric/waivers.hpp"
 
 namespace bfpga {
+
+// Clocks after which what a weight transfer has written is read at the earliest, where one loop does both
+// (processes/weights.hpp).
+constexpr int fill_guard = 24;
 
 template <class Config>
 struct WeightWord {
@@ -60,12 +65,16 @@ class WeightMemory {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// Weights are read by operations behind the one that has written them, and none is written that somebody still reads.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     WeightWord<Config> read(address_t address) const {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "the array reads",
                          "beyond the weight memory, word", static_cast<int>(address));
+        cell_waiver_.reads(static_cast<int>(address));
         WeightWord<Config> word;
     Rows_Read:
         for (int r = 0; r < Config::rows; ++r) {
@@ -83,6 +92,7 @@ class WeightMemory {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "a weight transfer writes",
                          "beyond the weight memory, word", static_cast<int>(address));
+        cell_waiver_.writes(static_cast<int>(address));
     Rows_Write:
         for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
@@ -96,6 +106,7 @@ class WeightMemory {
 
    private:
     typename Geometry<Config>::weight_t cell_[Config::weight_words][Config::rows][Config::lanes];
+    Waiver<InterFalseBefore<fill_guard>, Config::weight_words> cell_waiver_;
 };
 
 // Bias and weight exponent of one output row; one transfer reaches all columns (BFP R70).
@@ -114,12 +125,19 @@ class ParameterMemory {
 #pragma HLS BIND_STORAGE variable=bias_ type=ram_s2p impl=bram
 // Exponents are never in block RAM (BFP R39).
 #pragma HLS BIND_STORAGE variable=exponent_ type=ram_s2p impl=lutram
+// As weights.
+#pragma HLS DEPENDENCE variable=bias_ inter false
+        bias_waiver_.states("bias_", __FILE__, __LINE__ - 1);
+#pragma HLS DEPENDENCE variable=exponent_ inter false
+        exponent_waiver_.states("exponent_", __FILE__, __LINE__ - 1);
     }
 
     Parameters<Config> read(address_t address) const {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::parameter_rows, "the output stage reads",
                          "beyond the parameter memory, row", static_cast<int>(address));
+        bias_waiver_.reads(static_cast<int>(address));
+        exponent_waiver_.reads(static_cast<int>(address));
         Parameters<Config> parameters;
         parameters.bias = bias_[static_cast<int>(address)];
         parameters.exponent = exponent_[static_cast<int>(address)];
@@ -130,6 +148,8 @@ class ParameterMemory {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::parameter_rows, "a weight transfer writes",
                          "beyond the parameter memory, row", static_cast<int>(address));
+        bias_waiver_.writes(static_cast<int>(address));
+        exponent_waiver_.writes(static_cast<int>(address));
         bias_[static_cast<int>(address)] = parameters.bias;
         exponent_[static_cast<int>(address)] = parameters.exponent;
     }
@@ -137,6 +157,7 @@ class ParameterMemory {
    private:
     int_t<Config::bias_bits> bias_[Config::parameter_rows];
     int_t<16> exponent_[Config::parameter_rows];
+    Waiver<InterFalseBefore<fill_guard>, Config::parameter_rows> bias_waiver_, exponent_waiver_;
 };
 
 }  // namespace bfpga

@@ -37,7 +37,7 @@ class Finished {
 // Holds an operation back until its counts are met, and then for as long as a write may take to reach memory.
 class Gate {
    public:
-    static constexpr int guard = 24;
+    static constexpr int guard = fill_guard;
 
     void close(uint_t<16> needed) {
 #pragma HLS INLINE
