@@ -18,7 +18,7 @@ from bfpga.contract.program import Program, TensorSpec
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
-from bfpga.program.layout import decode_tensor, encode_tensor
+from bfpga.program.layout import decode_tensor, encode_tensor, unfolded
 from bfpga.runtime import trace_layers
 
 NARROW = replace(WIDE, format=BlockFormat(), accumulator_bits=32)
@@ -85,9 +85,9 @@ def test_remainders_that_cost_clocks_are_left_out_unless_asked_for(tmp_path: Pat
     """Three channels become three words instead of two."""
     network = Network(3, 9, 9)
     network.conv(8, 3, 3)
-    assert made(network, tmp_path).tensors["x"].channels == 3
+    assert unfolded(made(network, tmp_path).tensors["x"]).channels == 3
     asked = made(network, tmp_path, remainders="always")
-    assert asked.tensors["x"].channels == 6
+    assert unfolded(asked.tensors["x"]).channels == 6
     assert error(network, asked) < error(network, made(network, tmp_path))
 
 
@@ -131,12 +131,19 @@ def test_factors_fill_the_mantissas_and_leave_averages_exact(tmp_path: Path) -> 
             assert node.weights is not None
             assert node.weight_exponents is not None
             weight = np.ldexp(node.weights.reshape(-1)[0] * 1.0, node.weight_exponents[0])
-            wanted = filled.tensors[node.output].factor / filled.tensors[node.inputs[0]].factor / 36
+            taps = node.window.kernel_height * node.window.kernel_width
+            wanted = stored_times(filled, node.output) / stored_times(filled, node.inputs[0]) / taps
             assert weight == pytest.approx(wanted, rel=1e-12)
     file = network_file(network, tmp_path)
     before, after = (trace_layers(item, file, pixels(network)).sqnr_db for item in (plain, filled))
     assert all(after[name] > before[name] > 25 for name in inside if name in after)
     assert max(after[name] - before[name] for name in inside if name in after) > 1
+
+
+def stored_times(program: Program, name: str) -> float:
+    """What the first channel of a tensor is stored times."""
+    spec = program.tensors[name]
+    return spec.factor * 2.0 ** next(iter(spec.channel_shift), 0)
 
 
 def network_file(network: Network, folder: Path) -> Path:

@@ -13,7 +13,7 @@ class Sender : public bfpga::StreamWaits {
    public:
     // Asked without waiting, it has nothing yet in `rarely` of 8 cases.
     Sender(const char* name, uint32_t seed, unsigned rarely) : to(name), random_(seed), rarely_(rarely) {
-        to.join(*this, 4);
+        to.join(*this);
     }
 
     void wait(const std::string& stream, bool) override {

@@ -32,6 +32,7 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.fitting import misfits
+from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
 from bfpga.compiler.schedule.measuring import histogram_base, product_base
 from bfpga.compiler.schedule.schedule import Scheduler
@@ -79,7 +80,8 @@ def compile_network(
     _check_side_by_side(count, calibration, items)
     say("read the network")
     network = read_network(network)
-    graph = network.graph(max(count, items))
+    # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
+    graph = network.graph(max(count, items), separate_averages="linear" in config.weight_formats)
     say("lower the layers")
     lowered = lower_fitting(graph, config, calibration is not None, options)
     if not lowered.layers:
@@ -100,6 +102,7 @@ def compile_network(
         say("choose the engines")
     inputs = builder.sampled_inputs()
     builder.choose_engines(inputs)
+    fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     measure_strips(steps, builder.array_nodes(), builder.tensors, config, inputs)

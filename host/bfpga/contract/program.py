@@ -55,6 +55,22 @@ class PolicySpec:
     sample: Sample | None = None
 
 
+@dataclass(frozen=True)
+class FoldedColumns:
+    """Columns of an image that lie as channels of one pixel: the ``taps`` that an output column of its reader meets.
+
+    width, channels: of the image itself. Pixel (y, x) holds its columns x * stride - pad + k * dilation, k = 0, 1, ...;
+    columns outside the image are zero.
+    """
+
+    width: int
+    channels: int
+    taps: int
+    stride: int
+    pad: int
+    dilation: int
+
+
 @dataclass
 class TensorSpec:
     """An activation tensor that lives in BFP: (height, width, channels) of one sample."""
@@ -76,6 +92,8 @@ class TensorSpec:
     remainder: int = 0
     #: The float network's values times this are stored; not 1 only of tensors that stay on the array.
     factor: float = 1.0
+    #: Of tensors that enter from the host: width and channels are those of the folded image.
+    folded: FoldedColumns | None = None
 
 
 @dataclass

@@ -54,8 +54,45 @@ def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
     return result
 
 
+def unfolded(spec: TensorSpec) -> TensorSpec:
+    """The tensor with its columns beside each other."""
+    fold = spec.folded
+    return spec if fold is None else replace(spec, width=fold.width, channels=fold.channels, folded=None)
+
+
+def folded_columns(spec: TensorSpec) -> npt.NDArray[np.int64]:
+    """(width, taps): the image's column that each pixel of a folded row holds; the width for columns outside of it."""
+    fold = spec.folded
+    assert fold is not None
+    pixels, taps = np.arange(spec.width)[:, None], np.arange(fold.taps)[None, :]
+    column = pixels * fold.stride - fold.pad + taps * fold.dilation
+    return np.where((column >= 0) & (column < fold.width), column, fold.width)
+
+
+def fold_columns(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """(samples, height, image width, channels) -> (samples, height, width, taps * channels)."""
+    outside = np.zeros_like(x[:, :, :1])
+    picked: npt.NDArray[Any] = np.concatenate([x, outside], axis=2)[:, :, folded_columns(spec)]
+    return picked.reshape(len(x), spec.height, spec.width, spec.channels)
+
+
+def unfold_columns(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
+    """Inverse of ``fold_columns``; columns that no pixel holds are zero."""
+    fold = spec.folded
+    assert fold is not None
+    taps = x.reshape(*x.shape[:3], fold.taps, fold.channels)
+    result: npt.NDArray[Any] = np.zeros((*x.shape[:2], fold.width + 1, fold.channels), x.dtype)
+    columns = folded_columns(spec)
+    for tap in range(fold.taps):
+        result[:, :, columns[:, tap]] = taps[:, :, :, tap]
+    return result[:, :, : fold.width]
+
+
 def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTensor:
     """The array's tensor of a host value (samples, *onnx_shape); exponent as the tensor's specification says (R25)."""
+    if spec.folded is not None:
+        image = encode_tensor(x, unfolded(spec), fmt)
+        return BlockTensor(fold_columns(image.mantissa, spec), image.exponent)
     if spec.channel_shift:
         x = x * channel_factors(spec)
     mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
@@ -72,6 +109,9 @@ def values_alone(spec: TensorSpec) -> TensorSpec:
 
 def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
     """The host value (samples, *onnx_shape) float32 of an array tensor (R20)."""
+    if spec.folded is not None:
+        image = unfold_columns(np.asarray(tensor.mantissa), spec)
+        return decode_tensor(BlockTensor(image, tensor.exponent), unfolded(spec))
     if spec.remainder:
         alone = values_alone(spec)
         halves = np.split(np.asarray(tensor.mantissa), 2, axis=3)

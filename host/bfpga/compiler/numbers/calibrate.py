@@ -87,6 +87,25 @@ class Grouping:
         return first
 
 
+#: Values that are counted together: their cells stay in the cache between the steps.
+CACHED = 1 << 17
+
+
+class ChannelOrder:
+    """Elements of an item, channel by channel. layout: (positions, channels), as ``Grouping.layout`` gives it."""
+
+    def __init__(self, layout: IndexArray) -> None:
+        self.channels = layout.shape[1]
+        order = layout.T.reshape(-1)
+        #: None where they are in this order already.
+        self._order = None if np.array_equal(order, np.arange(order.size)) else order
+
+    def apart(self, values: Float32Array) -> Float32Array:
+        """Values (items, elements) as (items, channels, positions)."""
+        ordered = values if self._order is None else values[:, self._order]
+        return ordered.reshape(len(values), self.channels, -1)
+
+
 class ChannelHistograms:
     """Magnitudes of tensors, counted channel by channel where channels may be stored times factors of their own.
 
@@ -123,8 +142,7 @@ class _ChannelCounts:
         self.rows[layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
         #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
-        #: Elements, channel by channel; None where they are in this order already.
-        self.order = None if (np.diff(self.rows) >= 0).all() else np.argsort(self.rows, kind="stable")
+        self.order = ChannelOrder(layout)
         #: (samples, channels) of each batch: the largest magnitudes.
         self.peaks: list[Float32Array] = []
         self.top = 0
@@ -134,18 +152,26 @@ class _ChannelCounts:
         if not len(magnitude):
             return
         self.seen += len(magnitude)
-        by_channel = magnitude if self.order is None else magnitude[:, self.order]
-        self.peaks.append(by_channel.reshape(len(magnitude), self.channels, -1).max(axis=2))
+        self.peaks.append(self.order.apart(magnitude).max(axis=2))
+        self._raise(int(magnitude.view(np.int32).max()) >> BIN_SHIFT)
+        for start in range(0, magnitude.shape[1], max(1, CACHED // len(magnitude))):
+            part = slice(start, start + max(1, CACHED // len(magnitude)))
+            self._count(magnitude[:, part], self.rows[part])
+
+    def _count(self, magnitude: Float32Array, rows: npt.NDArray[np.int32]) -> None:
+        """Count magnitudes (items, elements) whose rows begin at ``rows``."""
         cells = magnitude.view(np.int32) >> BIN_SHIFT
-        self._raise(int(cells.max()))
         cells -= self.top - KEPT_BINS
         np.maximum(cells, 0, out=cells)
-        cells += self.rows
+        cells += rows
         cells = cells.reshape(-1)
-        if cells.size < self.counts.size:
+        # A single count is several times as dear as a word of a whole table.
+        low, high = int(rows.min()), int(rows.max()) + KEPT_BINS + 1
+        if cells.size < (high - low) // 4:
             np.add.at(self.counts.reshape(-1), cells, 1)
         else:
-            self.counts += np.bincount(cells, minlength=self.counts.size).astype(np.uint32).reshape(self.counts.shape)
+            cells -= low
+            self.counts.reshape(-1)[low:high] += np.bincount(cells, minlength=high - low).astype(np.uint32)
 
     def _raise(self, top: int) -> None:
         """Let the kept bins end with ``top``, if they do not already."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer, Lowered
-from bfpga.compiler.numbers.calibrate import Grouping
+from bfpga.compiler.numbers.calibrate import ChannelOrder, Grouping
 from bfpga.compiler.numbers.tail import channel_reach
 from bfpga.compiler.numbers.values import Float32Array
 from bfpga.formats.block_format import BlockFormat
@@ -66,6 +66,7 @@ class ChannelRanges:
             name: ChannelRange(np.zeros(item.channels), np.zeros(item.channels)) for name, item in self._tensors.items()
         }
 
+        self._orders = {name: ChannelOrder(self.grouping.layout(item.layout)) for name, item in self._tensors.items()}
         self._peaks: dict[str, list[Float32Array]] = {name: [] for name in self._tensors}
 
     def range(self, name: str) -> ChannelRange:
@@ -75,19 +76,17 @@ class ChannelRanges:
         return found
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
-        for name, tensor in self._tensors.items():
+        for name in self.names:
             magnitude = self.grouping.apart(values[name], self._seen[name])
             if not len(magnitude):
                 continue
             self._seen[name] += len(magnitude)
-            layout = self.grouping.layout(tensor.layout)
-            peaks = magnitude[:, layout].max(axis=1)
+            by_channel = self._orders[name].apart(magnitude)
+            peaks = by_channel.max(axis=2)
             self._peaks[name].append(peaks)
-            highest = peaks.max(axis=0)
-            square = np.einsum("np,np->p", magnitude, magnitude)[layout].mean(axis=0) / self._items
             found = self.found[name]
-            found.largest = np.maximum(found.largest, highest)
-            found.square += square
+            found.largest = np.maximum(found.largest, peaks.max(axis=0))
+            found.square += np.square(by_channel).sum(axis=(0, 2), dtype=np.float64) / self._items / by_channel.shape[2]
 
 
 @dataclass

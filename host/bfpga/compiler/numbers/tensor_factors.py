@@ -43,14 +43,21 @@ def fill_mantissas(
         return {}
     result: dict[str, float] = {}
     families = [item for item in scalable_families(lowered) if _free(item, lowered, outputs, options)]
-    # What averages give comes last: their one weight must stay exact, whatever their input is stored times.
-    for family in sorted(families, key=lambda item: any(layer.uniform_weights for layer in _givers(item, lowered))):
+    for family in sorted(families, key=lambda item: _turn(item, lowered)):
         factor = _best_factor(family, lowered, histograms, scales, config, options)
         factor = _exact(factor, [layer for layer in _givers(family, lowered) if layer.uniform_weights], config)
         if factor != 1:
             _move(lowered, family, factor)
             result.update(dict.fromkeys(family.tensors, factor))
     return result
+
+
+def _turn(family: Family, lowered: Lowered) -> int:
+    """What averages give comes last, one after the other: their one weight must stay exact, whatever their input is
+    stored times.
+    """
+    averages = [k for k, layer in enumerate(lowered.layers) if layer.output in family.tensors and layer.uniform_weights]
+    return 1 + max(averages, default=-1)
 
 
 def _givers(family: Family, lowered: Lowered) -> list[Layer]:

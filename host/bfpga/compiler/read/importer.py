@@ -21,6 +21,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, num
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.model_file import first_line, read_model
+from bfpga.compiler.read.separable_averages import separated_averages
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.errors import BfpgaError, ModelError
@@ -93,14 +94,16 @@ def checked_model(path: str | Path) -> ModelProto:
         return model
 
 
-def simplified_graph(model: ModelProto, path: str | Path, side_by_side: int = 1) -> Graph:
+def simplified_graph(
+    model: ModelProto, path: str | Path, side_by_side: int = 1, separate_averages: bool = False
+) -> Graph:
     """The simplified graph of a checked model, which stays as it is.
 
-    path: for messages. side_by_side: samples that travel together (vectors only). Raises ModelError for shapes that do
-    not fit together, and for what cannot be side by side.
+    path: for messages. side_by_side: samples that travel together (vectors only). separate_averages: large ones go in
+    two steps. Raises ModelError for shapes that do not fit together, and for what cannot be side by side.
     """
     with _one_error(path):
-        return _simplified(model, path, side_by_side)
+        return _simplified(model, path, side_by_side, separate_averages)
 
 
 @contextmanager
@@ -114,7 +117,7 @@ def _one_error(path: str | Path) -> Iterator[None]:
         raise ModelError(f"{path}: not a network that can be read: {first_line(error)}") from error
 
 
-def _simplified(model: ModelProto, path: str | Path, side_by_side: int) -> Graph:
+def _simplified(model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool) -> Graph:
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
@@ -124,6 +127,8 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int) -> Graph
         model = explicit_ceiling(model, lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0])))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    if separate_averages:
+        model = separated_averages(model, inferred_shapes(with_batch(model, 1)))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
     return _graph(simplify(model, BATCH_PROBES[0]), str(path))
 

@@ -16,7 +16,7 @@ class Network:
 
     path: Path
     model: ModelProto
-    _graphs: dict[int, Graph] = field(default_factory=dict)
+    _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -32,14 +32,16 @@ class Network:
             if value.name not in constants
         }
 
-    def graph(self, side_by_side: int = 1) -> Graph:
+    def graph(self, side_by_side: int = 1, separate_averages: bool = False) -> Graph:
         """The simplified graph; ``side_by_side``: samples that travel together (vectors only).
 
-        Raises ModelError for shapes that do not fit together, and for what cannot be side by side.
+        separate_averages: large ones go in two steps. Raises ModelError for shapes that do not fit together, and for
+        what cannot be side by side.
         """
-        if side_by_side not in self._graphs:
-            self._graphs[side_by_side] = simplified_graph(self.model, self.path, side_by_side)
-        return self._graphs[side_by_side]
+        key = (side_by_side, separate_averages)
+        if key not in self._graphs:
+            self._graphs[key] = simplified_graph(self.model, self.path, side_by_side, separate_averages)
+        return self._graphs[key]
 
 
 def read_network(network: str | Path | Network) -> Network:

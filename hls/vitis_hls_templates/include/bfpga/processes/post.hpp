@@ -242,23 +242,27 @@ class PostProcess {
                 combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
             stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
         }
-        accumulator_t sum[columns];
-#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
-        bool covered[columns];
-#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
         mantissa_t mantissa[columns];
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
-    Columns_Row:
+    Columns_Clear:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-            covered[i] = exists && rows_.covers(i);
-            sum[i] = covered[i] ? source(i) : static_cast<accumulator_t>(0);
             mantissa[i] = 0;
-            if (keeps_ && covered[i]) {
-                wide_.write(i, sum[i]);
-            }
         }
         if (exists) {
+            accumulator_t sum[columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            bool covered[columns];
+#pragma HLS ARRAY_PARTITION variable=covered complete dim=0
+        Columns_Row:
+            for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+                covered[i] = rows_.covers(i);
+                sum[i] = source(i);
+                if (keeps_ && covered[i]) {
+                    wide_.write(i, sum[i]);
+                }
+            }
             stage_.values(sum, covered, policy, mantissa);
             wide_.next();
         }
