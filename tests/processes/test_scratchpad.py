@@ -351,9 +351,9 @@ def test_loads_and_stores_go_on_beside_a_computing_operation() -> None:
 def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
     """The maximum reads words that the load beside it has just written."""
     layers = Layers.of(PADS[0], 5)
-    source, target = layers.program.tensor(12, 12, 6), layers.program.tensor(12, 12, 6)
+    source, target = layers.program.tensor(12, 12, 6), layers.program.tensor(1, 12, 6)
     layers.load(source)
-    layers.compute(Operation.MAX, source, target, kernel_height=3, kernel_width=3, pad_y=1, pad_x=1)
+    layers.compute(Operation.MAX, source, target, kernel_height=12)
     with pytest.raises(ScheduleError, match=r"iteration \d+ of loop `Scratchpad` reads word \d+ of memory `cell_`"):
         run(0, "exact", layers.program, layers.model, 6, True)
     layers.program.operations[1].descriptor.after_loads = 1
