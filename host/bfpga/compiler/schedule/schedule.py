@@ -232,7 +232,13 @@ class Scheduler:
         for regions in sets:
             for region in regions.values():
                 self.memory.release(region)
-        return sets if len(sets) == count else None
+        if len(sets) < count:
+            return None
+        # The exponent of all strips is chosen once, when the first of them is computed.
+        for regions in sets[1:]:
+            if output is None:
+                regions[node.output] = replace(regions[node.output], slot=sets[0][node.output].slot)
+        return sets
 
     def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
         """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
