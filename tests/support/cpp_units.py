@@ -65,7 +65,7 @@ def exact_compiler() -> tuple[str, ...]:
 @functools.cache
 def rendered_headers() -> dict[str, str]:
     """Rendered header -> text, by the path it is included with."""
-    files = render_kernel("units", "0" * 16, SystolicConfig())
+    files = render_kernel("units", "0" * 16, SystolicConfig(kernel="processes"))
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 
 

@@ -372,7 +372,6 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
 _FILES = {
     "include/bfpga/contract/descriptor.hpp": "systolic/descriptor.hpp.j2",
     "include/bfpga/contract/beats.hpp": "systolic/beats.hpp.j2",
-    "include/bfpga/contract/commands.hpp": "systolic/commands.hpp.j2",
     "include/bfpga/output/activation_tables.hpp": "systolic/activation_tables.hpp.j2",
     "src/config.hpp": "systolic/config.hpp.j2",
     "src/bridge.cpp": "systolic/bridge.cpp.j2",
@@ -385,6 +384,7 @@ _FILES = {
 _TOPS: dict[KernelForm, dict[str, str]] = {
     "loop": {"src/top.hpp": "systolic/top.hpp.j2", "src/top.cpp": "systolic/top.cpp.j2"},
     "processes": {
+        "include/bfpga/contract/commands.hpp": "processes/commands.hpp.j2",
         "src/top.hpp": "processes/top.hpp.j2",
         **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
     },
