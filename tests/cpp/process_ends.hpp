@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bfpga/ports/stream.hpp"
 #include "bfpga/processes/wires.hpp"
-#include "bfpga/simulation/stream_waits.hpp"
 
 template <class T>
 class Sender : public bfpga::StreamWaits {

@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
+#include "bfpga/ports/stream.hpp"
 #include "bfpga/processes/scratchpad.hpp"
-#include "bfpga/simulation/stream_waits.hpp"
 
 namespace {
 

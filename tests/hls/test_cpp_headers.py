@@ -149,7 +149,8 @@ def test_exponents_are_bound_to_registers_or_lut_memory() -> None:
             assert re.search(bound, text), (header.name, name)
             found.append((header.stem, name))
         in_block_memory |= set(re.findall(r"variable=(\w+) type=\w+ impl=bram", text))
-    assert sorted(found) == [("sequencer", "exponent_"), ("sequencer", "policy_"), ("weight_memory", "exponent_")]
+    registers = [("layer_registers", "exponent_"), ("layer_registers", "policy_")]
+    assert sorted(found) == [*registers, ("weight_memory", "exponent_")]
     assert in_block_memory == {"cell", "cell_", "bias_"}
 
 

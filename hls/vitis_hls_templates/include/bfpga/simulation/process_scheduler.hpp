@@ -9,8 +9,8 @@
 
 #include "bfpga/numeric/checks.hpp"
 #include "bfpga/numeric/waivers.hpp"
+#include "bfpga/ports/stream.hpp"
 #include "bfpga/simulation/coroutine.hpp"
-#include "bfpga/simulation/stream_waits.hpp"
 
 namespace bfpga {
 
