@@ -45,8 +45,6 @@ WAITING = {
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
-    "include/bfpga/processes": "kernels of processes: no ready accelerator has one yet",
-    "include/bfpga/simulation/process_scheduler": "kernels of processes",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }
 
