@@ -33,7 +33,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.lower.operator_table import array_operators
 from bfpga.compiler.lower.recurrent import GATES
-from bfpga.compiler.read.importer import OPSETS
+from bfpga.compiler.read.opsets import OPSETS
 from bfpga.contract.program import HostNode, Program
 from bfpga.errors import BfpgaError
 from bfpga.runtime import open_device

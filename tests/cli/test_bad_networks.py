@@ -93,7 +93,7 @@ MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "dynamic height": (lambda: network(shape=["N", 3, "H", 8]), "--input-shape x=1,3,SIZE,8"),
     "unknown width": (lambda: network(shape=["N", 3, 8, None]), "dynamic"),
     "no shape": (lambda: network(shape=[]), "axes"),
-    "five axes": (lambda: network(shape=["N", 3, 4, 8, 8]), "5 axes"),
+    "six axes": (lambda: network(shape=["N", 3, 2, 4, 8, 8]), "6 axes"),
     "one axis": (lambda: network(shape=["N"]), "1 axes"),
     "zero channels": (lambda: network(shape=["N", 0, 8, 8]), "axis 1"),
     "NaN weights": (lambda: network(weights=with_value(np.nan)), "weights w"),
