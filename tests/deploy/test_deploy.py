@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -557,7 +558,11 @@ def test_control_c_while_copying(board: StandIn, overlay: OverlayFiles, program_
     held = board.hold()
     arguments = ["pynq", "--overlay", str(overlay.directory), "--program", program_path, "--directory", board.directory]
     command = [sys.executable, str(ROOT / "scripts/deploy.py"), *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell starts what runs in its background with the interrupt switched off, and that is inherited.
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listening
+    ) as process:
         limit = monotonic() + 30
         while not held.exists() and monotonic() < limit:
             sleep(0.02)
