@@ -106,6 +106,10 @@ class TimingGraph:
         return (stage, arrival) if arrival <= self.usable + _EPSILON else (stage + 1, 0.0)
 
 
+#: No pipeline has so many stages: times that pass it grow for ever.
+DEEPEST = 1000
+
+
 class EarliestTimes:
     """Earliest starts at an interval; grows as operations are pushed to later clocks.
 
@@ -175,7 +179,19 @@ class EarliestTimes:
             return False
         self.starts[index], self.ends[index] = start, end
         self.causes[index], self._cause_edges[index] = cause, cause_edge
+        if start > DEEPEST:
+            raise ImpossibleError(self._endless(index))
         return True
+
+    def _endless(self, index: int) -> Recurrence:
+        """What drives an operation ever further: circles that no single one of them explains."""
+        path = [index]
+        while (cause := self.causes[path[-1]]) >= 0 and cause not in path:
+            path.append(cause)
+        edges = tuple(edge for place in path if (edge := self._cause_edges[place]) is not None)
+        distance = max(1, sum(edge.distance for edge in edges))
+        delay = sum(self.graph.timings[place].first for place in path)
+        return Recurrence(tuple(reversed(path)), self.interval + 1, distance, delay, edges)
 
     def _allowed(self, index: int) -> Iterator[tuple[Time, int, Edge | None]]:
         """The time that each operand and edge of operation ``index`` allows it, and which that is."""
