@@ -18,6 +18,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli.report_host import rate
 from bfpga.cli.work import compile_for_estimate
 from bfpga.compiler.options import CompileOptions
+from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import ArrayNode, HostNode
 from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import estimate_program
@@ -27,7 +28,7 @@ from bfpga.program.host import host_nodes, host_share
 def row(model: Path, accelerator_name: str) -> str:
     """One line of the table; utilization over the layers with products."""
     accelerator = load_accelerator(accelerator_name)
-    program = compile_for_estimate(accelerator, model, None, CompileOptions())
+    program = compile_for_estimate(accelerator, read_network(model), None, CompileOptions())
     estimate = estimate_program(accelerator, program)
     cycles, peak = estimate.cycles, accelerator.systolic.macs_per_clock
     products = [node for node in program.nodes if isinstance(node, ArrayNode) and node.kind == "gemm"]
