@@ -6,7 +6,7 @@ Only the standard library and numpy are imported here: a board loads programs wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
@@ -238,6 +238,10 @@ class ArrayNode:
     tiles: list[Tile] = field(default_factory=list)
     #: Multiply-accumulates of one sample that the network needs (not those the array spends).
     macs: int = 0
+
+    def unscheduled(self) -> ArrayNode:
+        """A copy that a schedule may fill in: policy, tiles and clocks of flows are its own."""
+        return replace(self, policy=replace(self.policy), tiles=[], flow_clocks={})
 
     def covers(self, spec: TensorSpec) -> bool:
         """Whether the layer gives all of its tensor."""

@@ -120,7 +120,7 @@ class CompiledCall:
 
 def schedule_call(node: ArrayNode, tensors: dict[str, TensorSpec], config: SystolicConfig) -> CallSchedule:
     """The schedule of a layer. ModelError if the memories cannot hold even a part of it."""
-    marked = replace(node, policy=replace(node.policy), tiles=[])
+    marked = node.unscheduled()
     plans = plan_weights([marked], config)
     plan = plans[marked.name]
     if marked.weight_exponents is not None:

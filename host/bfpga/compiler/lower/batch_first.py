@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from bfpga.compiler.read.graphs import attributes_of
+
 #: Operators of one value, element by element.
 UNARY = frozenset(
     {"Relu", "Tanh", "Sigmoid", "LeakyRelu", "Elu", "HardSigmoid", "Softplus", "Identity", "Dropout", "Neg", "Abs"}
@@ -109,11 +111,6 @@ def _outside(graph: object) -> set[str]:
     return {name for node in nodes for name in node.input} | {
         name for node in nodes for item in node.attribute for name in _outside(item.g)
     }
-
-
-def attributes_of(node: NodeProto) -> dict[str, Any]:
-    """Attributes as plain Python values."""
-    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
 
 
 def move(rewriter: Rewriter, node: NodeProto) -> bool:

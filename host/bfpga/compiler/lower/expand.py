@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto
 
-from bfpga.compiler.lower.batch_first import Rewriter, attributes_of
+from bfpga.compiler.lower.batch_first import Rewriter
 from bfpga.compiler.lower.functions import find_functions
+from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function

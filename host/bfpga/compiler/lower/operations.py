@@ -18,6 +18,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.inliner import inline_local_functions
 
+from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import with_batch
 
 Shape = tuple[int, ...]
@@ -98,7 +99,7 @@ class _Call:
 
     def __init__(self, node: NodeProto, scope: _Scope) -> None:
         self.node, self.scope = node, scope
-        self.attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        self.attributes = attributes_of(node)
         self.inputs = [scope.shapes.get(name) if name else None for name in node.input]
         self.outputs = [scope.shapes[name] for name in node.output if name in scope.shapes]
 

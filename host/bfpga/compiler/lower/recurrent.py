@@ -14,7 +14,8 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto
 
-from bfpga.compiler.lower.batch_first import Moved, Rewriter, attributes_of, move
+from bfpga.compiler.lower.batch_first import Moved, Rewriter, move
+from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import BATCH_PROBES, Graph, rebuilt, with_batch
 
 Floats = npt.NDArray[np.float32]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import onnx
 from onnx import ModelProto, NodeProto, helper
 
+from bfpga.compiler.read.graphs import attributes_of
 from bfpga.errors import ModelError
 
 #: Shapes of a model's values by name, batch axis first.
@@ -36,22 +37,18 @@ def explicit_ceiling(model: ModelProto, shapes_of: Shapes) -> ModelProto:
 
 
 def _rounds_up(node: NodeProto) -> bool:
-    attributes = _attributes(node)
+    attributes = attributes_of(node)
     if node.op_type not in ("MaxPool", "AveragePool") or not attributes.get("ceil_mode", 0):
         return False
-    return attributes.get("auto_pad", b"NOTSET") == b"NOTSET"
-
-
-def _attributes(node: NodeProto) -> dict[str, object]:
-    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    return bool(attributes.get("auto_pad", b"NOTSET") == b"NOTSET")
 
 
 def _make_explicit(node: NodeProto, sizes: tuple[int, ...]) -> None:
     """Replace ``ceil_mode`` by the padding at the end that gives the same windows on an image of ``sizes``."""
-    axes, values = len(sizes), _attributes(node)
+    axes, values = len(sizes), attributes_of(node)
 
     def numbers(name: str, default: list[int]) -> list[int]:
-        return [int(value) for value in values.get(name, default)]  # type: ignore[attr-defined]
+        return [int(value) for value in values.get(name, default)]
 
     ones, pads = [1] * axes, numbers("pads", [0] * 2 * axes)
     reaches = [

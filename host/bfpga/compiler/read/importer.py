@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
@@ -24,7 +24,7 @@ from bfpga.compiler.read.borders import float_inputs, float_outputs
 from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
 from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
-from bfpga.compiler.read.graphs import copied, graph_inputs, without_constant_inputs
+from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, without_constant_inputs
 from bfpga.compiler.read.grids import Grids
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
@@ -300,9 +300,9 @@ def _operator(node: NodeProto, index: int, used: dict[str, int]) -> Operator:
     base = printable(node.name) or f"{node.op_type}_{index}"
     used[base] = used.get(base, 0) + 1
     name = base if used[base] == 1 else f"{base}_{used[base]}"
-    attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
     captured = [name for item in node.attribute if item.type == AttributeProto.GRAPH for name in _captured(item.g)]
-    return Operator(name, node.op_type, tuple(node.input), tuple(node.output), attributes, node, tuple(captured))
+    inputs, outputs = tuple(node.input), tuple(node.output)
+    return Operator(name, node.op_type, inputs, outputs, attributes_of(node), node, tuple(captured))
 
 
 def _captured(graph: onnx.GraphProto) -> list[str]:

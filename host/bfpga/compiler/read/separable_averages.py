@@ -11,6 +11,8 @@ from math import prod
 
 from onnx import ModelProto, NodeProto, helper
 
+from bfpga.compiler.read.graphs import attributes_of, copied, replace_nodes
+
 #: Taps of the smallest window that is separated: below, the second pass costs more than the first one saves.
 LEAST_TAPS = 32
 #: Ending of the name of the value between.
@@ -25,11 +27,9 @@ def separated_averages(model: ModelProto, shapes: Mapping[str, tuple[int, ...]])
     windows = [_window(node, shapes) for node in model.graph.node]
     if not any(windows):
         return model
-    result = ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:]
-    for node, window in zip(model.graph.node, windows, strict=True):
-        result.graph.node.extend(_steps(node, window) if window else [node])
+    result = copied(model)
+    pairs = zip(model.graph.node, windows, strict=True)
+    replace_nodes(result, (step for node, window in pairs for step in (_steps(node, window) if window else [node])))
     return result
 
 
@@ -38,7 +38,7 @@ def _window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int
     shape = shapes.get(node.input[0]) if node.input else None
     if node.op_type not in ("AveragePool", "GlobalAveragePool") or shape is None or len(shape) != 4:
         return None
-    values = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    values = attributes_of(node)
     window = tuple(values.get("kernel_shape", shape[2:]))
     strides = tuple(values.get("strides", window if window == shape[2:] else (1, 1)))
     plain = (
@@ -53,7 +53,7 @@ def _window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int
 
 def _steps(node: NodeProto, window: Sequence[int]) -> list[NodeProto]:
     """The average along the longer side of the window, then along the other."""
-    values = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    values = attributes_of(node)
     strides = values.get("strides", window)
     longer = 0 if window[0] >= window[1] else 1
     between = node.output[0] + SUFFIX

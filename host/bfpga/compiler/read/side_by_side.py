@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from bfpga.compiler.read.graphs import attributes_of
 from bfpga.errors import ModelError
 
 #: Operators that treat every row of a matrix by itself, whatever comes before the last axis.
@@ -76,7 +77,7 @@ def _as_product(
     node: NodeProto, constants: Mapping[str, TensorProto], model: ModelProto, path: object
 ) -> list[NodeProto]:
     """Gemm takes matrices only: MatMul and Add take more axes."""
-    attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+    attributes = attributes_of(node)
     plain = all(attributes.get(name, default) == default for name, default in GEMM_DEFAULTS.items())
     if not plain or node.input[1] not in constants:
         raise ModelError(f"{path}: Gemm {node.name} scales or transposes its operands; side by side it cannot run")

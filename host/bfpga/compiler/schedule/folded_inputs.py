@@ -83,7 +83,7 @@ def _clocks(
     """
     count, known = CycleCount(), {**tensors, spec.name: spec}
     for layer in layers:
-        node = replace(layer, policy=replace(layer.policy), tiles=[], flow_clocks={})
+        node = layer.unscheduled()
         try:
             steps = Scheduler(config, known, [node], plan_weights([node], config), set()).run()
         except ModelError:

@@ -242,7 +242,7 @@ class Scheduler:
 
     def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
         """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
-        trial = replace(node, policy=replace(node.policy), tiles=[])
+        trial = node.unscheduled()
         spec = self.tensors[node.inputs[0]]
         operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
         return schedule(self.config, operations).clocks

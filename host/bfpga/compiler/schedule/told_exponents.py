@@ -29,7 +29,7 @@ def with_policies(program: Program, policy: Callable[[ArrayNode], PolicySpec]) -
     nodes: list[ArrayNode | HostNode] = []
     for node in program.nodes:
         if isinstance(node, ArrayNode):
-            nodes.append(replace(node, policy=policy(node), tiles=[], flow_clocks={}))
+            nodes.append(replace(node.unscheduled(), policy=policy(node)))
         elif isinstance(node, HostNode):
             nodes.append(node)
         else:
