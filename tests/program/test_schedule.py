@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
-from bfpga.contract.processes import SHALLOW
+from bfpga.contract.processes import SHALLOW, START_GUARD
 from bfpga.contract.program import KernelOperation, MemoryUse
 from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.array.order import FILLS, LOADS, READS, RESULTS, STORES, start_counts
@@ -20,7 +20,6 @@ from bfpga.program.schedule import (
     COMMAND_CLOCKS,
     END_CLOCKS,
     RESULT_LATENCY,
-    START_GUARD,
     STORE_LATENCY,
     StartSchedule,
     schedule,

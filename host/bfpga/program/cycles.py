@@ -8,6 +8,7 @@ from functools import cached_property
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
+from bfpga.contract.processes import START_GUARD
 from bfpga.contract.program import (
     ArrayNode,
     HostNode,
@@ -22,7 +23,7 @@ from bfpga.contract.program import (
 from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
 from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
-from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, START_GUARD, schedule
+from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
-from bfpga.contract.processes import POST, SCRATCHPAD, SHALLOW, STORE_CREDITS, WAITING_OPERATIONS, WEIGHTS
+from bfpga.contract.processes import (
+    POST,
+    SCRATCHPAD,
+    SHALLOW,
+    START_GUARD,
+    STORE_CREDITS,
+    WAITING_OPERATIONS,
+    WEIGHTS,
+)
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import (
     ARRAY_OPERATIONS,
@@ -31,8 +39,6 @@ from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STOR
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
-#: Clocks that an operation waits when what it needs is finished: longer than a write takes to reach its memory.
-START_GUARD = 24
 #: Clocks in which the sequencer sends a descriptor: a word of 32 bits each, then the end of the command of `post`.
 COMMAND_CLOCKS = DESCRIPTOR_WORDS + 1
 #: Clocks from the last group of a store to its last beat, and from there to the end of the start: reports.

@@ -26,7 +26,16 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
-from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, process_function, process_streams
+from bfpga.contract.processes import (
+    AWAITED_PASSES,
+    HOST_STREAMS,
+    PROCESSES,
+    SEQUENCER,
+    START_GUARD,
+    STORE_CREDITS,
+    process_function,
+    process_streams,
+)
 from bfpga.contract.registers import ARGUMENT_REGISTERS, INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 from bfpga.contract.streams import BEATS
 from bfpga.engines.beside.engine import BesideEngine
@@ -359,6 +368,9 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "functions": _functions(),
         "beats": _beats(),
         "commands": _commands(),
+        "process_limits": {
+            "store_credits": STORE_CREDITS, "awaited_passes": AWAITED_PASSES, "start_guard": START_GUARD,
+        },
         "kernel": config.kernel,
         "processes": _processes(config),
         "host_ports": _host_ports(),

@@ -71,7 +71,7 @@ class OutputRows {
 
     // Of the operation: columns that work, output channels
     coordinate_t group_, output_rows_;
-    RoundCounter<Config> row_, block_, groups_;
+    Turns<Geometry<Config>::coordinate_bits> row_, block_, groups_;
     // What is left, with the row and the group under way
     coordinate_t pixels_left_, rows_left_;
     bool exists_;

@@ -5,8 +5,8 @@
 #pragma once
 #include "bfpga/memory/kernel_memories.hpp"
 #include "bfpga/numeric/numeric.hpp"
+#include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/held_beat.hpp"
-#include "bfpga/processes/round_counter.hpp"
 
 namespace bfpga {
 
@@ -143,7 +143,7 @@ class VectorWords {
     bool maximum_, negate_second_;
     amount_t first_amount_, second_amount_;
     // Tap, word and group
-    RoundCounter<Config> x_, y_, word_, group_;
+    Turns<Geometry<Config>::coordinate_bits> x_, y_, word_, group_;
     bool first_tap_, second_operand_, combines_;
     // Of a column
     Word<Config> operand_[columns];

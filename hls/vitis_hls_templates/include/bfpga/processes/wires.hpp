@@ -126,13 +126,13 @@ struct PackedFlags {
     }
 };
 
-// One word of each of `transfer_pixels` pixels: what a load writes and a store reads in a clock.
-template <class Config>
-struct GroupBeat {
-    using Words = PackedWords<Config, Config::transfer_pixels>;
+// A word of each of N pixels.
+template <class Config, int N>
+struct WordsBeat {
+    using Words = PackedWords<Config, N>;
     static constexpr int bits = Words::bits;
 
-    Word<Config> word[Config::transfer_pixels];
+    Word<Config> word[N];
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -146,6 +146,14 @@ struct GroupBeat {
         Words::unpack(from, word);
     }
 };
+
+// What a load writes and a store reads in a clock: pixels of a row that follow each other.
+template <class Config>
+using GroupBeat = WordsBeat<Config, Config::transfer_pixels>;
+
+// One word of results of all columns; columns without a pixel hold anything.
+template <class Config>
+using ResultBeat = WordsBeat<Config, Config::columns>;
 
 // Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
 template <class Config>
@@ -298,27 +306,6 @@ struct SumBeat {
             sum[i] = static_cast<int_t<Config::accumulator_bits>>(
                 get_signed<Config::accumulator_bits>(from, i * Config::accumulator_bits));
         }
-    }
-};
-
-// One word of results of all columns; columns without a pixel hold anything.
-template <class Config>
-struct ResultBeat {
-    using Words = PackedWords<Config, Config::columns>;
-    static constexpr int bits = Words::bits;
-
-    Word<Config> word[Config::columns];
-
-    template <class Bits>
-    void pack(Bits& to) const {
-#pragma HLS INLINE
-        Words::pack(to, word);
-    }
-
-    template <class Bits>
-    void unpack(const Bits& from) {
-#pragma HLS INLINE
-        Words::unpack(from, word);
     }
 };
 

@@ -285,6 +285,7 @@ class PassNest {
     // Passes that await results, one flag for each number: 2 at most.
     void await(bool one_more, bool returned) {
 #pragma HLS INLINE
+        static_assert(ProcessLimits::awaited_passes == 2, "the stream of results has room for those that have a flag");
         const bool more = one_more && !returned;
         const bool fewer = returned && !one_more;
         const bool none = (awaits_none_ && !more) || (awaits_one_ && fewer);

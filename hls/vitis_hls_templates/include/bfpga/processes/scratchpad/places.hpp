@@ -1,6 +1,7 @@
 // Where pixels lie in the banks of the scratchpad, and the steps from one to another: one addition modulo the banks,
 // one addition of words, and the words never decide about the banks, so that each may have a clock of its own.
 #pragma once
+#include "bfpga/contract/commands.hpp"
 #include "bfpga/memory/activation_memory.hpp"
 
 namespace bfpga {
@@ -17,9 +18,8 @@ struct ScratchpadTypes {
     using bank_sum_t = uint_t<bank_bits + 1>;
     // A number of ports, and the place of one among them.
     using port_t = uint_t<bit_length(ports)>;
-    // Clocks between the end of an operation and the first step of one that waits for it. More than any pipeline has
-    // between the stage that writes and the stage that reads (the build compares), and than registered comparisons lag.
-    static constexpr int start_guard = 24;
+    // Clocks between the end of an operation and the first step of one that waits for it.
+    static constexpr int start_guard = ProcessLimits::start_guard;
 };
 
 // A step of banks (0 to `banks`), raised so that a bank and it overflow `bank_bits` bits where their sum reaches

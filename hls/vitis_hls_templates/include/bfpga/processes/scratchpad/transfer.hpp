@@ -202,7 +202,7 @@ template <class Config>
 class StoreReader {
     using T = ScratchpadTypes<Config>;
     // Groups that may be on their way to the store process; flags that lag let two more go than this.
-    static constexpr int may_be_out = 62;
+    static constexpr int may_be_out = ProcessLimits::store_credits - 2;
 
    public:
     void clear() {
