@@ -47,6 +47,8 @@ class LayerSection(Section):
     dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by cycles or by zeros")
     band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")
     band_sparse: float = Field(80.0, ge=0, le=100, description="band: from this percentage of zeros an input is sparse")
+    result_parts: Literal[1, 2, 4] = Field(1, description="mantissas that hold each result together")
+    weight_parts: Literal[1, 2] = Field(1, description="mantissas that hold each weight together")
 
 
 class RecipeFile(LayerSection):
