@@ -255,7 +255,8 @@ class _Builder:
         order = stages(self.graph, self.lowered)
         layers = [layer for stage in order for layer in stage.layers]
         edges = frozenset((*self.graph.inputs, *self.graph.outputs))
-        parts = {name: tensor.parts for name, tensor in self.lowered.tensors.items()}
+        summed = {layer.output for layer in layers if layer.kind == "sum"}  # additions round all their parts alike
+        parts = {name: item.parts for name, item in self.lowered.tensors.items() if name not in summed}
         choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges, self.graph.grids, parts)
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():

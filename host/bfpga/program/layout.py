@@ -140,7 +140,8 @@ def _encode_parts(x: FloatArray, exponent: IntArray, spec: TensorSpec, fmt: Bloc
     count, alone = spec.parts, values_alone(spec)
     places = np.ldexp(x.astype(np.float64), -exponent.reshape(-1, *[1] * (x.ndim - 1)))
     found = [to_array(encode_samples(places + offset, fmt, 0)[0], alone) for offset in part_offsets(count)]
-    return np.stack(found, axis=4).reshape(len(x), spec.height, spec.width, spec.channels)
+    result: IntArray = np.stack(found, axis=4).reshape(len(x), spec.height, spec.width, spec.channels)
+    return result
 
 
 def _decode_parts(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:

@@ -1,17 +1,17 @@
 """Values in parts: several mantissas of the array hold one value of the network, so that their sum is finer.
 
-A result in n parts is computed n times, into channels beside each other, each time moved by another fraction of the last
-place before it is rounded: the mean of the parts has steps n times as small. Layers that read it multiply each part by
-an n-th of the weight. The sums of these products are exact, so rows of weights are in parts too: what one of them is
-rounded by, the next makes good. Where a kernel has one row or one column, weights alone can be in two parts: the same
-tap is read twice.
+A result in n parts is computed n times, into channels beside each other, each time moved by another fraction of the
+last place before it is rounded: the mean of the parts has steps n times as small. Layers that read it multiply each
+part by an n-th of the weight. The sums of these products are exact, so rows of weights are in parts too: what one of
+them is rounded by, the next makes good. Where a kernel has one row or one column, weights alone can be in two parts:
+the same tap is read twice.
 
 No kernel and no descriptor knows of it: parts are channels, biases and taps (docs/mixed-precision.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +49,7 @@ def with_parts(lowered: Lowered, fixed: Mapping[str, str], options: CompileOptio
     return replace(lowered, layers=layers, tensors=tensors)
 
 
-def tied(layers: Iterable[Layer] | Iterable[ArrayNode]) -> dict[str, frozenset[str]]:
+def tied(layers: Sequence[Layer | ArrayNode]) -> dict[str, frozenset[str]]:
     """For every tensor of the layers those that must be in as many parts: maxima and additions go part by part."""
     families: dict[str, set[str]] = {}
     for layer in layers:
@@ -62,11 +62,8 @@ def tied(layers: Iterable[Layer] | Iterable[ArrayNode]) -> dict[str, frozenset[s
     return {name: frozenset(family) for name, family in families.items()}
 
 
-def refusal(
-    family: Collection[str], layers: Iterable[Layer] | Iterable[ArrayNode], fixed: Mapping[str, str]
-) -> str:
+def refusal(family: Collection[str], layers: Sequence[Layer | ArrayNode], fixed: Mapping[str, str]) -> str:
     """Why the tensors of a family cannot be in parts; empty if they can. fixed: as for ``with_parts``."""
-    layers = list(layers)
     for name in sorted(family):
         if name in fixed:
             return fixed[name]
@@ -113,7 +110,8 @@ def _result_parts(
     lowered: Lowered, fixed: Mapping[str, str], options: CompileOptions, calibrated: bool
 ) -> dict[str, int]:
     """Parts of every tensor that has more than one."""
-    families, result = tied(lowered.layers), {}
+    families = tied(lowered.layers)
+    result: dict[str, int] = {}
     made = {layer.output for layer in lowered.layers}
     places = [(layer.name, layer.output) for layer in lowered.layers]
     for names in [*places, *((name, name) for name in lowered.tensors if name not in made and name in families)]:

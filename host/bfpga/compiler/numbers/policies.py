@@ -44,7 +44,8 @@ class PolicyChoice:
         """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
-        ranges serve where no samples tell more. parts: of tensors' values, where they have several.
+        ranges serve where no samples tell more. parts: of tensors' values, where each is rounded
+        at a place of its own.
         """
         self.parts = parts or {}
         self.grids = grids or {}
