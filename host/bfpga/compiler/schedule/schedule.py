@@ -8,9 +8,11 @@ that its window needs. Nothing in activation memory is kept from one start to th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from copy import copy
 from dataclasses import replace
 
+from bfpga.compiler.schedule.depth_first import Chain, DepthFirst, Layout, chains, input_rows
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -22,14 +24,7 @@ from bfpga.engines.array.regions import ActivationMemory, Region
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 from bfpga.program.schedule import schedule
-
-
-def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
-    """Input rows [first, last) that output rows [y0, y1) read, at least one."""
-    first = y0 * window.stride_y - window.pad_top
-    last = (y1 - 1) * window.stride_y - window.pad_top + (window.kernel_height - 1) * window.dilation_y + 1
-    first = min(max(first, 0), height - 1)
-    return first, max(min(last, height), first + 1)
+from bfpga.program.cycles import started_clocks
 
 
 class Scheduler:
@@ -66,8 +61,12 @@ class Scheduler:
 
     def run(self) -> list[LaunchStep]:
         """The kernel starts of the stage; fills ``tiles`` of the nodes."""
-        for node in self.nodes:
-            self._layer(node)
+        done = 0
+        while done < len(self.nodes):
+            chain = None if self._fits(self.nodes[done]) else self._depth_first(self.nodes[done:])
+            if chain is None:
+                self._layer(self.nodes[done])
+            done += 1 if chain is None else len(chain.nodes)
         self._flush()
         return self.steps
 
@@ -174,6 +173,77 @@ class Scheduler:
             if memory.place(name, (0, spec.height), self.pitches.of(name), spec.width, spec.channels) is None:
                 return False
         return True
+
+    # Depth first
+
+    def _fits(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node fit beside what is in memory."""
+        new = self._place(dict.fromkeys([*node.inputs, node.output]))
+        for region in new or ():
+            self.memory.release(region)
+        return new is not None
+
+    def _depth_first(self, nodes: list[ArrayNode]) -> Chain | None:
+        """Compute the chain that saves most, of those that begin with the first of ``nodes``; None: none saves."""
+        most, best = 0, None
+        begun = {*self.partial, *self.stored, *self.placed}
+        for chain in chains(nodes, self.uses, self.producers, self.leaving, begun):
+            apart = self._trial()
+            for node in chain.nodes:
+                apart._layer(node.unscheduled())
+            clocks = apart._clocks_so_far()
+            for flushed in (False, True):
+                for layout in self._trial(flushed)._layouts(chain):
+                    trial = self._trial(flushed)
+                    trial._take(chain, layout)
+                    saved = clocks - trial._clocks_so_far()
+                    if saved > most:
+                        most, best = saved, (chain, layout, flushed)
+        if best is None:
+            return None
+        chain, layout, flushed = best
+        if flushed:
+            self._flush()
+        self._take(chain, layout)
+        return chain
+
+    def _trial(self, flushed: bool = False) -> Scheduler:
+        """A copy that may go on from here without consequences; flushed: with a new start."""
+        trial = copy(self)
+        trial.memory = self.memory.copy()
+        trial.uses, trial.producers = self.uses.copy(), self.producers.copy()
+        trial.placed, trial.writers = dict(self.placed), dict(self.writers)
+        trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
+        trial.steps, trial.operations = [], []
+        if flushed:
+            trial._flush()
+        return trial
+
+    def _clocks_so_far(self) -> int:
+        return sum(
+            start_clocks(self.config, operations)
+            for operations in (*(step.operations for step in self.steps), overlapped(self.operations, self.config))
+        )
+
+    def _layouts(self, chain: Chain) -> Iterator[Layout]:
+        if any(name in self.stored and name not in self.placed for name in chain.outside):
+            return iter(())
+        if any(name not in self.placed and name not in self.on_host for name in chain.outside):
+            return iter(())
+        pitches = {name: self.pitches.of(name) for name in (*chain.outside, *chain.between, chain.last)}
+        trial = replace(chain, nodes=[node.unscheduled() for node in chain.nodes])
+        layouts = DepthFirst(self.config, self.tensors, trial, self.plans, pitches)
+        return layouts.layouts(self.memory, self.placed, self.uses[chain.last] > 0)
+
+    def _take(self, chain: Chain, layout: Layout) -> None:
+        """Compute a chain in a layout."""
+        if layout.whole is not None:
+            self.memory.regions.append(layout.whole)
+            self.placed[chain.last] = layout.whole
+        self.operations += layout.operations
+        for node in chain.nodes:
+            node.tiles[:] = layout.tiles[node.name]
+            self._after(node, passing=node.output in chain.between)
 
     # Strips
 
@@ -291,13 +361,18 @@ class Scheduler:
             loads.append(target)
         return Strip(y0, y1, inputs, target, loads, target)
 
-    def _after(self, node: ArrayNode) -> None:
-        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
+    def _after(self, node: ArrayNode, passing: bool = False) -> None:
+        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.
+
+        passing: the result is used up already.
+        """
         name = node.output
         self.producers[name] -= 1
         self.writers[name] = node.name
         done = self.producers[name] == 0
-        if name not in self.placed:
+        if passing:
+            pass
+        elif name not in self.placed:
             self._keep(name)
         elif done and name in self.leaving:
             self._store(node.name, self.placed[name])
@@ -308,3 +383,10 @@ class Scheduler:
             idle = not self.uses[candidate] and not self.producers[candidate]
             if idle and candidate in self.placed:
                 self.memory.release(self.placed.pop(candidate))
+
+
+def start_clocks(config: SystolicConfig, operations: list[KernelOperation]) -> int:
+    """Clocks of one start, with all that overlaps."""
+    if config.kernel == "loop":
+        return sum(started_clocks(config, operation) for operation in operations)
+    return schedule(config, operations).clocks if operations else 0
