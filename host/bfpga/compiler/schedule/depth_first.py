@@ -16,8 +16,9 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation, Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Window
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS, operation_cycles
-from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.array.descriptors import blocks_of, reduction
+from bfpga.engines.array.regions import ActivationMemory, Region, pixel_words
+from bfpga.engines.array.streams import block_rows, working_columns
 
 #: Layers of a chain at most.
 LONGEST = 6
@@ -159,30 +160,43 @@ class DepthFirst:
 
         Their regions are not placed in ``memory`` yet.
         """
-        counts = (2, 1) if self.config.kernel == "processes" else (1,)
         for whole in (True, False) if kept else (False,):
-            for count in counts:
-                layout = self._largest(memory, placed, whole, count)
+            moved = not whole or any(name not in placed for name in self.chain.outside)
+            for count in (2, 1) if moved and self.config.kernel == "processes" else (1,):
+                layout = self._fullest(memory, placed, whole, count)
                 if layout is not None:
+                    layout.operations = self.operations(layout)
                     yield layout
 
-    def _largest(
+    def _fullest(
         self, memory: ActivationMemory, placed: Mapping[str, Region], whole: bool, count: int
     ) -> Layout | None:
-        """The layout whose computing takes the fewest clocks, of the largest strips of which ``count`` fit."""
-        height, found = self.tensors[self.chain.last].height, []
-        for rows in range(height - 1, 0, -1):
+        """Of the largest strips of which ``count`` fit, those whose groups of pixels are fullest."""
+        found: list[Layout] = []
+        for rows in range(self.tensors[self.chain.last].height - 1, 0, -1):
             layout = self._layout(memory, placed, whole, count, rows)
-            if layout is not None:
-                layout.operations = self.operations(layout)
-                found.append(layout)
+            found += [] if layout is None else [layout]
             if len(found) == TRIED_HEIGHTS:
                 break
-        return min(found, key=lambda layout: self._computing(layout.operations), default=None)
+        return min(found, key=self._computing, default=None)
 
-    def _computing(self, operations: Sequence[KernelOperation]) -> int:
-        computing = [item.descriptor for item in operations if item.descriptor.operation in ARRAY_OPERATIONS]
-        return sum(operation_cycles(self.config, descriptor) for descriptor in computing)
+    def _computing(self, layout: Layout) -> int:
+        """Clocks of the passes of all strips."""
+        total = 0
+        for node in self.chain.nodes:
+            width, columns = node.window.output_width, working_columns(node, self.config)
+            rows = [strip[node.output] for strip in layout.rows]
+            total += sum(-(-(part.end - part.start) * width // columns) for part in rows) * self._group_clocks(node)
+        return total
+
+    def _group_clocks(self, node: ArrayNode) -> int:
+        """Clocks of a group of pixels, bank conflicts left out."""
+        config, window = self.config, node.window
+        size = block_rows(node, config)
+        words = pixel_words(config, self.tensors[node.inputs[0]].channels)
+        words = reduction(node, config, 0, min(size, node.channels), words).channel_words
+        steps = window.kernel_height * window.kernel_width * words
+        return blocks_of(node, config, node.channels) * max(steps, size)
 
     # Places
 

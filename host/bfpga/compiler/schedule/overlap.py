@@ -23,11 +23,18 @@ TRIED_PLACES = 24
 
 def overlapped(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
     """The operations of a start in an order of the same results that takes no longer."""
-    if config.kernel == "loop" or not any(_fills(operation) for operation in operations):
+    moved = forward(operations, config)
+    if moved is operations:
         return operations
-    moved = _Forward(operations, config).order()
     clocks = [schedule(config, order, COMPARED_SAMPLES).clocks for order in (operations, moved)]
     return moved if clocks[1] < clocks[0] else operations
+
+
+def forward(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+    """The operations with WEIGHTS moved forward; they themselves if there is nothing to move."""
+    if config.kernel == "loop" or not any(_fills(operation) for operation in operations):
+        return operations
+    return _Forward(operations, config).order()
 
 
 def _fills(operation: KernelOperation) -> bool:

@@ -8,11 +8,12 @@ that its window needs. Nothing in activation memory is kept from one start to th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 
-from bfpga.compiler.schedule.depth_first import Chain, DepthFirst, Layout, chains, input_rows
+from bfpga.compiler.schedule.chain_choice import best_chain
+from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains, input_rows
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -20,11 +21,10 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
-from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 from bfpga.program.schedule import schedule
-from bfpga.program.cycles import started_clocks
 
 
 class Scheduler:
@@ -57,16 +57,20 @@ class Scheduler:
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial = set(begun) & produced
         self.steps: list[LaunchStep] = []
+        self.is_trial = False
         self._restart()
 
     def run(self) -> list[LaunchStep]:
         """The kernel starts of the stage; fills ``tiles`` of the nodes."""
         done = 0
         while done < len(self.nodes):
-            chain = None if self._fits(self.nodes[done]) else self._depth_first(self.nodes[done:])
-            if chain is None:
-                self._layer(self.nodes[done])
-            done += 1 if chain is None else len(chain.nodes)
+            choice = best_chain(self, self.nodes[done:]) if self._may_chain(done) else None
+            if choice is None:
+                self.layer(self.nodes[done])
+                done += 1
+            else:
+                self.take(choice.chain, choice.layout, choice.flushed)
+                done += len(choice.chain.nodes)
         self._flush()
         return self.steps
 
@@ -89,7 +93,8 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            self.steps.append(LaunchStep(overlapped(self.operations, self.config)))
+            operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
+            self.steps.append(LaunchStep(operations))
         self._restart()
 
     def _keep(self, name: str) -> None:
@@ -105,7 +110,8 @@ class Scheduler:
 
     # Placement of whole tensors
 
-    def _layer(self, node: ArrayNode) -> None:
+    def layer(self, node: ArrayNode) -> None:
+        """Compute a layer by itself, as a whole or in strips."""
         names = [*dict.fromkeys(node.inputs), node.output]
         if any(name in self.stored and name not in self.placed for name in names):
             self._flush()
@@ -176,6 +182,10 @@ class Scheduler:
 
     # Depth first
 
+    def _may_chain(self, index: int) -> bool:
+        """Whether memory is too small for the operands of a layer, or of one of those that a chain may reach."""
+        return not self._fits(self.nodes[index]) or any(map(self._tight, self.nodes[index : index + LONGEST]))
+
     def _fits(self, node: ArrayNode) -> bool:
         """Whether the operands of a node fit beside what is in memory."""
         new = self._place(dict.fromkeys([*node.inputs, node.output]))
@@ -183,60 +193,45 @@ class Scheduler:
             self.memory.release(region)
         return new is not None
 
-    def _depth_first(self, nodes: list[ArrayNode]) -> Chain | None:
-        """Compute the chain that saves most, of those that begin with the first of ``nodes``; None: none saves."""
-        most, best = 0, None
-        begun = {*self.partial, *self.stored, *self.placed}
-        for chain in chains(nodes, self.uses, self.producers, self.leaving, begun):
-            apart = self._trial()
-            for node in chain.nodes:
-                apart._layer(node.unscheduled())
-            clocks = apart._clocks_so_far()
-            for flushed in (False, True):
-                for layout in self._trial(flushed)._layouts(chain):
-                    trial = self._trial(flushed)
-                    trial._take(chain, layout)
-                    saved = clocks - trial._clocks_so_far()
-                    if saved > most:
-                        most, best = saved, (chain, layout, flushed)
-        if best is None:
-            return None
-        chain, layout, flushed = best
-        if flushed:
-            self._flush()
-        self._take(chain, layout)
-        return chain
+    def _tight(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node do not fit an empty memory."""
+        words = 0
+        for name in {*node.inputs, node.output}:
+            spec = self.tensors[name]
+            words += region_words(self.config, spec.height, self.pitches.of(name), spec.width, spec.channels)
+        return words > self.config.activation_words
 
-    def _trial(self, flushed: bool = False) -> Scheduler:
-        """A copy that may go on from here without consequences; flushed: with a new start."""
+    def trial(self, flushed: bool = False) -> Scheduler:
+        """A copy that goes on from here without consequences and with nothing to its name; flushed: in a new start."""
         trial = copy(self)
         trial.memory = self.memory.copy()
         trial.uses, trial.producers = self.uses.copy(), self.producers.copy()
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
-        trial.steps, trial.operations = [], []
+        trial.steps, trial.operations, trial.is_trial = [], [], True
         if flushed:
             trial._flush()
         return trial
 
-    def _clocks_so_far(self) -> int:
-        return sum(
-            start_clocks(self.config, operations)
-            for operations in (*(step.operations for step in self.steps), overlapped(self.operations, self.config))
-        )
+    def chains(self, nodes: Sequence[ArrayNode]) -> Iterator[Chain]:
+        """Chains that begin with the first of ``nodes``."""
+        begun = {*self.partial, *self.stored, *self.placed}
+        return chains(nodes, self.uses, self.producers, self.leaving, begun)
 
-    def _layouts(self, chain: Chain) -> Iterator[Layout]:
-        if any(name in self.stored and name not in self.placed for name in chain.outside):
-            return iter(())
-        if any(name not in self.placed and name not in self.on_host for name in chain.outside):
+    def layouts(self, chain: Chain) -> Iterator[Layout]:
+        """Layouts of a chain in what memory has left; none if a new start is needed for its inputs."""
+        loaded = [name for name in chain.outside if name not in self.placed]
+        if any(name in self.stored or name not in self.on_host for name in loaded):
             return iter(())
         pitches = {name: self.pitches.of(name) for name in (*chain.outside, *chain.between, chain.last)}
-        trial = replace(chain, nodes=[node.unscheduled() for node in chain.nodes])
-        layouts = DepthFirst(self.config, self.tensors, trial, self.plans, pitches)
+        copies = replace(chain, nodes=[node.unscheduled() for node in chain.nodes])
+        layouts = DepthFirst(self.config, self.tensors, copies, self.plans, pitches)
         return layouts.layouts(self.memory, self.placed, self.uses[chain.last] > 0)
 
-    def _take(self, chain: Chain, layout: Layout) -> None:
-        """Compute a chain in a layout."""
+    def take(self, chain: Chain, layout: Layout, flushed: bool = False) -> None:
+        """Compute a chain in a layout; flushed: in a new start."""
+        if flushed:
+            self._flush()
         if layout.whole is not None:
             self.memory.regions.append(layout.whole)
             self.placed[chain.last] = layout.whole
@@ -383,10 +378,3 @@ class Scheduler:
             idle = not self.uses[candidate] and not self.producers[candidate]
             if idle and candidate in self.placed:
                 self.memory.release(self.placed.pop(candidate))
-
-
-def start_clocks(config: SystolicConfig, operations: list[KernelOperation]) -> int:
-    """Clocks of one start, with all that overlaps."""
-    if config.kernel == "loop":
-        return sum(started_clocks(config, operation) for operation in operations)
-    return schedule(config, operations).clocks if operations else 0
