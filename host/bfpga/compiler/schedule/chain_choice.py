@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, Layout
 from bfpga.compiler.schedule.overlap import forward
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import ArrayNode, KernelOperation
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
+from bfpga.engines.array.regions import Region
 from bfpga.program.cycles import started_clocks
 from bfpga.program.schedule import schedule
 
-if TYPE_CHECKING:
-    from bfpga.compiler.schedule.schedule import Scheduler
+
+class Schedule(Protocol):
+    """What has been scheduled, and copies of it that try how it goes on."""
+
+    config: SystolicConfig
+    steps: list[LaunchStep]
+    operations: list[KernelOperation]
+    placed: dict[str, Region]
+    stored: set[str]
+
+    def trial(self, flushed: bool = False) -> Schedule:
+        """A copy with nothing to its name; flushed: in a new start."""
+
+    def chains(self, nodes: Sequence[ArrayNode]) -> Iterator[Chain]:
+        """Chains that begin with the first of ``nodes``."""
+
+    def layouts(self, chain: Chain) -> Iterator[Layout]:
+        """Layouts of a chain in what memory has left."""
+
+    def layer(self, node: ArrayNode) -> None:
+        """Compute a layer by itself."""
+
+    def take(self, chain: Chain, layout: Layout, flushed: bool = False) -> None:
+        """Compute a chain in a layout; flushed: in a new start."""
 
 
 @dataclass(frozen=True)
@@ -27,36 +50,37 @@ class Choice:
     saved: int
 
 
-def best_chain(scheduler: Scheduler, nodes: Sequence[ArrayNode]) -> Choice | None:
+def best_chain(done: Schedule, nodes: Sequence[ArrayNode]) -> Choice | None:
     """The chain that saves most, of those that begin with the first of ``nodes``; None: none saves."""
-    found = {len(chain.nodes): chain for chain in scheduler.chains(nodes)}
+    found = {len(chain.nodes): chain for chain in done.chains(nodes)}
     if not found:
         return None
-    apart = dict(enumerate(_clocks_apart(scheduler, nodes[: min(max(found), LONGEST)]), 1))
+    apart = dict(enumerate(_clocks_apart(done, nodes[: min(max(found), LONGEST)]), 1))
     choices = [
-        Choice(chain, layout, flushed, apart[length] - _clocks(scheduler, chain, layout, flushed))
+        Choice(chain, layout, flushed, apart[length] - _clocks(done, chain, layout, flushed))
         for length, chain in found.items()
-        for flushed in (False, True)[: 2 if scheduler.placed or scheduler.stored else 1]
-        for layout in scheduler.trial(flushed).layouts(chain)
+        for flushed in ((False, True) if done.placed or done.stored else (False,))
+        for layout in done.trial(flushed).layouts(chain)
     ]
     best = max(choices, key=lambda choice: choice.saved, default=None)
     return best if best is not None and best.saved > 0 else None
 
 
-def _clocks_apart(scheduler: Scheduler, nodes: Sequence[ArrayNode]) -> Iterator[int]:
+def _clocks_apart(done: Schedule, nodes: Sequence[ArrayNode]) -> Iterator[int]:
     """Clocks of the first layer, of the first two, and so on, one after the other."""
-    trial, ended, clocks = scheduler.trial(), 0, 0
+    trial, ended, clocks = done.trial(), 0, 0
     for node in nodes:
         trial.layer(node.unscheduled())
-        clocks += sum(start_clocks(scheduler.config, step.operations) for step in trial.steps[ended:])
+        clocks += sum(start_clocks(done.config, step.operations) for step in trial.steps[ended:])
         ended = len(trial.steps)
-        yield clocks + start_clocks(scheduler.config, trial.operations)
+        yield clocks + start_clocks(done.config, trial.operations)
 
 
-def _clocks(scheduler: Scheduler, chain: Chain, layout: Layout, flushed: bool) -> int:
-    trial = scheduler.trial()
+def _clocks(done: Schedule, chain: Chain, layout: Layout, flushed: bool) -> int:
+    trial = done.trial()
     trial.take(chain, layout, flushed)
-    return sum(start_clocks(scheduler.config, part) for part in (*(s.operations for s in trial.steps), trial.operations))
+    starts = [*(step.operations for step in trial.steps), trial.operations]
+    return sum(start_clocks(done.config, operations) for operations in starts)
 
 
 def start_clocks(config: SystolicConfig, operations: list[KernelOperation]) -> int:

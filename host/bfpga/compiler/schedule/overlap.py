@@ -17,8 +17,8 @@ from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
 COMPARED_SAMPLES = 2
-#: Places of a sample that are tried for the loads of the next one: behind so many of its last computing operations.
-TRIED_PLACES = 24
+#: Places of a sample that are tried for the loads of the next one, all over its computing operations.
+TRIED_PLACES = 32
 
 
 def overlapped(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
@@ -99,7 +99,8 @@ def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     if all(item.descriptor.operation != Operation.LOAD for item in operations[: computing[0]]):
         return 0
     allowed = first_place(operations, computing[0])
-    places = [0, *(index + 1 for index in computing[-TRIED_PLACES:] if allowed <= index + 1 <= stores[-1])]
+    possible = [index + 1 for index in computing if allowed <= index + 1 <= stores[-1]]
+    places = [0, *possible[:: -(-len(possible) // TRIED_PLACES) or 1]]
     return min(places, key=lambda place: schedule(config, in_stream(operations, COMPARED_SAMPLES + 1, place)).clocks)
 
 

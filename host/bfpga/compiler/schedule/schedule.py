@@ -81,6 +81,8 @@ class Scheduler:
         self.placed: dict[str, Region] = {}
         self.operations: list[KernelOperation] = []
         self.stored: set[str] = set()
+        #: What a start begins with: the regions of its first input and result.
+        self.first: list[Region] = []
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
@@ -135,9 +137,21 @@ class Scheduler:
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
+        size = (0, spec.height), pitch, spec.width, spec.channels
+        processes = self.config.kernel == "processes"
+        if processes and not self.uses[name] and self.first:
+            # Away from what the next sample begins with: it does not wait until the result has been stored.
+            apart = self.memory.copy()
+            apart.regions += [region for region in self.first if region not in apart.regions]
+            region = apart.place(name, *size)
+            if region is not None:
+                self.memory.regions.append(region)
+                return region
         # Away from the others, so that processes can load the next sample's while they compute.
-        at_end = self.config.kernel == "processes" and name in self.on_host
-        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels, at_end)
+        region = self.memory.place(name, *size, at_end=processes and name in self.on_host)
+        if region is not None and len(self.first) < 2:
+            self.first.append(region)
+        return region
 
     def _place(self, names: Iterable[str]) -> list[Region] | None:
         """Regions for whole tensors that are not in memory yet; all or none."""
@@ -208,7 +222,7 @@ class Scheduler:
         trial.uses, trial.producers = self.uses.copy(), self.producers.copy()
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
-        trial.steps, trial.operations, trial.is_trial = [], [], True
+        trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
         if flushed:
             trial._flush()
         return trial
