@@ -10,21 +10,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
-from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains, input_rows
+from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
+from bfpga.compiler.schedule.groups import told
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
+from bfpga.compiler.schedule.two_parts import Parts, two_parts
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
 from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 from bfpga.program.schedule import schedule
+
+
+@dataclass(frozen=True)
+class _Halved:
+    """The layer that was computed last, in two parts: its operations begin at ``place``, ``strip`` is all of it."""
+
+    node: ArrayNode
+    parts: Parts
+    strip: Strip
+    place: int
 
 
 class Scheduler:
@@ -83,9 +95,11 @@ class Scheduler:
         self.stored: set[str] = set()
         #: What a start begins with: the regions of its first input and result.
         self.first: list[Region] = []
+        self.halved: _Halved | None = None
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
+        self._join()
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
@@ -131,9 +145,35 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        plan, spec = self.plans[node.name], self.tensors[node.inputs[0]]
-        self.operations += NodeOperations(self.config, node, spec, plan, strips).scheduled()
+        self._compute(node, strips)
         self._after(node)
+
+    def _compute(self, node: ArrayNode, strips: list[Strip]) -> None:
+        """The operations of a layer; of one that is computed as a whole in two parts, where that hides waiting."""
+        parts = None
+        if self.config.kernel == "processes" and len(strips) == 1 and told(node) and len(self._plan(node).tiles) == 1:
+            before = self.halved and self.halved.parts
+            parts = two_parts(self.config, node, strips[0], self.tensors[node.inputs[0]], before)
+        if parts is None or not parts.early:
+            self._join()
+        place = len(self.operations)
+        if parts is not None:
+            self.halved = _Halved(node, parts, strips[0], place)
+        self.operations += self._scheduled(node, strips if parts is None else list(parts.strips))
+
+    def _join(self) -> None:
+        """The parts of the layer before are one if neither it nor the layer behind it gains by them."""
+        halved, self.halved = self.halved, None
+        if halved is not None and not halved.parts.early:
+            end = halved.place + len(self._scheduled(halved.node, list(halved.parts.strips)))
+            self.operations[halved.place : end] = self._scheduled(halved.node, [halved.strip])
+
+    def _plan(self, node: ArrayNode) -> NodeWeights:
+        return self.plans[node.name]
+
+    def _scheduled(self, node: ArrayNode, strips: list[Strip]) -> list[KernelOperation]:
+        spec = self.tensors[node.inputs[0]]
+        return NodeOperations(self.config, node, spec, self._plan(node), strips).scheduled()
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
@@ -223,6 +263,7 @@ class Scheduler:
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
         trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
+        trial.halved = None
         if flushed:
             trial._flush()
         return trial
@@ -246,6 +287,7 @@ class Scheduler:
         """Compute a chain in a layout; flushed: in a new start."""
         if flushed:
             self._flush()
+        self._join()
         if layout.whole is not None:
             self.memory.regions.append(layout.whole)
             self.placed[chain.last] = layout.whole
@@ -357,7 +399,7 @@ class Scheduler:
             if region is None:
                 inputs.append(self.placed[name])
                 continue
-            first, last = input_rows(node.window, self.tensors[name].height, y0, y1)
+            first, last = node.window.input_rows(self.tensors[name].height, y0, y1)
             part = replace(region, y0=first, y1=last)
             inputs.append(part)
             if name not in [load.tensor for load in loads]:
