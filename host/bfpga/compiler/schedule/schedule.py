@@ -7,14 +7,16 @@ that its window needs. Nothing in activation memory is kept from one start to th
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
-from bfpga.compiler.schedule.groups import told
+from bfpga.compiler.schedule.groups import layer_clocks, told
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -23,6 +25,7 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
+from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
@@ -153,7 +156,9 @@ class Scheduler:
         parts = None
         if self.config.kernel == "processes" and len(strips) == 1 and told(node) and len(self._plan(node).tiles) == 1:
             before = self.halved and self.halved.parts
-            parts = two_parts(self.config, node, strips[0], self.tensors[node.inputs[0]], before)
+            parts = two_parts(
+                self.config, node, strips[0], self.tensors[node.inputs[0]], before, self._longest()
+            )
         if parts is None or not parts.early:
             self._join()
         place = len(self.operations)
@@ -167,6 +172,17 @@ class Scheduler:
         if halved is not None and not halved.parts.early:
             end = halved.place + len(self._scheduled(halved.node, list(halved.parts.strips)))
             self.operations[halved.place : end] = self._scheduled(halved.node, [halved.strip])
+
+    def _longest(self) -> float:
+        """Clocks below which layers may be cut.
+
+        The next sample's loads go on beside two operations. Where no single layer hides them, long ones stay whole.
+        """
+        loads = takewhile(lambda item: item.descriptor.operation == Operation.LOAD, self.operations)
+        loading = sum(operation_cycles(self.config, item.descriptor) for item in loads)
+        channels = ((node, self.tensors[node.inputs[0]].channels) for node in self.nodes if node.on_array)
+        alone = any(2 * layer_clocks(self.config, node, count) >= 3 * loading for node, count in channels)
+        return math.inf if alone else loading / 2
 
     def _plan(self, node: ArrayNode) -> NodeWeights:
         return self.plans[node.name]

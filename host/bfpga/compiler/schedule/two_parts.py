@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bfpga.compiler.schedule.groups import group_clocks
+from bfpga.compiler.schedule.groups import group_clocks, layer_clocks
 from bfpga.compiler.schedule.node_operations import Strip
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
@@ -39,13 +39,16 @@ class Parts:
 
 
 def two_parts(
-    config: SystolicConfig, node: ArrayNode, strip: Strip, spec: TensorSpec, before: Parts | None
+    config: SystolicConfig, node: ArrayNode, strip: Strip, spec: TensorSpec, before: Parts | None, longest: float
 ) -> Parts | None:
     """A layer that one strip computes in two parts; None if there is no place for a cut.
 
-    spec: its first input; before: the parts of the layer before.
+    spec: its first input; before: the parts of the layer before; longest: clocks that it must stay below.
     """
-    cuts = list(_cuts(config, node, group_clocks(config, node, spec.channels)))
+    clocks = group_clocks(config, node, spec.channels)
+    if layer_clocks(config, node, spec.channels) >= longest:
+        return None
+    cuts = list(_cuts(config, node, clocks))
     early = [row for row in cuts if before is not None and _ready(config, node, strip, spec.height, row, before)]
     if not cuts:
         return None
