@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from bfpga.compiler.schedule.groups import group_clocks, told
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
@@ -302,7 +303,7 @@ class DepthFirst:
 
 def _overlap(ranges: list[tuple[int, int]]) -> bool:
     ranges = sorted(item for item in ranges if item[0] < item[1])
-    return any(before[1] > after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    return any(before[1] > after[0] for before, after in pairwise(ranges))
 
 
 def _ahead(loads: list[list[KernelOperation]], rest: list[list[KernelOperation]]) -> Iterator[KernelOperation]:

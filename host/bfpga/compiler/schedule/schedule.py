@@ -7,39 +7,24 @@ that its window needs. Nothing in activation memory is kept from one start to th
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
-from bfpga.compiler.schedule.groups import layer_clocks, told
-from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.node_operations import Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
-from bfpga.compiler.schedule.two_parts import Parts, two_parts
+from bfpga.compiler.schedule.strips import LayerStrips
+from bfpga.compiler.schedule.two_parts import LayerParts
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
-from bfpga.engines.array.cycles import operation_cycles
 from bfpga.engines.array.regions import ActivationMemory, Region, region_words
-from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
-from bfpga.program.schedule import schedule
-
-
-@dataclass(frozen=True)
-class _Halved:
-    """The layer that was computed last, in two parts: its operations begin at ``place``, ``strip`` is all of it."""
-
-    node: ArrayNode
-    parts: Parts
-    strip: Strip
-    place: int
 
 
 class Scheduler:
@@ -98,11 +83,11 @@ class Scheduler:
         self.stored: set[str] = set()
         #: What a start begins with: the regions of its first input and result.
         self.first: list[Region] = []
-        self.halved: _Halved | None = None
+        self.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
-        self._join()
+        self.parts.join(self.operations)
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
@@ -148,48 +133,8 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        self._compute(node, strips)
+        self.parts.add(self.operations, node, strips)
         self._after(node)
-
-    def _compute(self, node: ArrayNode, strips: list[Strip]) -> None:
-        """The operations of a layer; of one that is computed as a whole in two parts, where that hides waiting."""
-        parts = None
-        if self.config.kernel == "processes" and len(strips) == 1 and told(node) and len(self._plan(node).tiles) == 1:
-            before = self.halved and self.halved.parts
-            parts = two_parts(
-                self.config, node, strips[0], self.tensors[node.inputs[0]], before, self._longest()
-            )
-        if parts is None or not parts.early:
-            self._join()
-        place = len(self.operations)
-        if parts is not None:
-            self.halved = _Halved(node, parts, strips[0], place)
-        self.operations += self._scheduled(node, strips if parts is None else list(parts.strips))
-
-    def _join(self) -> None:
-        """The parts of the layer before are one if neither it nor the layer behind it gains by them."""
-        halved, self.halved = self.halved, None
-        if halved is not None and not halved.parts.early:
-            end = halved.place + len(self._scheduled(halved.node, list(halved.parts.strips)))
-            self.operations[halved.place : end] = self._scheduled(halved.node, [halved.strip])
-
-    def _longest(self) -> float:
-        """Clocks below which layers may be cut.
-
-        The next sample's loads go on beside two operations. Where no single layer hides them, long ones stay whole.
-        """
-        loads = takewhile(lambda item: item.descriptor.operation == Operation.LOAD, self.operations)
-        loading = sum(operation_cycles(self.config, item.descriptor) for item in loads)
-        channels = ((node, self.tensors[node.inputs[0]].channels) for node in self.nodes if node.on_array)
-        alone = any(2 * layer_clocks(self.config, node, count) >= 3 * loading for node, count in channels)
-        return math.inf if alone else loading / 2
-
-    def _plan(self, node: ArrayNode) -> NodeWeights:
-        return self.plans[node.name]
-
-    def _scheduled(self, node: ArrayNode, strips: list[Strip]) -> list[KernelOperation]:
-        spec = self.tensors[node.inputs[0]]
-        return NodeOperations(self.config, node, spec, self._plan(node), strips).scheduled()
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
@@ -279,7 +224,7 @@ class Scheduler:
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
         trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
-        trial.halved = None
+        trial.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
         if flushed:
             trial._flush()
         return trial
@@ -303,7 +248,7 @@ class Scheduler:
         """Compute a chain in a layout; flushed: in a new start."""
         if flushed:
             self._flush()
-        self._join()
+        self.parts.join(self.operations)
         if layout.whole is not None:
             self.memory.regions.append(layout.whole)
             self.placed[chain.last] = layout.whole
@@ -318,12 +263,15 @@ class Scheduler:
         """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
         if any(name not in self.placed and name not in self.on_host for name in node.inputs):
             return None
+        cutter = LayerStrips(
+            self.config, self.tensors, self.plans, self.pitches, self.memory, self.placed, self.partial
+        )
         resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
         for whole in [False] if node.output in self.placed else resident:
             new = self._place([node.output]) if whole else []
             if new is None:
                 continue
-            strips = self._cut(node, new[0] if new else self.placed.get(node.output))
+            strips = cutter.cut(node, new[0] if new else self.placed.get(node.output))
             if strips is not None:
                 for region in new:
                     self._enter(node, region)
@@ -331,102 +279,6 @@ class Scheduler:
             for region in new:
                 self.memory.release(region)
         return None
-
-    def _cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
-        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
-
-        Processes may load one strip while they compute another: each second strip has regions of its own then.
-        """
-        strips = self._largest_strips(node, output, 1)
-        if self.config.kernel == "loop" or strips is None or len(strips) == 1:
-            return strips
-        pairs = self._largest_strips(node, output, 2)
-        return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))
-
-    def _largest_strips(self, node: ArrayNode, output: Region | None, count: int) -> list[Strip] | None:
-        """The largest even strips of which ``count`` fit beside each other."""
-        height, tried = node.window.output_height, 0
-        for parts in range(count, height + 1):
-            rows = -(-height // parts)
-            if rows == tried:
-                continue
-            tried = rows
-            sets = self._sets(node, output, rows, count)
-            if sets is not None:
-                beside = engine_beside(node)
-                rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
-                return [
-                    self._strip(node, output, sets[index % count], y, min(y + rows, height))
-                    for index, y in enumerate(range(0, height, rows))
-                ]
-        return None
-
-    def _sets(self, node: ArrayNode, output: Region | None, rows: int, count: int) -> list[dict[str, Region]] | None:
-        """Regions for ``count`` strips of ``rows`` output rows that fit together; they are free again afterwards."""
-        sets: list[dict[str, Region]] = []
-        while len(sets) < count and (regions := self._strip_regions(node, output, rows)) is not None:
-            sets.append(regions)
-        for regions in sets:
-            for region in regions.values():
-                self.memory.release(region)
-        if len(sets) < count:
-            return None
-        # The exponent of all strips is chosen once, when the first of them is computed.
-        for regions in sets[1:]:
-            if output is None:
-                regions[node.output] = replace(regions[node.output], slot=sets[0][node.output].slot)
-        return sets
-
-    def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
-        """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
-        trial = node.unscheduled()
-        spec = self.tensors[node.inputs[0]]
-        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
-        return schedule(self.config, operations).clocks
-
-    def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
-        """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
-        window = node.window
-        found: dict[str, Region] = {}
-        pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
-        reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
-        wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
-                  if name not in self.placed]
-        if output is None:
-            first, last = window.tensor_rows(0, rows)
-            wanted.append((node.output, last - first, self.tensors[node.output].width))
-        for name, count, row_pitch in wanted:
-            spec = self.tensors[name]
-            region = self.memory.place(name, (0, count), row_pitch, spec.width, spec.channels)
-            if region is None:
-                for other in found.values():
-                    self.memory.release(other)
-                return None
-            found[name] = region
-        return found
-
-    def _strip(
-        self, node: ArrayNode, output: Region | None, regions: dict[str, Region], y0: int, y1: int
-    ) -> Strip:
-        loads: list[Region] = []
-        inputs: list[Region] = []
-        for name in node.inputs:
-            region = regions.get(name)
-            if region is None:
-                inputs.append(self.placed[name])
-                continue
-            first, last = node.window.input_rows(self.tensors[name].height, y0, y1)
-            part = replace(region, y0=first, y1=last)
-            inputs.append(part)
-            if name not in [load.tensor for load in loads]:
-                loads.append(part)
-        if output is not None:
-            return Strip(y0, y1, inputs, output, loads)
-        first, last = node.window.tensor_rows(y0, y1)
-        target = replace(regions[node.output], y0=first, y1=last)
-        if node.output in self.partial:
-            loads.append(target)
-        return Strip(y0, y1, inputs, target, loads, target)
 
     def _after(self, node: ArrayNode, passing: bool = False) -> None:
         """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.
