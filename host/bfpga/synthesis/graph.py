@@ -382,6 +382,16 @@ class Graph:
             narrow if narrow is not None else self.add(Operation(Opcode.SELECT, width, (condition, if_true, if_false)))
         )
 
+    def element(self, values: Sequence[int], index: int) -> int:
+        """The value with the number ``index``, by a multiplexer for each bit of the index; any beyond the last."""
+        level, bit = list(values), 0
+        while len(level) > 1 and bit < self.width(index):
+            chosen = self.slice(index, bit, 1)
+            pairs = [level[k : k + 2] for k in range(0, len(level), 2)]
+            level = [self.select(chosen, pair[1], pair[0]) if len(pair) > 1 else pair[0] for pair in pairs]
+            bit += 1
+        return level[0]
+
     def _merged_select(self, condition: int, if_true: int, if_false: int) -> int | None:
         """Two multiplexers with one value in common are one with both conditions: the enable of a register."""
         for arm, other, holds in ((if_true, if_false, condition), (if_false, if_true, self.invert(condition))):

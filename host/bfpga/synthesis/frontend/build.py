@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bfpga.errors import ToolError
@@ -459,13 +460,19 @@ class BodyBuilder:
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
         if isinstance(access, MemoryAccess):
             return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
-        if not access.indices:
-            return self._read_bytes(access.root, access.offset, size)
-        places = self._element_places(access)
-        result = self._read_bytes(access.root, places[-1][0], size)
-        for offset, condition in reversed(places[:-1]):
-            result = self._graph.select(condition, self._read_bytes(access.root, offset, size), result)
-        return result
+        return self._read_element(access.root, access.offset, access.indices, size)
+
+    def _read_element(self, root: str, offset: int, indices: Sequence[Index], size: int) -> int:
+        """An element of registers: a tree of multiplexers by the bits of each index."""
+        if not indices:
+            return self._read_bytes(root, offset, size)
+        dimension, *inner = indices
+        index = self._index(dimension)
+        value = self._graph.constant_of(index)
+        if value is not None:
+            return self._read_element(root, offset + value * dimension.stride, inner, size)
+        places = (offset + choice * dimension.stride for choice in range(dimension.extent))
+        return self._graph.element([self._read_element(root, place, inner, size) for place in places], index)
 
     def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
         if isinstance(access, MemoryAccess):
