@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bfpga.synthesis.body import Opcode
+from bfpga.synthesis.grouping import live_operations
 from bfpga.synthesis.timing_graph import EarliestTimes, TimingGraph
 
 _WIRING = {Opcode.ZEXT, Opcode.SEXT, Opcode.SLICE, Opcode.CONCAT}
@@ -33,9 +34,9 @@ class _Lifetimes:
         self._roots: dict[int, frozenset[int]] = {}
         self._tails: dict[int, float] = {}
         self.users: dict[int, list[int]] = {}
-        operations = self.body.operations
-        for index, operation in enumerate(operations):
-            if graph.live[index] and operation.opcode not in _WIRING:
+        live = live_operations(self.body, registers=True)
+        for index, operation in enumerate(self.body.operations):
+            if live[index] and operation.opcode not in _WIRING:
                 for operand in self._operands(index):
                     self.users.setdefault(operand, []).append(index)
         self.captures = [self._capture(register.next) for register in self.body.registers]
@@ -62,7 +63,7 @@ class _Lifetimes:
     def _moves(self, index: int) -> bool:
         opcode = self.body.operations[index].opcode
         stays = opcode in _WIRING or opcode in _FIXED or opcode in _EXTERNAL or opcode is Opcode.STATE
-        return not stays and self.graph.live[index] and index not in self.taken and index in self.users
+        return not stays and index not in self.taken and index in self.users
 
     def _later_start(self, index: int) -> int | None:
         """The clock in which an operation's first user begins or the one before it, if that saves registers."""

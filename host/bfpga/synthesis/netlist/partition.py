@@ -39,7 +39,7 @@ def partition(pipeline: Pipeline, largest: int = LARGEST, smallest: int = SMALLE
     """
     operations = pipeline.body.operations
     weights = [cost(pipeline, index) for index in range(len(operations))]
-    live = live_operations(pipeline.body)
+    live = live_operations(pipeline.body, registers=True)
     logic = [index for index, operation in enumerate(operations) if live[index] and has_logic(operation.opcode)]
     tree = _Call(_short_name(pipeline.body.place.function))
     for index in logic:
