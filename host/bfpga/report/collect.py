@@ -13,6 +13,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.program import estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
 from bfpga.program.layout import together
@@ -45,6 +46,8 @@ def collect(
     samples = {name: values[: program.side_by_side] for name, values in input_arrays(program, inputs).items()}
     if program.side_by_side > 1:
         samples = {name: together(values, program.side_by_side) for name, values in samples.items()}
+    config, board, clock = accelerator.systolic, accelerator.board, accelerator.clock_mhz
+    moved = sum(layer.bytes for layer in estimate.layers)
     return Report(
         model=program.name,
         device=content["device"],
@@ -68,6 +71,8 @@ def collect(
         latency_s=content["latency_s"],
         latency_includes_host=content["latency_includes_host"],
         images_per_second=content["images_per_second"],
+        watts=board_watts(config, board, clock),
+        joules=sample_joules(config, board, clock, content["latency_s"], moved),
         measured=measured,
         remarks=list(program.notes),
     )

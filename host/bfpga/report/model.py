@@ -81,7 +81,7 @@ class Report:
     """Everything that a report of one network on one accelerator tells.
 
     traced: samples whose tensors were compared layer by layer, 0 for none. latency_s: of one sample with the host's
-    estimated part where ``latency_includes_host``. measured: clocks of the hardware. remarks: the compiler's.
+    estimated part where ``latency_includes_host``. watts, joules: of the device, and of one sample, estimated. measured: clocks of the hardware. remarks: the compiler's.
     """
 
     model: str
@@ -106,6 +106,8 @@ class Report:
     latency_s: float
     latency_includes_host: bool
     images_per_second: float | None
+    watts: float
+    joules: float
     measured: MeasuredClocks | None = None
     remarks: list[str] = field(default_factory=list)
 

@@ -70,6 +70,8 @@ def facts(report: Report) -> Iterator[Fact]:
     where = "array and host" if report.host and report.latency_includes_host else "the array alone"
     yield Fact("latency", words.seconds(report.latency_s), f"{where}, one sample", ESTIMATED)
     yield Fact("throughput", f"{words.rate(report.images_per_second)} /s", "one sample after the other", ESTIMATED)
+    note = f"one sample, at {report.watts:.1f} W of the device"
+    yield Fact("energy", words.joules(report.joules), note, ESTIMATED)
     cycles = report.estimate.cycles
     kind = "schedule" if cycles.schedule is not None else "work"
     yield Fact(
