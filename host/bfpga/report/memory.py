@@ -81,13 +81,15 @@ def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, 
     kind = Operation(descriptor.operation)
     if kind not in (*COMPUTE, Operation.LOAD) or descriptor.flags & Flag.MEASURE:
         return None
-    step = _pixels(config, descriptor.output_step_word, descriptor.output_step_bank, descriptor.output_pixel_words)
-    wrap = _pixels(config, descriptor.output_wrap_word, descriptor.output_wrap_bank, descriptor.output_pixel_words)
+    words = descriptor.output_pixel_words
+    step = _pixels(config, descriptor.output_step_word, descriptor.output_step_bank, words)
+    wrap = _pixels(config, descriptor.output_wrap_word, descriptor.output_wrap_bank, words)
     columns = min(descriptor.output_width, descriptor.output_pixels)
     rows = -(-descriptor.output_pixels // descriptor.output_width)
-    last_pixel = descriptor.output_bank + (rows - 1) * (descriptor.output_width * step + wrap) + (columns - 1) * step
-    last = descriptor.output_word + last_pixel // config.banks * descriptor.output_pixel_words
-    return descriptor.output_word, last + -(-descriptor.output_rows // config.lanes)
+    down, across = (rows - 1) * (descriptor.output_width * step + wrap), (columns - 1) * step
+    corners = [descriptor.output_bank + pixels for pixels in (0, across, down, down + across)]  # rows may run backwards
+    lowest, highest = (descriptor.output_word + pixel // config.banks * words for pixel in (min(corners), max(corners)))
+    return lowest, highest + -(-descriptor.output_rows // config.lanes)
 
 
 def _pixels(config: SystolicConfig, word: int, bank: int, pixel_words: int) -> int:
