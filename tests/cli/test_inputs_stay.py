@@ -24,7 +24,8 @@ RUN = ["-a", "a.yaml", "-d", "d.npz", "-c", "c.npz", "-r", "r.yaml"]
 COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"], ["-o", "--json", "--picture"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "c.npz", "r.yaml"]),
-    (["run", "m.onnx", *RUN], ["--json", "--report"], ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["run", "m.onnx", *RUN], ["--json", "--report"],
+     ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["evaluate", "m.onnx", *RUN], ["--json", "--report"], ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["report", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["estimate", "a.yaml", "m.onnx", "-c", "c.npz"], ["--json"], ["a.yaml", "b.yaml", "m.onnx", "c.npz"]),
