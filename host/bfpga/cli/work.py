@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
+from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
@@ -49,7 +49,7 @@ class Job:
     calibrated_on: str = JUDGED_SAMPLES
 
 
-def prepare(task: RunOptions, options: CompileOptions) -> Job:
+def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
     described = load_accelerator(task.accelerator)
     network = read(task.model, task.input_shape)
