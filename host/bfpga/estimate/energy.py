@@ -27,8 +27,8 @@ class PowerFigures:
 
 #: Processing system and leakage are what `report_power` says of such designs in published theses and papers (about
 #: 1.5 W and 0.15 W for a XC7Z020 with DDR3, 2.7 W and 0.65 W for a ZU7EV with DDR4). A DSP block, a block memory and a
-#: table at 12.5 % toggle rate are of the size that AMD's power estimator (UG440) gives for 28 and 16 nm. DDR3: 70 pJ/bit
-#: at full load (Malladi et al., ISCA 2012); DDR4 at 1.2 V instead of 1.5 V about two thirds of it.
+#: table at 12.5 % toggle rate are of the size that AMD's power estimator (UG440) gives for 28 and 16 nm. DDR3: 70
+#: pJ/bit at full load (Malladi et al., ISCA 2012); DDR4 at 1.2 V instead of 1.5 V about two thirds of it.
 FIGURES = {
     "zynq7": PowerFigures(system=1.65, dsp=12.0, bram36=24.0, lut=0.12, byte=0.56),
     "zynqmp": PowerFigures(system=3.35, dsp=8.0, bram36=16.0, lut=0.08, byte=0.37),

@@ -67,8 +67,9 @@ def program_figures(accelerator: Accelerator, program: Program) -> Figures:
 class Point:
     """A candidate with its figures. number: of its trial. values: its place in the space.
 
-    clock: what a synthesis of its code says of its clock: `confirmed`, `unconfirmed` (none was made) or `missed`, with
-    ``missed`` as the reason. excess: how far the worst resource is above what may be taken of it (``limits``).
+    excess: how far the worst resource is above what may be taken of it (``limits``). beaten: another point is better
+    whatever this one's accuracy, which was not measured then. clock: what a synthesis of its code says of its clock:
+    `confirmed`, `unconfirmed` (none was made) or `missed`, with ``missed`` as the reason.
     """
 
     number: int
@@ -76,6 +77,7 @@ class Point:
     figures: Figures
     values: Mapping[str, Any] = field(default_factory=dict)
     excess: float = 0.0
+    beaten: bool = False
     clock: str = "unconfirmed"
     missed: str = ""
 
@@ -95,6 +97,7 @@ class Point:
             "figures": asdict(self.figures),
             "values": dict(self.values),
             "excess": self.excess,
+            "beaten": self.beaten,
             "clock": self.clock,
             "missed": self.missed,
         }
@@ -104,5 +107,5 @@ def point_of(content: Mapping[str, Any]) -> Point:
     """The point that ``Point.content`` wrote down."""
     candidate = Candidate(content["accelerator"], content["recipe"], content["origin"])
     figures = Figures(**content["figures"])
-    clock, missed = content["clock"], content["missed"]
-    return Point(content["trial"], candidate, figures, content["values"], content["excess"], clock, missed)
+    kept = {key: content[key] for key in ("values", "excess", "beaten", "clock", "missed")}
+    return Point(content["trial"], candidate, figures, **kept)

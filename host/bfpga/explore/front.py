@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -41,7 +41,9 @@ class Goal:
 
     def accepts(self, point: Point) -> bool:
         """Whether a point fits, loses no more accuracy than it may, and no synthesis contradicts its clock."""
-        return point.excess <= 0 and (point.figures.loss or 0.0) <= self.drop and point.clock != "missed"
+        if point.beaten or point.clock == "missed":
+            return False
+        return point.excess <= 0 and (point.figures.loss or 0.0) <= self.drop
 
 
 def dominates(costs: Sequence[float], others: Sequence[float]) -> bool:
@@ -60,8 +62,3 @@ def front(points: Iterable[Point], goal: Goal) -> list[Point]:
         if not any(dominates(goal.costs(other.figures), costs) for other in accepted):
             result.append(point)
     return sorted(result, key=goal.first)
-
-
-def best_of(points: Iterable[Point], rule: Callable[[Point], tuple[float, ...]]) -> Point | None:
-    """The point with the smallest value of a rule; None without points."""
-    return min(points, key=rule, default=None)

@@ -41,7 +41,7 @@ def most_columns(config: SystolicConfig, board: Board) -> int:
 
 
 def last_that(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The largest number from ``low`` to ``high`` of which ``holds`` is true, for a rule that is true from ``low`` on."""
+    """The largest number up to ``high`` of which ``holds`` is true, for a rule that is true from ``low`` on."""
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)

@@ -33,8 +33,12 @@ PARTS = 16
 MANTISSAS = (4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 #: Keys whose values have no order: a neighbour of one is any other.
 UNORDERED = ("multiplier", "beside", "formats", "remainders")
+#: How often a value with an order goes anywhere instead of a step.
+FAR = 0.5
 #: Slowest of the clocks that are tried, as a part of the fastest: a slower one is of no use here.
 SLOWEST = 0.45
+#: MHz that a clock given with three digits may be off.
+ROUNDED = 1e-3
 #: Most samples that are computed together, of networks that allow it.
 MOST_TOGETHER = 128
 
@@ -86,7 +90,7 @@ class Space:
     def clocks(self) -> tuple[float, ...]:
         """Clocks that the board's PLL gives, from slow to fast, rounded to a thousandth of a MHz."""
         low = max(self.board.clock_min, SLOWEST * self.max_clock)
-        clocks = possible_clocks(self.board.processing_system, low, min(self.board.clock_max, self.max_clock))
+        clocks = possible_clocks(self.board.processing_system, low, min(self.board.clock_max, self.max_clock + ROUNDED))
         return tuple(round(clock, 3) for clock in clocks) or (self.board.clock_default,)
 
     def candidate(self, values: Values) -> Candidate:
@@ -164,17 +168,15 @@ class Space:
         return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
 
     def neighbour(self, values: Values, chance: random.Random) -> dict[str, Value]:
-        """The values with one to three of them moved by a step."""
+        """The values with one to three of them changed: by a step, or to any other."""
         result = {key: values[key] for key in self.choices}
         movable = [key for key, choices in self.choices.items() if len(choices) > 1]
         for key in chance.sample(movable, min(chance.choice((1, 1, 2, 3)), len(movable))):
             choices = self.choices[key]
-            if key in UNORDERED:
-                result[key] = chance.choice([value for value in choices if value != result[key]])
-                continue
             place = choices.index(result[key])
-            places = [near for near in (place - 1, place + 1) if 0 <= near < len(choices)]
-            result[key] = choices[chance.choice(places)]
+            near = [other for other in (place - 1, place + 1) if 0 <= other < len(choices)]
+            far = [other for other in range(len(choices)) if other != place]
+            result[key] = choices[chance.choice(far if key in UNORDERED or chance.random() < FAR else near)]
         return result
 
 

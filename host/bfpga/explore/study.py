@@ -1,7 +1,7 @@
 """The memory of a search: trials of Optuna, proposed by number and seed alone, kept in a SQLite file.
 
 The sampler works on a study in memory; a trial reaches the file whole, when it is finished. What is proposed depends on
-the seed, the number of the trial and the trials before it, so a study that was interrupted goes on as if it had not been.
+the seed, the number of the trial and the trials before it, so an interrupted study goes on as if it had not been.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Study:
 
     def points(self) -> list[Point]:
         """What finished trials came to, refused ones left out."""
-        clocks = {} if self.kept is None else self.kept.user_attrs.get("clocks", {})
+        clocks = (self.kept or self.trials).user_attrs.get("clocks", {})
         found = []
         for trial in self.trials.get_trials(deepcopy=False):
             if "point" in trial.user_attrs:
@@ -108,10 +108,9 @@ class Study:
 
     def judge_clock(self, point: Point) -> None:
         """Remember what a synthesis said of a point's clock."""
-        if self.kept is not None:
-            clocks = self.kept.user_attrs.get("clocks", {})
-            clocks[str(point.number)] = {"clock": point.clock, "missed": point.missed}
-            self.kept.set_user_attr("clocks", clocks)
+        study = self.kept or self.trials
+        known = {"clock": point.clock, "missed": point.missed}
+        study.set_user_attr("clocks", {**study.user_attrs.get("clocks", {}), str(point.number): known})
 
     def _keep(self, trial: optuna.trial.FrozenTrial) -> None:
         if self.kept is not None:
@@ -134,9 +133,7 @@ def _open(optuna: Any, path: Path, identity: dict[str, Any]) -> Any:
 
     try:
         storage = optuna.storages.RDBStorage("sqlite://", {"creator": lambda: sqlite3.connect(path)})
-        study = optuna.create_study(
-            study_name=NAME, storage=storage, directions=["minimize"] * 3, load_if_exists=True
-        )
+        study = optuna.create_study(study_name=NAME, storage=storage, directions=["minimize"] * 3, load_if_exists=True)
     except (DatabaseError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigurationError(f"{path} is no study that can be resumed: {reason}; give another folder") from None

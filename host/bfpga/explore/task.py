@@ -12,6 +12,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from bfpga.accelerator.boards import Board
+from bfpga.accelerator.clocks import clock_setting
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.compiler.compiler import Calibration, compile_network
 from bfpga.compiler.noise import noise_inputs, without_samples
@@ -113,8 +114,10 @@ class Task:
         program = self.compiled(candidate, accelerator)
         figures = program_figures(accelerator, program)
         point = Point(number, candidate, figures, values, max(over, 0.0))
-        if self.judge is None or (not candidate.origin and self.is_beaten(point, front)):
+        if self.judge is None:
             return point
+        if not candidate.origin and self.is_beaten(point, front):
+            return replace(point, beaten=True)
         accuracy = self.judge.accuracy(program)
         loss = self.judge.float_accuracy - accuracy
         return replace(point, figures=replace(figures, accuracy=accuracy, loss=loss))
@@ -137,6 +140,13 @@ class Task:
             "samples": None if self.samples is None else _digest(*_arrays(self.samples.inputs)),
             "calibration": None if self.calibration is None else _digest(*_arrays(self.calibration)),
         }
+
+
+def usual_clock(board: Board) -> float:
+    """MHz of the fastest ready accelerator of a board as its PLL makes it; the board's usual clock without any."""
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    asked = max((one.clock_mhz for one in ready if one.board == board), default=board.clock_default)
+    return clock_setting(board.processing_system, asked).actual_mhz
 
 
 class TooLargeError(BfpgaError):
