@@ -74,7 +74,7 @@ def explore(
         bool,
         typer.Option(
             "--confirm",
-            help="Synthesise the code of the front's points; one that misses its clock leaves the front or gets slower.",
+            help="Synthesise the code of the front's points; what misses its clock leaves the front or gets slower.",
         ),
     ] = False,
     folder: Annotated[
@@ -129,7 +129,7 @@ def explore(
     if confirm and not found.interrupted:
         found = _confirmed(search)
     rows = _write(found, target)
-    _show(found, rows, target)
+    _show(found, rows, target, calibration or data)
     from bfpga.explore.results import content
 
     output.write_json(json, content(found))
@@ -221,25 +221,27 @@ def _write(found: Exploration, folder: Path) -> list[Row]:
     return written
 
 
-def _show(found: Exploration, written: list[Row], folder: Path) -> None:
+def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:
+    """Print the front beside the ready accelerators. samples: file that calibrated."""
     from bfpga.explore.results import PAGE
     from bfpga.explore.tables import HEADINGS, table_row
 
     network, board = found.task.network.name, found.task.board.title
     ready = [table_row(found, point, point.name) for point in sorted(found.ready, key=found.task.goal.first)]
-    output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready)
+    if ready:
+        output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready)
     title = f"front of {found.trials} trials ({found.refused} refused before they were compiled), the best first"
     output.table(title, HEADINGS, [table_row(found, row.point, row.name) for row in written])
     if not written:
         output.say(f"nothing fits {board} and loses at most {found.task.goal.drop:g} points")
         return
     if any(row.point.clock == "unconfirmed" for row in written):
-        output.say("a clock is unconfirmed until a synthesis of the code says that every loop reaches its interval: ")
+        output.say("a clock is unconfirmed until a synthesis of the code says that every loop reaches its interval:")
         output.say("--resume --confirm asks for it")
     best = written[0]
     if best.accelerator is not None:
-        compiled = f"bfpga compile {found.task.network.path.name} -a {folder / best.accelerator}"
-        output.say(f"the best: {compiled} -r {folder / str(best.recipe)}")
+        chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"
+        output.say(f"the best: bfpga compile {found.task.network.path} {chosen} -c {samples or 'SAMPLES.npz'}")
     output.say(f"accelerators, recipes, picture and table in {folder}: {folder / PAGE}")
 
 

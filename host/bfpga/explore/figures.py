@@ -34,11 +34,6 @@ class Figures:
     accuracy: float | None = None
     loss: float | None = None
 
-    @property
-    def rate(self) -> float:
-        """Samples a second."""
-        return 1 / self.seconds
-
 
 def program_figures(accelerator: Accelerator, program: Program) -> Figures:
     """Time and energy of a compiled program; its accuracy is not measured here.

@@ -123,20 +123,21 @@ def accelerator_text(found: Exploration, row: Row) -> str:
     first, *others = described["engines"]
     ordered = {key: described[key] for key in ("name", "description", "board", "clock_mhz")}
     head = [
-        f"Found by `bfpga explore` for {task.network.name} on {task.board.title}: trial {point.number}, seed {task.seed}",
+        f"Found by `bfpga explore` for {task.network.name} on {task.board.title}.",
+        f"Trial {point.number} of seed {task.seed}.",
         f"Estimated: {summary(found, point)}.",
         f"The clock is {clock_words(point)}.",
         "Functions and memories are those that this network needs; others may not fit.",
-        f"Compile with its recipe: bfpga compile {task.network.path.name} -a {row.accelerator} -r {row.recipe}",
+        f"Compile: bfpga compile {task.network.path.name} -a {row.accelerator} -r {row.recipe} -c SAMPLES.npz",
     ]
-    return _commented(head, {**ordered, "engines": [first, *others]})
+    return _commented(head, {**ordered, "engines": [first, *others]}, flat=True)
 
 
 def recipe_text(found: Exploration, row: Row) -> str:
     """A recipe file that belongs to an accelerator."""
     head = [f"Belongs to {row.accelerator}."]
     described = {"description": f"of {row.name}, for {found.task.network.name}"}
-    return _commented(head, described | row.point.candidate.recipe)
+    return _commented(head, described | row.point.candidate.recipe, flat=False)
 
 
 def clock_words(point: Point) -> str:
@@ -148,6 +149,8 @@ def clock_words(point: Point) -> str:
     return words.get(point.clock, "unconfirmed: no synthesis of the code was made (--confirm)")
 
 
-def _commented(head: list[str], values: dict[str, Any]) -> str:
+def _commented(head: list[str], values: dict[str, Any], flat: bool) -> str:
+    """A YAML file with a comment above. flat: lists and sections without others in them take a line each."""
     comment = "".join(f"# {' '.join(line.split())}\n" for line in head)
-    return comment + yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    style = None if flat else False
+    return comment + yaml.safe_dump(values, sort_keys=False, default_flow_style=style, width=120, allow_unicode=True)

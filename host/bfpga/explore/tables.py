@@ -11,8 +11,8 @@ from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
 
 HEADINGS = (
-    "accelerator", "us a sample", "alone, us", "samples/s", "mJ", "accuracy %", "lost", "LUT", "DSP", "BRAM",
-    "array", "bits", "MHz", "clock",
+    "accelerator", "us", "us alone", "mJ", "accuracy %", "lost", "LUT %", "DSP %", "BRAM %", "array", "bits", "MHz",
+    "clock",
 )  # fmt: skip
 
 
@@ -20,12 +20,11 @@ def table_row(found: Exploration, point: Point, name: str) -> tuple[str, ...]:
     """The cells of a point, as ``HEADINGS`` names them."""
     figures, limits = point.figures, found.task.board.resources
     config, clock = _config(point)
-    shares = (f"{100 * figures.used[kind] / max(limits[kind], 1):.0f} %" for kind in ("lut", "dsp", "bram36"))
+    shares = (f"{100 * figures.used[kind] / max(limits[kind], 1):.0f}" for kind in ("lut", "dsp", "bram36"))
     return (
         name,
         f"{1e6 * figures.seconds:.1f}",
         f"{1e6 * figures.latency:.1f}",
-        f"{figures.rate:,.0f}",
         f"{1e3 * figures.joules:.3f}",
         _number(figures.accuracy),
         _number(figures.loss),
