@@ -9,7 +9,7 @@ from bfpga.engines.drawing import empty_figure
 from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
 
-SIZE = (8.0, 5.0)
+SIZE = (7.0, 4.6)
 FAINT, READY, LINE = "#b8b8b8", "#c03030", "#305080"
 #: Points further than this many times from the front are left out of the picture.
 FAR = 12.0
@@ -50,13 +50,14 @@ def draw(axes: Any, found: Exploration) -> None:
     axes.legend(fontsize=7, loc="upper left")
 
 
-def svg(found: Exploration) -> bytes:
-    """The picture; the same bytes for the same search. ToolError without matplotlib."""
-    figure = empty_figure(SIZE)
+def svg(*found: Exploration) -> bytes:
+    """The fronts beside each other; the same bytes for the same searches. ToolError without matplotlib."""
+    figure = empty_figure((SIZE[0] * len(found), SIZE[1]))
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": "bfpga", "svg.fonttype": "none"}):
-        draw(figure.subplots(), found)
+        for axes, one in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+            draw(axes, one)
         picture = io.BytesIO()
         figure.savefig(picture, format="svg", metadata={"Date": None})
     return picture.getvalue()
