@@ -8,9 +8,12 @@ that its window needs. Nothing in activation memory is kept from one start to th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 
+from bfpga.compiler.schedule.chain_choice import best_chain
+from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains, input_rows
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -18,18 +21,10 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
-from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
 from bfpga.program.schedule import schedule
-
-
-def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
-    """Input rows [first, last) that output rows [y0, y1) read, at least one."""
-    first = y0 * window.stride_y - window.pad_top
-    last = (y1 - 1) * window.stride_y - window.pad_top + (window.kernel_height - 1) * window.dilation_y + 1
-    first = min(max(first, 0), height - 1)
-    return first, max(min(last, height), first + 1)
 
 
 class Scheduler:
@@ -62,12 +57,20 @@ class Scheduler:
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial = set(begun) & produced
         self.steps: list[LaunchStep] = []
+        self.is_trial = False
         self._restart()
 
     def run(self) -> list[LaunchStep]:
         """The kernel starts of the stage; fills ``tiles`` of the nodes."""
-        for node in self.nodes:
-            self._layer(node)
+        done = 0
+        while done < len(self.nodes):
+            choice = best_chain(self, self.nodes[done:]) if self._may_chain(done) else None
+            if choice is None:
+                self.layer(self.nodes[done])
+                done += 1
+            else:
+                self.take(choice.chain, choice.layout, choice.flushed)
+                done += len(choice.chain.nodes)
         self._flush()
         return self.steps
 
@@ -78,6 +81,8 @@ class Scheduler:
         self.placed: dict[str, Region] = {}
         self.operations: list[KernelOperation] = []
         self.stored: set[str] = set()
+        #: What a start begins with: the regions of its first input and result.
+        self.first: list[Region] = []
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
@@ -90,7 +95,8 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            self.steps.append(LaunchStep(overlapped(self.operations, self.config)))
+            operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
+            self.steps.append(LaunchStep(operations))
         self._restart()
 
     def _keep(self, name: str) -> None:
@@ -106,7 +112,8 @@ class Scheduler:
 
     # Placement of whole tensors
 
-    def _layer(self, node: ArrayNode) -> None:
+    def layer(self, node: ArrayNode) -> None:
+        """Compute a layer by itself, as a whole or in strips."""
         names = [*dict.fromkeys(node.inputs), node.output]
         if any(name in self.stored and name not in self.placed for name in names):
             self._flush()
@@ -130,9 +137,21 @@ class Scheduler:
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
+        size = (0, spec.height), pitch, spec.width, spec.channels
+        processes = self.config.kernel == "processes"
+        if processes and not self.uses[name] and self.first:
+            # Away from what the next sample begins with: it does not wait until the result has been stored.
+            apart = self.memory.copy()
+            apart.regions += [region for region in self.first if region not in apart.regions]
+            region = apart.place(name, *size)
+            if region is not None:
+                self.memory.regions.append(region)
+                return region
         # Away from the others, so that processes can load the next sample's while they compute.
-        at_end = self.config.kernel == "processes" and name in self.on_host
-        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels, at_end)
+        region = self.memory.place(name, *size, at_end=processes and name in self.on_host)
+        if region is not None and len(self.first) < 2:
+            self.first.append(region)
+        return region
 
     def _place(self, names: Iterable[str]) -> list[Region] | None:
         """Regions for whole tensors that are not in memory yet; all or none."""
@@ -174,6 +193,66 @@ class Scheduler:
             if memory.place(name, (0, spec.height), self.pitches.of(name), spec.width, spec.channels) is None:
                 return False
         return True
+
+    # Depth first
+
+    def _may_chain(self, index: int) -> bool:
+        """Whether memory is too small for the operands of a layer, or of one of those that a chain may reach."""
+        return not self._fits(self.nodes[index]) or any(map(self._tight, self.nodes[index : index + LONGEST]))
+
+    def _fits(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node fit beside what is in memory."""
+        new = self._place(dict.fromkeys([*node.inputs, node.output]))
+        for region in new or ():
+            self.memory.release(region)
+        return new is not None
+
+    def _tight(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node do not fit an empty memory."""
+        words = 0
+        for name in {*node.inputs, node.output}:
+            spec = self.tensors[name]
+            words += region_words(self.config, spec.height, self.pitches.of(name), spec.width, spec.channels)
+        return words > self.config.activation_words
+
+    def trial(self, flushed: bool = False) -> Scheduler:
+        """A copy that goes on from here without consequences and with nothing to its name; flushed: in a new start."""
+        trial = copy(self)
+        trial.memory = self.memory.copy()
+        trial.uses, trial.producers = self.uses.copy(), self.producers.copy()
+        trial.placed, trial.writers = dict(self.placed), dict(self.writers)
+        trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
+        trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
+        if flushed:
+            trial._flush()
+        return trial
+
+    def chains(self, nodes: Sequence[ArrayNode]) -> Iterator[Chain]:
+        """Chains that begin with the first of ``nodes``."""
+        begun = {*self.partial, *self.stored, *self.placed}
+        return chains(nodes, self.uses, self.producers, self.leaving, begun)
+
+    def layouts(self, chain: Chain) -> Iterator[Layout]:
+        """Layouts of a chain in what memory has left; none if a new start is needed for its inputs."""
+        loaded = [name for name in chain.outside if name not in self.placed]
+        if any(name in self.stored or name not in self.on_host for name in loaded):
+            return iter(())
+        pitches = {name: self.pitches.of(name) for name in (*chain.outside, *chain.between, chain.last)}
+        copies = replace(chain, nodes=[node.unscheduled() for node in chain.nodes])
+        layouts = DepthFirst(self.config, self.tensors, copies, self.plans, pitches)
+        return layouts.layouts(self.memory, self.placed, self.uses[chain.last] > 0)
+
+    def take(self, chain: Chain, layout: Layout, flushed: bool = False) -> None:
+        """Compute a chain in a layout; flushed: in a new start."""
+        if flushed:
+            self._flush()
+        if layout.whole is not None:
+            self.memory.regions.append(layout.whole)
+            self.placed[chain.last] = layout.whole
+        self.operations += layout.operations
+        for node in chain.nodes:
+            node.tiles[:] = layout.tiles[node.name]
+            self._after(node, passing=node.output in chain.between)
 
     # Strips
 
@@ -291,13 +370,18 @@ class Scheduler:
             loads.append(target)
         return Strip(y0, y1, inputs, target, loads, target)
 
-    def _after(self, node: ArrayNode) -> None:
-        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
+    def _after(self, node: ArrayNode, passing: bool = False) -> None:
+        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.
+
+        passing: the result is used up already.
+        """
         name = node.output
         self.producers[name] -= 1
         self.writers[name] = node.name
         done = self.producers[name] == 0
-        if name not in self.placed:
+        if passing:
+            pass
+        elif name not in self.placed:
             self._keep(name)
         elif done and name in self.leaving:
             self._store(node.name, self.placed[name])

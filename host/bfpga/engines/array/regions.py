@@ -11,7 +11,10 @@ from bfpga.contract.program import MemoryUse
 
 @dataclass
 class Region:
-    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 in bank 0 at word ``base``."""
+    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 is ``origin`` pixels behind bank 0 at word ``base``.
+
+    A negative pitch: the rows follow each other towards lower addresses.
+    """
 
     tensor: str
     base: int
@@ -23,6 +26,11 @@ class Region:
     slot: int
     y0: int
     y1: int
+    origin: int = 0
+
+    def pixel(self, row: int) -> int:
+        """Where the first pixel of a row of the tensor lies, in pixels from bank 0 at ``base``."""
+        return self.origin + (row - self.y0) * self.pitch
 
 
 def pixel_words(config: SystolicConfig, channels: int) -> int:
@@ -95,6 +103,12 @@ class ActivationMemory:
                 return end - words
             end = region.base
         return end - words if end >= words else None
+
+    def copy(self) -> ActivationMemory:
+        """The same regions, to try what else fits."""
+        result = ActivationMemory(self.config)
+        result.regions = list(self.regions)
+        return result
 
     def release(self, region: Region) -> None:
         self.regions.remove(region)
