@@ -22,7 +22,7 @@ ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     "errors", "formats", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor", "synthesis",
-    "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "report",
+    "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "report", "explore",
     "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -11,6 +11,7 @@ import bfpga
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.deploy import deploy
+from bfpga.cli.explore import explore
 from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
 from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "evaluate": evaluate,
     "report": report,
+    "explore": explore,
     "verify": verify,
     "render": render,
     "synthesize": synthesize,

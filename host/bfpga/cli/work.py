@@ -16,6 +16,7 @@ from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.noise import noise_inputs, without_samples
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
@@ -111,12 +112,8 @@ def compile_for_estimate(
     """
     if calibration is not None:
         return compile_for_file(accelerator, network, calibration, options)
-    random = np.random.default_rng(0)
-    separate = "linear" in accelerator.systolic.weight_formats  # the graph that is compiled then, made once
-    shapes = network.graph(separate_averages=separate).shapes  # checked: noise of any shape would not do
-    noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
-    options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
-    return compile_program(accelerator, network, noise, options)
+    noise = noise_inputs(network, accelerator.systolic)
+    return compile_program(accelerator, network, noise, without_samples(options))
 
 
 @contextmanager
