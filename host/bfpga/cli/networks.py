@@ -17,6 +17,7 @@ from bfpga.cli.options import (
     Json,
     Model,
     RunOptions,
+    ScaleOptions,
     grouped,
 )
 
@@ -151,15 +152,21 @@ def evaluate(
     task: RunOptions,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    scale: ScaleOptions,
 ) -> None:
     """Compare a network on an accelerator with float: accuracy, and the signal to noise ratio of every layer.
 
     \b
-    Example:
+    Examples:
       bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
+      bfpga evaluate resnet.onnx -a zcu104_dense -d cifar.npz --workers 8
     """
     from bfpga.cli import reports, work
+    from bfpga.scale.choice import check_choice
 
     output.check_target(task.json)
+    check_choice(scale.workers, scale.scheduler)
     job = work.prepare(task, work.compile_options(engines, exponents))
-    output.write_json(task.json, reports.evaluation_report(job, work.evaluate(job, task.batch)))
+    with work.opened_workers(scale) as workers:
+        evaluation = work.evaluate(job, task.batch, workers)
+    output.write_json(task.json, reports.evaluation_report(job, evaluation))
