@@ -1,13 +1,15 @@
 """Precision of each layer that keeps a given accuracy: sensitivities and results on real networks, one command.
 
-    BFPGA_MODELS=FOLDER python -m benchmarks.compiler.mixed_precision [--case NETWORK:ACCELERATOR:FORMATS:POINTS ...]
-        [--recipes FOLDER] [--markdown FILE] [--json FILE]
+    BFPGA_MODELS=FOLDER python -m benchmarks.compiler.mixed_precision [--case CASE ...] [--recipes FOLDER]
+        [--markdown FILE] [--json FILE]
 
-What `bfpga evaluate --accuracy-drop POINTS` does: every step alone, then the cheapest of them together. A network whose
-folder has training samples is searched on these, at most 256; otherwise every second sample of the file is searched on,
-the first 256 of them calibrate, and the others judge. The autoencoder has no classes: it is searched on the energy of
-its errors, and judged by the area under the curve of all its files, in points. Ends with 1 if a network loses more
-than its points on the samples that judge.
+CASE is NETWORK:ACCELERATOR:FORMATS:POINTS:GOAL. What `bfpga evaluate --accuracy-drop POINTS` does: every step alone,
+then the cheapest of them together. A network whose folder has training samples is searched on these, at most 256;
+otherwise every second sample of the file is searched on, the first 256 of them calibrate, and the others judge. One
+recording of the keyword network's file is 0.4 points of a half, so each counts five times there: as it is, and two and
+four frames earlier and later. The autoencoder has no classes: it is searched on the energy of its errors, and judged by
+the area under the curve of all its files, in points. Ends with 1 if a network loses more than the points of its GOAL on
+the samples that judge.
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ from bfpga.precision.search import Found, search
 from bfpga.runtime import run
 
 CASES = (
-    "dscnn_kws:pynq_z2_mixed:two_hot:0.5", "dscnn_kws:pynq_z2_shift:two_hot:0.5",
-    "resnet8_cifar10:pynq_z2_dense:auto:0.1", "ad01_autoencoder:pynq_z2_dense:auto:0.1",
+    "dscnn_kws:pynq_z2_mixed:two_hot:0.3:0.5", "dscnn_kws:pynq_z2_shift:two_hot:0.3:0.5",
+    "resnet8_cifar10:pynq_z2_dense:auto:0.1:0.1", "ad01_autoencoder:pynq_z2_dense:auto:0.1:0.1",
 )  # fmt: skip
+#: Frames that recordings of the keyword network are moved by.
+FRAMES = (0, -4, -2, 2, 4)
 AUTOENCODER = "ad01_autoencoder"
 SENSITIVITIES = ("layer", "step, taken alone", "gain in dB", "points lost", "cycles more", "in the result")
 RESULTS = (
@@ -83,7 +87,14 @@ def samples_of(name: str, folder: Path, model: Path) -> Samples:
             training = scaled(file).reshape(-1, *shape)[:CALIBRATION_SAMPLES]
             labels = np.asarray(file["y"])[:CALIBRATION_SAMPLES] if "y" in file else None
         return Samples(training, training, labels, x, y)
-    return Samples(x[::2][:CALIBRATION_SAMPLES], x[::2], y[::2], x[1::2], y[1::2])
+    halves = [(_moved(x[half::2]), np.tile(y[half::2], len(FRAMES))) for half in (0, 1)]
+    return Samples(x[::2][:CALIBRATION_SAMPLES], *halves[0], *halves[1])
+
+
+def _moved(x: Array) -> Array:
+    """Recordings (samples, 1, time, features) as they are, then moved in time; frames at the ends are repeated."""
+    last = x.shape[2] - 1
+    return np.concatenate([x[:, :, np.clip(np.arange(last + 1) - frames, 0, last)] for frames in FRAMES])
 
 
 def lost_points(program: Program, model: Path, samples: Samples) -> float:
@@ -114,7 +125,7 @@ def sensitivities(found: Found) -> str:
 
 def measure(case: str, folder: Path, recipes: Path | None) -> tuple[list[str], str, dict[str, Any]]:
     """The row of a case, its table of sensitivities, and both as data."""
-    name, accelerator, formats, points = case.split(":")
+    name, accelerator, formats, points, _ = case.split(":")
     model = folder / "models" / f"{name}.onnx"
     samples, network, chosen = samples_of(name, folder, model), read_network(model), load_accelerator(accelerator)
     options = CompileOptions(formats=formats)  # type: ignore[arg-type]
@@ -143,7 +154,7 @@ def measure(case: str, folder: Path, recipes: Path | None) -> tuple[list[str], s
 
 def main(given: Sequence[str] | None = None) -> int:
     parser = command(__doc__, "--markdown")
-    parser.add_argument("--case", nargs="+", default=list(CASES), metavar="NETWORK:ACCELERATOR:FORMATS:POINTS")
+    parser.add_argument("--case", nargs="+", default=list(CASES), metavar="CASE")
     parser.add_argument("--recipes", type=Path, metavar="FOLDER", help="write the recipes that were found there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     arguments = parser.parse_args(given)
