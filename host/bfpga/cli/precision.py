@@ -161,6 +161,8 @@ def _say(searched: Searched) -> None:
             f"classes other than float's: {100 * start.changed:.2f} % before, {100 * score.changed:.2f} % now; a "
             "quarter of them counts as lost, however lucky these samples are"
         )
+    if judge.metric != "noise" and 100 / judge.samples > found.allowed > 0:
+        output.say(f"note: one of these samples is {100 / judge.samples:.2f} points, more than what is allowed")
     if not found.met:
         output.say("warning: no precision that this accelerator offers stays within that; this is the finest found")
     if searched.held_out is None or searched.held_out_start is None:
