@@ -28,6 +28,7 @@ COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["evaluate", "m.onnx", *RUN], ["--json", "--report"], ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["report", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["compare", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["estimate", "a.yaml", "m.onnx", "-c", "c.npz"], ["--json"], ["a.yaml", "b.yaml", "m.onnx", "c.npz"]),
     (["verify", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),
     (["check-tcl", "tiny", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),

@@ -10,6 +10,7 @@ import typer
 import bfpga
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
+from bfpga.cli.compare import compare
 from bfpga.cli.deploy import deploy
 from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
@@ -70,6 +71,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "evaluate": evaluate,
     "report": report,
+    "compare": compare,
     "verify": verify,
     "render": render,
     "synthesize": synthesize,

@@ -106,6 +106,14 @@ def write_page(path: Path, page: Page) -> int:
     return len(content)
 
 
+def svg(spec: Spec) -> str:
+    """A chart as a picture; ToolError without the library of charts."""
+    check_charts()
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(json.loads(json.dumps(spec, default=_plain))))
+
+
 def render(page: Page) -> str:
     """The page as HTML; ToolError without the library of charts."""
     check_charts()

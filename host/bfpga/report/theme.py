@@ -67,3 +67,17 @@ def hint(field: str, title: str, form: str | None = None) -> dict[str, Any]:
     if form is None:
         return {"field": field, "type": "nominal", "title": title}
     return {"field": field, "type": "quantitative", "title": title, "format": form}
+
+
+def standalone(title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620) -> dict[str, Any]:
+    """Charts with their titles below each other as one picture on white, for files that no page surrounds."""
+    sized = [
+        {**{key: value for key, value in spec.items() if key != "autosize"}, "width": width, "title": name}
+        for name, spec in charts
+    ]
+    return {
+        "title": {"text": title, "fontSize": 15, "anchor": "start", "offset": 14},
+        "vconcat": sized,
+        "resolve": {"scale": {"color": "independent", "x": "independent", "y": "independent"}},
+        "config": {**config(compact=False), "background": "white", "padding": 14},
+    }
