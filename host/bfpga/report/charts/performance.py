@@ -37,8 +37,8 @@ def roofline_chart(roofline: Roofline, layers: Sequence[LayerFigures]) -> Spec:
     high = 10.0 ** math.ceil(math.log10(max([p["x"] for p in points] + [2 * roofline.ridge_macs_per_byte])))
     floor = 10.0 ** math.floor(math.log10(0.7 * min([p["y"] for p in points], default=1.0)))
     roofs = [
-        *_roof("memory, assumed", roofline.memory_gb_s, roofline.gmac_s, low, high),
-        *_roof("weight stream", roofline.weight_stream_gb_s, roofline.gmac_s, low, high),
+        *_roof("memory", roofline.memory_gb_s, roofline.gmac_s, low, high),
+        *_roof("weights", roofline.weight_stream_gb_s, roofline.gmac_s, low, high),
     ]
     scale_x = {"type": "log", "domain": [low, high], "nice": False}
     scale_y = {"type": "log", "domain": [floor, 2 * roofline.gmac_s], "nice": False, "clamp": True}
@@ -84,7 +84,7 @@ def roofline_chart(roofline: Roofline, layers: Sequence[LayerFigures]) -> Spec:
     }
     peak: Spec = {
         "data": {"values": [{"x": high, "y": roofline.gmac_s, "text": f"array: {roofline.gmac_s:.1f} GMAC/s"}]},
-        "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -4, "dx": -2, "fontSize": 10},
+        "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -15, "dx": -2, "fontSize": 10},
         "encoding": {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}},
     }
     return chart(340, [lines, marks, names, peak], resolve={"scale": {"color": "independent"}})
@@ -132,7 +132,7 @@ def _roof(name: str, rate: float, peak: float, low: float, high: float) -> list[
     """A ceiling: what a rate of bytes feeds, up to the array's peak."""
     bend = min(max(peak / rate, low), high)
     corners = [(low, min(peak, low * rate)), (bend, min(peak, bend * rate)), (high, peak)]
-    return [{"roof": f"{name}: {rate:.2f} GB/s", "x": x, "y": y, "rate": rate} for x, y in corners]
+    return [{"roof": f"{name} {rate:.2f} GB/s", "x": x, "y": y, "rate": rate} for x, y in corners]
 
 
 def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str]) -> Spec:
@@ -151,6 +151,7 @@ def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str])
         hint("cycles", "cycles", ","),
     ]  # fmt: skip
     field = "sample" if by_sample else "layer"
+    whole = {"domain": [0, timeline.cycles / clock_mhz], "nice": False}
     colour: dict[str, Any] = {"field": field, "type": "nominal", "sort": None, "scale": _CYCLED}
     if by_sample:
         tooltip.insert(0, hint("sample", "sample"))
@@ -161,7 +162,7 @@ def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str])
         "mark": {"type": "bar", "clip": True, "strokeWidth": 0.4, "height": {"band": 0.78}},
         "encoding": {
             "y": rows_axis("lane", sort=timeline.lanes),
-            "x": number("a", "µs from the begin of the sample", scale={"nice": False}), "x2": {"field": "b"},
+            "x": number("a", "µs from the begin of the sample", scale=whole), "x2": {"field": "b"},
             "color": colour, "stroke": {"field": field, "type": "nominal", "sort": None, "scale": _CYCLED},
             "tooltip": tooltip,
         },
