@@ -12,6 +12,7 @@ from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
 from bfpga.cli.compare import compare
 from bfpga.cli.deploy import deploy
+from bfpga.cli.explore import explore
 from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
 from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
@@ -72,6 +73,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "report": report,
     "compare": compare,
+    "explore": explore,
     "verify": verify,
     "render": render,
     "synthesize": synthesize,

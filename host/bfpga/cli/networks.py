@@ -18,6 +18,7 @@ from bfpga.cli.options import (
     Model,
     RunOptions,
     SampleOptions,
+    ScaleOptions,
     grouped,
 )
 
@@ -160,20 +161,25 @@ def evaluate(
     task: RunOptions,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    scale: ScaleOptions,
 ) -> None:
     """Compare a network on an accelerator with float: accuracy, and the signal to noise ratio of every layer.
 
     \b
-    Example:
+    Examples:
       bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
+      bfpga evaluate resnet.onnx -a zcu104_dense -d cifar.npz --workers 8
     """
     from bfpga.cli import reports, work
     from bfpga.cli.report_page import check_report, sources, write_evaluation_report
+    from bfpga.scale.choice import check_choice
 
     output.check_target(task.json)
     check_report(task.report)
+    check_choice(scale.workers, scale.scheduler)
     job = work.prepare(task, work.compile_options(engines, exponents))
-    evaluation = work.evaluate(job, task.batch)
+    with work.opened_workers(scale) as workers:
+        evaluation = work.evaluate(job, task.batch, workers)
     content = reports.evaluation_report(job, evaluation)
     write_evaluation_report(task.report, job, sources(task, exponents), content, evaluation)
     output.write_json(task.json, content)

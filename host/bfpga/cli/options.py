@@ -69,6 +69,26 @@ class RunOptions(SampleOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScaleOptions:
+    """Who does work that can be shared out; without any of it, this process."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=256, help="Share the work among N processes of this machine.", metavar="N"
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExponentOptions:
     """A recipe, and what of the exponents goes before it."""
 
