@@ -58,8 +58,14 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
 
     Raises ConfigurationError: one message with every problem of the file, each with line and key path.
     """
-    path = resolve(name_or_path, "accelerators")
-    document = read_document(path, "an accelerator")
+    return accelerator_of(read_document(resolve(name_or_path, "accelerators"), "an accelerator"))
+
+
+def accelerator_of(document: Document) -> Accelerator:
+    """The accelerator that a document describes, read from a file or not.
+
+    Raises ConfigurationError: one message with every problem of the document.
+    """
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     engines = engine_sections(document, described)
@@ -72,7 +78,7 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
         clock_mhz=float(described.clock_mhz),
         systolic=config,
         digest=digest(board, described.clock_mhz, config),
-        path=path,
+        path=document.source,
     )
 
 

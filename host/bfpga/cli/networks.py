@@ -17,6 +17,8 @@ from bfpga.cli.options import (
     Json,
     Model,
     RunOptions,
+    SampleOptions,
+    ScaleOptions,
     grouped,
 )
 
@@ -130,18 +132,26 @@ def run(
     Examples:
       bfpga run examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
       bfpga run net.onnx -a my.yaml -d samples.npz --device csim --compare --samples 20 --json result.json
+      bfpga run net.onnx -a my.yaml -d samples.npz --device virtual --report report.html
     """
     from bfpga.cli import reports, work
+    from bfpga.cli.report_page import check_report, sources, write_run_report
     from bfpga.runtime import check_device
 
     output.check_target(task.json)
+    check_report(task.report)
     check_device(device)
     job = work.prepare(task, work.compile_options(engines, exponents))
     if not compare:
-        output.write_json(task.json, reports.run_report(job, work.run(job, device, task.batch), device))
+        result = work.run(job, device, task.batch)
+        content = reports.run_report(job, result, device)
+        write_run_report(task.report, job, sources(task, exponents), content, result)
+        output.write_json(task.json, content)
         return
     comparison = work.compare(job, device, task.batch)
-    output.write_json(task.json, reports.comparison_report(job, comparison, device))
+    content = reports.comparison_report(job, comparison, device)
+    write_run_report(task.report, job, sources(task, exponents), content, comparison.got)
+    output.write_json(task.json, content)
     if not comparison.bit_exact:
         raise typer.Exit(1)
 
@@ -151,15 +161,53 @@ def evaluate(
     task: RunOptions,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    scale: ScaleOptions,
 ) -> None:
     """Compare a network on an accelerator with float: accuracy, and the signal to noise ratio of every layer.
 
     \b
-    Example:
+    Examples:
       bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
+      bfpga evaluate resnet.onnx -a zcu104_dense -d cifar.npz --workers 8
     """
     from bfpga.cli import reports, work
+    from bfpga.cli.report_page import check_report, sources, write_evaluation_report
+    from bfpga.scale.choice import check_choice
 
     output.check_target(task.json)
+    check_report(task.report)
+    check_choice(scale.workers, scale.scheduler)
     job = work.prepare(task, work.compile_options(engines, exponents))
-    output.write_json(task.json, reports.evaluation_report(job, work.evaluate(job, task.batch)))
+    with work.opened_workers(scale) as workers:
+        evaluation = work.evaluate(job, task.batch, workers)
+    content = reports.evaluation_report(job, evaluation)
+    write_evaluation_report(task.report, job, sources(task, exponents), content, evaluation)
+    output.write_json(task.json, content)
+
+
+@grouped
+def report(
+    task: SampleOptions,
+    exponents: ExponentOptions,
+    engines: EngineOptions,
+    target: Annotated[Path, typer.Option("--output", "-o", help="HTML file.", metavar="FILE", show_default=False)],
+) -> None:
+    """Evaluate a network and write all there is to know about it on an accelerator into one HTML file.
+
+    Accuracy with confidence intervals, noise and saturation of every layer, the roofline, a timeline, where cycles go,
+    memory, resources, engines, digests. The file needs no network and no other file (docs/report.md).
+
+    \b
+    Example:
+      bfpga report examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz -o report.html
+    """
+    from bfpga.cli import reports, work
+    from bfpga.cli.report_page import check_report, sources, write_evaluation_report
+
+    output.check_target(task.json)
+    check_report(target)
+    job = work.prepare(task, work.compile_options(engines, exponents))
+    evaluation = work.evaluate(job, task.batch)
+    content = reports.evaluation_report(job, evaluation)
+    write_evaluation_report(target, job, sources(task, exponents), content, evaluation)
+    output.write_json(task.json, content)

@@ -133,6 +133,13 @@ class Window:
         """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
         return self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1
 
+    def input_rows(self, height: int, y0: int, y1: int) -> tuple[int, int]:
+        """Rows [first, last) of an input of ``height`` rows that output rows [y0, y1) read, at least one."""
+        first = y0 * self.stride_y - self.pad_top
+        last = (y1 - 1) * self.stride_y - self.pad_top + (self.kernel_height - 1) * self.dilation_y + 1
+        first = min(max(first, 0), height - 1)
+        return first, max(min(last, height), first + 1)
+
     def pixels_of(self, y0: int, y1: int, step: int, x0: int, x1: int) -> tuple[slice, slice]:
         """Rows and columns of the tensor that rows y0, y0 + step, ... and columns [x0, x1) of the output are."""
         rows = slice(self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1,
