@@ -30,6 +30,7 @@ COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
     (["evaluate", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
      ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["report", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["compare", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["estimate", "a.yaml", "m.onnx", "-c", "c.npz"], ["--json"], ["a.yaml", "b.yaml", "m.onnx", "c.npz"]),
     (["explore", "m.onnx", "--board", "b.yaml", "-d", "d.npz", "-c", "c.npz"], ["--json"],
      ["m.onnx", "weights.bin", "b.yaml", "d.npz", "c.npz"]),
