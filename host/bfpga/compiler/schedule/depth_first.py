@@ -10,28 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
+from bfpga.compiler.schedule.groups import group_clocks, told
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Operation, Policy
-from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Window
-from bfpga.engines.array.descriptors import blocks_of, reduction
-from bfpga.engines.array.regions import ActivationMemory, Region, pixel_words
-from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile
+from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.array.streams import working_columns
 
 #: Layers of a chain at most.
 LONGEST = 6
 #: Heights of strips that are tried: the largest one and so many below it, whose groups of pixels may be fuller.
 TRIED_HEIGHTS = 4
-
-
-def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
-    """Input rows [first, last) that output rows [y0, y1) read, at least one."""
-    first = y0 * window.stride_y - window.pad_top
-    last = (y1 - 1) * window.stride_y - window.pad_top + (window.kernel_height - 1) * window.dilation_y + 1
-    first = min(max(first, 0), height - 1)
-    return first, max(min(last, height), first + 1)
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ def chains(
     of which a part exists already.
     """
     for length in range(2, min(len(nodes), LONGEST) + 1):
-        if not all(_passes_on(node) for node in nodes[:length]):
+        if not all(told(node) for node in nodes[:length]):
             return
         chain = _chain(nodes[:length])
         made = Counter(node.output for node in chain.nodes)
@@ -77,12 +70,6 @@ def _chain(nodes: Sequence[ArrayNode]) -> Chain:
     read = dict.fromkeys(name for node in nodes for name in node.inputs)
     between = tuple(name for name in made if name != nodes[-1].output)
     return Chain(nodes, between, tuple(name for name in read if name not in made))
-
-
-def _passes_on(node: ArrayNode) -> bool:
-    """Whether a layer's rows may be computed one after the other: nothing of its exponent is measured."""
-    told = node.policy.inherit or node.policy.policy == Policy.STATIC
-    return told and node.on_array and not node.window.spread
 
 
 @dataclass(frozen=True)
@@ -109,7 +96,7 @@ def rows_of_strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -
             if new.start == new.end:
                 continue
             for name in node.inputs:
-                first, last = input_rows(node.window, tensors[name].height, new.start, new.end)
+                first, last = node.window.input_rows(tensors[name].height, new.start, new.end)
                 known = needed.get(name, (first, last))
                 needed[name] = min(first, known[0]), max(last, known[1])
         if any(strip[name].start - strip[name].first > 1 for name in chain.between):
@@ -186,17 +173,9 @@ class DepthFirst:
         for node in self.chain.nodes:
             width, columns = node.window.output_width, working_columns(node, self.config)
             rows = [strip[node.output] for strip in layout.rows]
-            total += sum(-(-(part.end - part.start) * width // columns) for part in rows) * self._group_clocks(node)
+            clocks = group_clocks(self.config, node, self.tensors[node.inputs[0]].channels)
+            total += sum(-(-(part.end - part.start) * width // columns) for part in rows) * clocks
         return total
-
-    def _group_clocks(self, node: ArrayNode) -> int:
-        """Clocks of a group of pixels, bank conflicts left out."""
-        config, window = self.config, node.window
-        size = block_rows(node, config)
-        words = pixel_words(config, self.tensors[node.inputs[0]].channels)
-        words = reduction(node, config, 0, min(size, node.channels), words).channel_words
-        steps = window.kernel_height * window.kernel_width * words
-        return blocks_of(node, config, node.channels) * max(steps, size)
 
     # Places
 
@@ -324,7 +303,7 @@ class DepthFirst:
 
 def _overlap(ranges: list[tuple[int, int]]) -> bool:
     ranges = sorted(item for item in ranges if item[0] < item[1])
-    return any(before[1] > after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    return any(before[1] > after[0] for before, after in pairwise(ranges))
 
 
 def _ahead(loads: list[list[KernelOperation]], rest: list[list[KernelOperation]]) -> Iterator[KernelOperation]:

@@ -13,18 +13,18 @@ from copy import copy
 from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
-from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains, input_rows
-from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
+from bfpga.compiler.schedule.node_operations import Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
+from bfpga.compiler.schedule.strips import LayerStrips
+from bfpga.compiler.schedule.two_parts import LayerParts
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
 from bfpga.engines.array.regions import ActivationMemory, Region, region_words
-from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
-from bfpga.program.schedule import schedule
 
 
 class Scheduler:
@@ -83,9 +83,11 @@ class Scheduler:
         self.stored: set[str] = set()
         #: What a start begins with: the regions of its first input and result.
         self.first: list[Region] = []
+        self.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
+        self.parts.join(self.operations)
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
@@ -131,8 +133,7 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        plan, spec = self.plans[node.name], self.tensors[node.inputs[0]]
-        self.operations += NodeOperations(self.config, node, spec, plan, strips).scheduled()
+        self.parts.add(self.operations, node, strips)
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:
@@ -223,6 +224,7 @@ class Scheduler:
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
         trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
+        trial.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
         if flushed:
             trial._flush()
         return trial
@@ -246,6 +248,7 @@ class Scheduler:
         """Compute a chain in a layout; flushed: in a new start."""
         if flushed:
             self._flush()
+        self.parts.join(self.operations)
         if layout.whole is not None:
             self.memory.regions.append(layout.whole)
             self.placed[chain.last] = layout.whole
@@ -260,12 +263,15 @@ class Scheduler:
         """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
         if any(name not in self.placed and name not in self.on_host for name in node.inputs):
             return None
+        cutter = LayerStrips(
+            self.config, self.tensors, self.plans, self.pitches, self.memory, self.placed, self.partial
+        )
         resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
         for whole in [False] if node.output in self.placed else resident:
             new = self._place([node.output]) if whole else []
             if new is None:
                 continue
-            strips = self._cut(node, new[0] if new else self.placed.get(node.output))
+            strips = cutter.cut(node, new[0] if new else self.placed.get(node.output))
             if strips is not None:
                 for region in new:
                     self._enter(node, region)
@@ -273,102 +279,6 @@ class Scheduler:
             for region in new:
                 self.memory.release(region)
         return None
-
-    def _cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
-        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
-
-        Processes may load one strip while they compute another: each second strip has regions of its own then.
-        """
-        strips = self._largest_strips(node, output, 1)
-        if self.config.kernel == "loop" or strips is None or len(strips) == 1:
-            return strips
-        pairs = self._largest_strips(node, output, 2)
-        return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))
-
-    def _largest_strips(self, node: ArrayNode, output: Region | None, count: int) -> list[Strip] | None:
-        """The largest even strips of which ``count`` fit beside each other."""
-        height, tried = node.window.output_height, 0
-        for parts in range(count, height + 1):
-            rows = -(-height // parts)
-            if rows == tried:
-                continue
-            tried = rows
-            sets = self._sets(node, output, rows, count)
-            if sets is not None:
-                beside = engine_beside(node)
-                rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
-                return [
-                    self._strip(node, output, sets[index % count], y, min(y + rows, height))
-                    for index, y in enumerate(range(0, height, rows))
-                ]
-        return None
-
-    def _sets(self, node: ArrayNode, output: Region | None, rows: int, count: int) -> list[dict[str, Region]] | None:
-        """Regions for ``count`` strips of ``rows`` output rows that fit together; they are free again afterwards."""
-        sets: list[dict[str, Region]] = []
-        while len(sets) < count and (regions := self._strip_regions(node, output, rows)) is not None:
-            sets.append(regions)
-        for regions in sets:
-            for region in regions.values():
-                self.memory.release(region)
-        if len(sets) < count:
-            return None
-        # The exponent of all strips is chosen once, when the first of them is computed.
-        for regions in sets[1:]:
-            if output is None:
-                regions[node.output] = replace(regions[node.output], slot=sets[0][node.output].slot)
-        return sets
-
-    def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
-        """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
-        trial = node.unscheduled()
-        spec = self.tensors[node.inputs[0]]
-        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
-        return schedule(self.config, operations).clocks
-
-    def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
-        """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
-        window = node.window
-        found: dict[str, Region] = {}
-        pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
-        reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
-        wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
-                  if name not in self.placed]
-        if output is None:
-            first, last = window.tensor_rows(0, rows)
-            wanted.append((node.output, last - first, self.tensors[node.output].width))
-        for name, count, row_pitch in wanted:
-            spec = self.tensors[name]
-            region = self.memory.place(name, (0, count), row_pitch, spec.width, spec.channels)
-            if region is None:
-                for other in found.values():
-                    self.memory.release(other)
-                return None
-            found[name] = region
-        return found
-
-    def _strip(
-        self, node: ArrayNode, output: Region | None, regions: dict[str, Region], y0: int, y1: int
-    ) -> Strip:
-        loads: list[Region] = []
-        inputs: list[Region] = []
-        for name in node.inputs:
-            region = regions.get(name)
-            if region is None:
-                inputs.append(self.placed[name])
-                continue
-            first, last = input_rows(node.window, self.tensors[name].height, y0, y1)
-            part = replace(region, y0=first, y1=last)
-            inputs.append(part)
-            if name not in [load.tensor for load in loads]:
-                loads.append(part)
-        if output is not None:
-            return Strip(y0, y1, inputs, output, loads)
-        first, last = node.window.tensor_rows(y0, y1)
-        target = replace(regions[node.output], y0=first, y1=last)
-        if node.output in self.partial:
-            loads.append(target)
-        return Strip(y0, y1, inputs, target, loads, target)
 
     def _after(self, node: ArrayNode, passing: bool = False) -> None:
         """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.

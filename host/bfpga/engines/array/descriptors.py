@@ -147,7 +147,14 @@ def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse | None:
     """
     reads = [] if place.flags & Flag.KEPT else place.inputs
     writes = [] if place.flags & Flag.MEASURE else [place.output]
-    return memory_use(config, reads, writes)
+    tile, window = place.tile, place.node.window
+    if config.kernel == "loop" or tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
+        return memory_use(config, reads, writes)
+    read = window.input_rows(place.spec.height, tile.y0, tile.y1)
+    return MemoryUse(
+        tuple(dict.fromkeys(region.words_of(config, *read, read=True) for region in reads)),
+        tuple(region.words_of(config, tile.y0, tile.y1, read=False) for region in writes),
+    )
 
 
 def operation_flags(place: Placement) -> Flag:
