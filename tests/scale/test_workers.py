@@ -7,7 +7,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,6 @@ import bfpga
 from bfpga.cli import main
 from bfpga.data import load_samples
 from bfpga.errors import DataError, ScaleError
-from bfpga.scale.choice import open_workers
 from bfpga.scale.cluster import Cluster
 from bfpga.scale.work import IN_PROCESS, Workers
 from bfpga.vendor.bitstream.failure import BuildError
@@ -33,14 +31,6 @@ pytest.importorskip("distributed")
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 TABLE = [7 * number for number in range(20)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two processes for all tests of this file."""
-    with open_workers(2) as workers:
-        assert isinstance(workers, Cluster)
-        yield workers
 
 
 def shared(folder: Path) -> dict[str, object]:
