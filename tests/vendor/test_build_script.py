@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 from vendor_tools.workshop import HERE, Workshop
 
+from bfpga.accelerator.boards import config_folder
 from bfpga.cli import build_report, main
 from bfpga.cli.doctor import vivado
 from bfpga.devices.csim import cache_directory
@@ -133,6 +134,18 @@ def test_dry_run_shows_the_flow_that_was_asked_for(
     shown = capsys.readouterr().out
     assert "v++ -c --mode hls --config" in shown
     assert "vitis-run --mode hls --package --config" in shown
+
+
+def test_several_accelerators_are_built_one_after_the_other(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same one twice is one build; two of one name would be one overlay."""
+    assert main(["build", "tiny", "tiny", "pynq_z2_dense", "--dry-run", "--json", "r.json"]) == 0
+    assert [item["accelerator"] for item in result(Path("r.json"))["builds"]] == ["tiny", "pynq_z2_dense"]
+    assert capsys.readouterr().out.count("build directory: ") == 2
+    shutil.copy(config_folder("accelerators") / "tiny.yaml", "other.yaml")
+    assert main(["build", "tiny", "other.yaml", "--dry-run"]) == 2
+    assert "two accelerators have the name 'tiny'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
