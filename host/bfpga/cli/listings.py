@@ -49,17 +49,21 @@ def accelerators(json: Json = None) -> None:
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
-        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
-         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock,
-         reports.engines_beside(a.systolic), a.description)
+        (a.name, a.board.name, a.clock_mhz, a.first_light_mhz or "", a.systolic.format.mantissa_bits,
+         f"{a.systolic.columns} x {a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier,
+         a.systolic.macs_per_clock, reports.engines_beside(a.systolic), a.description)
         for a in ready
     ]  # fmt: skip
-    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
+    headers = [
+        "accelerator", "board", "MHz", "first light", "bits", "array*", "multiplier", "MAC/cycle", "other engines",
+        "purpose",
+    ]  # fmt: skip
     output.table("Ready accelerators", headers, rows)
     output.say("* columns x rows x lanes; MAC/cycle is that of the systolic array; the other engines skip zeros.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
-         "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}
+         "first_light_mhz": a.first_light_mhz, "systolic": config_to_dict(a.systolic),
+         "engines": reports.engine_operations(a.systolic)}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})
