@@ -49,17 +49,17 @@ def accelerators(json: Json = None) -> None:
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
-        (a.name, a.board.name, a.clock_mhz, a.first_light_mhz or "", a.systolic.format.mantissa_bits,
-         f"{a.systolic.columns} x {a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier,
-         a.systolic.macs_per_clock, reports.engines_beside(a.systolic), a.description)
+        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
+         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock,
+         reports.engines_beside(a.systolic), a.description)
         for a in ready
     ]  # fmt: skip
-    headers = [
-        "accelerator", "board", "MHz", "first light", "bits", "array*", "multiplier", "MAC/cycle", "other engines",
-        "purpose",
-    ]  # fmt: skip
+    headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
     output.table("Ready accelerators", headers, rows)
     output.say("* columns x rows x lanes; MAC/cycle is that of the systolic array; the other engines skip zeros.")
+    slower = ", ".join(f"{a.name} {a.first_light_mhz:g} MHz" for a in ready if a.first_light_mhz)
+    if slower:
+        output.say(f"NAME_first_light is an accelerator at a slower clock, for the first start on a board: {slower}.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
          "first_light_mhz": a.first_light_mhz, "systolic": config_to_dict(a.systolic),
