@@ -21,8 +21,9 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    "errors", "formats", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor", "synthesis",
-    "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
+    "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
+    "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
+    "report", "explore", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 #: An accelerator whose kernel is one loop, one whose kernel is processes; then all whose kernels have headers.

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class BfpgaError(Exception):
-    """Base of every error that is the user's to mend; the command line prints it and exits with 2."""
+    """Base of every error that is the user's to mend; the command line prints it and exits with 2.
+
+    It travels between processes with all that its kind keeps, whatever the arguments of that kind are.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[BfpgaError], arguments: tuple[Any, ...], state: dict[str, Any]) -> BfpgaError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigurationError(BfpgaError):
@@ -29,6 +43,10 @@ class DeviceError(BfpgaError):
 
 class ToolError(BfpgaError):
     """A tool of this machine (compiler, headers) that is missing or failed."""
+
+
+class ScaleError(BfpgaError):
+    """Processes or machines that shall share work and cannot: none there, lost for good, or of another version."""
 
 
 class ClockWarning(UserWarning):

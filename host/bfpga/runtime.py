@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import BlockTensor, HostNode, MatMulNode, Program
+from bfpga.contract.program import HostNode, Program
 from bfpga.data import fit_shape
 from bfpga.devices.base import Device, DeviceResult, LayerResult
 from bfpga.devices.comparison import Comparison, first_mismatch, shared_tensors
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.matmul import decode_product
-from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.devices.reference import FloatNetwork, cosines, sqnr_db, worst_sqnr_db
+from bfpga.devices.judge import JUDGE, KINDS, Judged, batches, energies_of, layers_of, outputs_of, remark_of
+from bfpga.devices.parts import joined, learns
+from bfpga.devices.reference import cosines, ratio_db, worst_ratio_db
 from bfpga.errors import DataError, DeviceError, ToolError
-from bfpga.program.layout import apart, decode_tensor, together
+from bfpga.program.layout import apart, together
+from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
     from bfpga.accelerator.loader import Accelerator
@@ -152,50 +153,6 @@ def _sample_count(inputs: Mapping[str, npt.NDArray[Any]]) -> int:
     return min((len(value) if np.ndim(value) else 0 for value in inputs.values()), default=0)
 
 
-def joined(parts: list[DeviceResult]) -> DeviceResult:
-    """Results of consecutive batches as one."""
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    result = DeviceResult(
-        {name: np.concatenate([part.outputs[name] for part in parts]) for name in first.outputs},
-        sum(part.samples for part in parts),
-        sum(part.cycles for part in parts),
-        tensors={
-            name: BlockTensor(
-                np.concatenate([part.tensors[name].mantissa for part in parts]),
-                np.concatenate([part.tensors[name].exponent for part in parts]),
-            )
-            for name in first.tensors
-        },
-        cycles_shared=any(part.cycles_shared for part in parts),
-        measured=_joined_measurements([part.measured for part in parts]),
-    )
-    for part in parts:
-        for key, seconds in part.seconds.items():
-            result.seconds[key] = result.seconds.get(key, 0.0) + seconds
-    result.layers = [_joined_layer([part.layers[index] for part in parts]) for index in range(len(first.layers))]
-    return result
-
-
-def _joined_measurements(parts: list[MeasuredClocks | None]) -> MeasuredClocks | None:
-    known = [part for part in parts if part is not None]
-    return sum(known, MeasuredClocks()) if known else None
-
-
-def _joined_layer(parts: list[LayerResult]) -> LayerResult:
-    first = parts[0]
-    result = LayerResult(first.name, first.engine)
-    for part in parts:
-        result.macs += part.macs
-        result.cycles += part.cycles
-        if part.counters is not None:
-            if result.counters is None:
-                result.counters = type(part.counters)()
-            result.counters.include(part.counters)
-    return result
-
-
 def compare(
     program: Program,
     x: Inputs,
@@ -263,6 +220,7 @@ def evaluate(
     batch: int = BATCH,
     traced: int | None = None,
     progress: Progress | None = None,
+    workers: Workers = IN_PROCESS,
 ) -> Evaluation:
     """Accuracy of a program and of its float network (ONNX Runtime) on samples with labels, and how far they differ.
 
@@ -270,31 +228,28 @@ def evaluate(
 
     traced: number of samples, spread evenly over all, whose tensors are compared layer by layer and whose saturated
     values are counted; None: all, or as many as take about ``TRACED_MACS``. progress(done, all): samples through the
-    emulator, through the float network, and those that are traced; batches are small enough to move it.
+    emulator, through the float network, and those that are traced; batches are small enough to move it. workers: who
+    computes the batches, with the same results; a program that learns from sample to sample is computed here.
     """
     inputs = input_arrays(program, x)
     samples = _sample_count(inputs)
     count = min(samples, _traced_samples(program) if traced is None else traced)
     batch = max(1, min(batch, TRACED_MACS // max(1, _macs(program))))
-
-    def moved(before: int) -> Progress:
-        return lambda done, _: progress(before + done, 2 * samples + count) if progress is not None else None
-
-    emulator = Emulator(program)
-    result = run(program, inputs, emulator, batch=batch, progress=moved(0))
-    network = FloatNetwork(model, quantized=True)
-    parts = []
-    for start in range(0, result.samples, batch):
-        parts.append(network.run({name: value[start : start + batch] for name, value in inputs.items()}))
-        moved(samples)(min(start + batch, samples), samples)
-    floats = {name: np.concatenate([part[name] for part in parts]) for name in network.outputs}
+    parts = [
+        part
+        for kind, number in zip(KINDS, (samples, samples, count), strict=True)
+        for part in batches(kind, number, batch, program.side_by_side)
+    ]
+    network = model if workers is IN_PROCESS else _read(model)
+    shared = {"program": program, "network": network, "inputs": inputs, "traced": count}
+    chosen = IN_PROCESS if learns(program) else workers
+    judged = list(chosen.map(JUDGE, parts, shared=shared, progress=progress))
+    outputs, floats = outputs_of("emulator", judged), outputs_of("float", judged)
+    layers = _trace_of(judged)
     name = next(iter(program.outputs))
-    found, wanted = (_flat(values[name]) for values in (result.outputs, floats))
-    spread = np.linspace(0, result.samples - 1, count).round().astype(np.int64)
-    chosen = {key: value[spread] for key, value in inputs.items()}
-    layers = trace_layers(program, model, chosen, batch, moved(2 * samples))
+    found, wanted = (_flat(values[name]) for values in (outputs, floats))
     return Evaluation(
-        samples=result.samples,
+        samples=len(found),
         accuracy=None if y is None else _share(found.argmax(axis=1) == y),
         float_accuracy=None if y is None else _share(wanted.argmax(axis=1) == y),
         agreement=_share(found.argmax(axis=1) == wanted.argmax(axis=1)),
@@ -303,11 +258,18 @@ def evaluate(
         worst_sqnr_db=layers.worst_sqnr_db,
         layers=layers.layers,
         traced=count,
-        note=emulator.note,
-        outputs=result.outputs,
+        note=remark_of("emulator", judged),
+        outputs=outputs,
         float_outputs=floats,
-        reference=network.kind,
+        reference=remark_of("float", judged),
     )
+
+
+def _read(model: str | Path | Network) -> Network:
+    """A network that can travel: what is read already."""
+    from bfpga.compiler.read.network import read_network
+
+    return read_network(model)
 
 
 def _traced_samples(program: Program) -> int:
@@ -337,21 +299,16 @@ def trace_layers(
     progress: Progress | None = None,
 ) -> LayerTrace:
     """Signal to quantization noise of every tensor of the array that the float network has, and saturated values."""
-    samples = len(next(iter(inputs.values())))
-    traced = run(program, inputs, Emulator(program), batch=batch, trace=True, progress=progress)
-    floats = FloatNetwork(model, traced.tensors).run(inputs)
-    products = {node.output: node for node in program.nodes if isinstance(node, MatMulNode)}
-    result = LayerTrace({}, {}, traced.layers)
-    for name, tensor in traced.tensors.items():
-        if name in products:
-            values = decode_product(products[name], tensor, program)
-        else:
-            values = decode_tensor(tensor, program.tensors[name]) / np.float32(program.tensors[name].factor)
-        values = apart(values, samples) if program.side_by_side > 1 else values
-        if name in floats and floats[name].size == values.size and len(floats[name]) == len(values):
-            result.sqnr_db[name] = sqnr_db(floats[name], values)
-            result.worst_sqnr_db[name] = worst_sqnr_db(floats[name], values)
-    return result
+    samples = _sample_count(inputs)
+    parts = batches("traced", samples, batch, program.side_by_side)
+    shared = {"program": program, "network": model, "inputs": inputs, "traced": samples}
+    return _trace_of(list(IN_PROCESS.map(JUDGE, parts, shared=shared, progress=progress)))
+
+
+def _trace_of(judged: list[Judged]) -> LayerTrace:
+    found = energies_of(judged)
+    ratios = {name: ratio_db(float(signal.sum()), float(noise.sum())) for name, (signal, noise) in found.items()}
+    return LayerTrace(ratios, {name: worst_ratio_db(*pair) for name, pair in found.items()}, layers_of(judged))
 
 
 def _flat(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

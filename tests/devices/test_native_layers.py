@@ -22,9 +22,10 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import first_mismatch
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.native import library, plan
-from bfpga.devices.native.library import NUMPY, available_sets, instruction_set, thread_count
+from bfpga.devices.native.library import NUMPY, available_sets, instruction_set
 from bfpga.errors import ConfigurationError, DataError, ToolError
 from bfpga.formats.block_format import BlockFormat, Status
+from bfpga.scale.threads import thread_count
 from bfpga.verify.check import random_configs, random_inputs, verify
 from bfpga.verify.random_network import random_program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
@@ -68,7 +68,7 @@ def ready_accelerators() -> Iterator[Accelerator]:
         accelerator = load_accelerator(name)
         yield accelerator
         if accelerator.first_light_mhz:
-            yield load_accelerator(name + FIRST_LIGHT)
+            yield at_first_light(accelerator)
 
 
 def load_accelerator(name_or_path: str | Path) -> Accelerator:
@@ -77,27 +77,42 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
     Raises ConfigurationError: one message with every problem of the file, each with line and key path.
     """
     path, first_light = accelerator_path(name_or_path)
-    document = read_document(path, "an accelerator")
+    accelerator = accelerator_of(read_document(path, "an accelerator"))
+    return at_first_light(accelerator) if first_light else accelerator
+
+
+def accelerator_of(document: Document) -> Accelerator:
+    """The accelerator that a document describes, read from a file or not.
+
+    Raises ConfigurationError: one message with every problem of the document.
+    """
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     engines = engine_sections(document, described)
     config = systolic_config(document, engines, board)
     check(document, described, engines, board, config)
-    clock, suffix = described.clock_mhz, ""
-    if first_light:
-        if not described.first_light_mhz:
-            raise ConfigurationError(f"{path.stem} has no key first_light_mhz, so there is no {path.stem}{FIRST_LIGHT}")
-        clock, suffix = described.first_light_mhz, FIRST_LIGHT
     return Accelerator(
-        name=described.name + suffix,
+        name=described.name,
         description=described.description,
         board=board,
-        clock_mhz=float(clock),
+        clock_mhz=float(described.clock_mhz),
         systolic=config,
-        digest=digest(board, clock, config),
-        path=path,
+        digest=digest(board, described.clock_mhz, config),
+        path=document.source,
         first_light_mhz=float(described.first_light_mhz),
     )
+
+
+def at_first_light(accelerator: Accelerator) -> Accelerator:
+    """The accelerator at the slower clock of its file, with the name and the digest that follow.
+
+    ConfigurationError if the file has none.
+    """
+    clock, name = accelerator.first_light_mhz, accelerator.name
+    if not clock:
+        raise ConfigurationError(f"{name} has no key first_light_mhz, so there is no {name}{FIRST_LIGHT}")
+    number = digest(accelerator.board, clock, accelerator.systolic)
+    return replace(accelerator, name=f"{name}{FIRST_LIGHT}", clock_mhz=clock, digest=number)
 
 
 def accelerator_path(name_or_path: str | Path) -> tuple[Path, bool]:

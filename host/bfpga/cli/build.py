@@ -9,11 +9,15 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.options import Json
+from bfpga.cli.options import Json, ScaleOptions, grouped
 
 
+@grouped
 def build(
-    accelerator: Annotated[str, typer.Argument(help="Name of a ready accelerator or a YAML file.", show_default=False)],
+    accelerators: Annotated[
+        list[str], typer.Argument(help="Names of ready accelerators or YAML files.", show_default=False)
+    ],
+    *,
     until: Annotated[
         str | None, typer.Option(help="Last stage to run; default: all.", metavar="STAGE", show_default=False)
     ] = None,
@@ -55,11 +59,14 @@ def build(
         ),
     ] = None,
     json: Json = None,
+    scale: ScaleOptions,
 ) -> None:
-    """Build the overlay of an accelerator: render, simulate, synthesise, check, implement, check, package.
+    """Build overlays of accelerators: render, simulate, synthesise, check, implement, check, package.
 
     Stages that are done are kept; after a failure, an interruption or a change, the same command continues at the
-    first stage that has to be done. Without Vivado the stages up to its first use are run.
+    first stage that has to be done. Without Vivado the stages up to its first use are run. Several accelerators are
+    built one after the other, or with --workers or --scheduler one on each worker at a time; workers of a scheduler
+    that have Vivado are started with --resources vivado=1.
 
     \b
     Stages: render, csim, tcl_check, hls, hls_check, ip_check, block_design, synthesis,
@@ -73,44 +80,45 @@ def build(
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
       bfpga build pynq_z2_hetero --cosim --until hls_check
       bfpga build pynq_z2_dense --accept Array
+      bfpga build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786
 
     \b
-    Exit code: 0 done, 1 a stage failed, 2 wrong use, 3 a tool is missing, 130 interrupted.
+    Exit code: 0 done, 1 a stage failed, 2 wrong use, 3 a tool is missing, 130 interrupted. Of several builds, the
+    first of 1 and 3 that is the code of any.
     """
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.cli import build_report as shown
+    from bfpga.cli import build_several
+    from bfpga.scale.choice import check_choice
+    from bfpga.vendor.bitstream.farm import BuildOrder
     from bfpga.vendor.bitstream.hls_stages import checked_gates
-    from bfpga.vendor.bitstream.pipeline import STAGES, run_build
-    from bfpga.vendor.bitstream.stage import Build, BuildSettings
-    from bfpga.vendor.bitstream.toolset import discover
+    from bfpga.vendor.bitstream.pipeline import STAGES
+    from bfpga.vendor.bitstream.stage import BuildSettings
     from bfpga.vendor.bitstream.versions import parse_version
     from bfpga.vendor.block_design import block_design
     from bfpga.verify.vectors import kernel_vectors
 
     output.check_target(json)
+    check_choice(scale.workers, scale.scheduler)
     if board_files is not None and not board_files.is_dir():
         raise NotADirectoryError(20, "is no directory; give the folder that holds the board files", str(board_files))
-    described = load_accelerator(accelerator)
-    design = block_design(described)
-    settings = BuildSettings(
-        directory=(directory / f"{described.name}-{described.digest[:8]}").absolute(),
-        overlays=overlays.absolute(),
-        jobs=jobs,
-        limit_seconds=timeout * 3600,
-        board_files=None if board_files is None else board_files.absolute(),
-        vectors=kernel_vectors,
-        cosim=cosim,
-        accepted=checked_gates(design, accept or ()),
-    )
-    tools = discover(hls_flow, parse_version(vivado_version) if vivado_version else None)
-    work = Build(design, settings, tools)
-    for note in tools.notes(described.board):
-        output.note(f"note: {note}")
-    with shown.interruptible(), shown.reporting() as reporter:
-        report = run_build(work, reporter, "render" if dry_run else until or STAGES[-1].name, redo_from)
-    output.write_json(json, shown.content(work, report))
-    if dry_run:
-        shown.show_plan(work)
+    orders = []
+    for described in map(load_accelerator, dict.fromkeys(accelerators)):
+        settings = BuildSettings(
+            directory=(directory / f"{described.name}-{described.digest[:8]}").absolute(),
+            overlays=overlays.absolute(),
+            jobs=jobs,
+            limit_seconds=timeout * 3600,
+            board_files=None if board_files is None else board_files.absolute(),
+            vectors=kernel_vectors,
+            cosim=cosim,
+            accepted=checked_gates(block_design(described), accept or ()),
+        )
+        version = parse_version(vivado_version) if vivado_version else None
+        last = "render" if dry_run else until or STAGES[-1].name
+        orders.append(BuildOrder(described, settings, hls_flow, version, last, redo_from))
+    build_several.check(orders)
+    if dry_run or (scale.workers is None and scale.scheduler is None):
+        code = build_several.build_here(orders, dry_run, json)
     else:
-        shown.show_outcome(work, report)
-    raise typer.Exit(shown.exit_code(report))
+        code = build_several.build_on_workers(orders, scale, json)
+    raise typer.Exit(code)

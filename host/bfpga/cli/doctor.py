@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfpga.devices.native.library import NUMPY, SET_VARIABLE, available_sets, instruction_set, thread_count
+from bfpga.devices.native.library import NUMPY, SET_VARIABLE, available_sets, instruction_set
 from bfpga.devices.toolchain import find_ap_types, find_compiler
 from bfpga.errors import ConfigurationError, ToolError
+from bfpga.scale.threads import thread_count
 from bfpga.vendor.bitstream.tools import Tool, find_hls, find_tool
 from bfpga.vendor.clang import OLDEST, find_clang
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.options import AcceleratorArgument, Json
+from bfpga.cli.options import AcceleratorArgument, Json, ScaleOptions, grouped
 
 
 def render(
@@ -38,11 +38,13 @@ def render(
     output.say(f"HLS project of {described.name} ({described.digest[:12]}) in {written}")
 
 
+@grouped
 def verify(
     accelerator: Annotated[
         str,
         typer.Argument(help="Name of a ready accelerator, a YAML file, or `random`.", show_default=False),
     ],
+    *,
     against: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,6 +57,7 @@ def verify(
     arrays: Annotated[int, typer.Option("--arrays", min=1, help="With `random`: number of random arrays.")] = 8,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Number the random cases start from.")] = 0,
     json: Json = None,
+    scale: ScaleOptions,
 ) -> None:
     """Random layers on the emulator's engines and on the C simulation of an accelerator: equal, or a difference.
 
@@ -68,13 +71,17 @@ def verify(
       bfpga verify random --arrays 16 --cases 500 --against csim --against csim:ap_int
       bfpga verify random --arrays 8 --cases 80 --against virtual
       bfpga verify random --arrays 40 --cases 400 --against native
+      bfpga verify random --arrays 40 --cases 4000 --workers 4
     """
     from bfpga.accelerator.loader import load_accelerator
     from bfpga.cli import reports, work
+    from bfpga.scale.choice import check_choice
 
     output.check_target(json)
+    check_choice(scale.workers, scale.scheduler)
     described = None if accelerator == "random" else load_accelerator(accelerator)
-    report = work.verify(described, arrays, against or ["csim"], cases, seed)
+    with work.opened_workers(scale) as workers:
+        report = work.verify(described, arrays, against or ["csim"], cases, seed, workers)
     output.write_json(json, reports.verification_report(accelerator, report))
     if report.mismatch is not None:
         raise typer.Exit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
-from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions
+from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.noise import noise_inputs, without_samples
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
@@ -24,7 +25,9 @@ from bfpga.data import InputSamples, load_inputs
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.parts import learns
 from bfpga.errors import ConfigurationError
+from bfpga.scale.work import IN_PROCESS, Workers
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -49,17 +52,22 @@ class Job:
     calibrated_on: str = JUDGED_SAMPLES
 
 
-def prepare(task: RunOptions, options: CompileOptions) -> Job:
+def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(task.accelerator)
-    network = read(task.model, task.input_shape)
-    samples = load_inputs(task.data, network.inputs, task.samples)
+    described, network, samples = load(task)
     if task.calibration is not None:
         sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
     else:
         sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
     program = compile_program(described, network, sources, options)
     return Job(network, described, program, samples, min(map(len, sources.values())), origin)
+
+
+def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
+    """The accelerator, the network and the samples of a run."""
+    described = load_accelerator(task.accelerator)
+    network = read(task.model, task.input_shape)
+    return described, network, load_inputs(task.data, network.inputs, task.samples)
 
 
 def read(model: Path, shapes: list[str] | None) -> Network:
@@ -111,12 +119,8 @@ def compile_for_estimate(
     """
     if calibration is not None:
         return compile_for_file(accelerator, network, calibration, options)
-    random = np.random.default_rng(0)
-    separate = "linear" in accelerator.systolic.weight_formats  # the graph that is compiled then, made once
-    shapes = network.graph(separate_averages=separate).shapes  # checked: noise of any shape would not do
-    noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
-    options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
-    return compile_program(accelerator, network, noise, options)
+    noise = noise_inputs(network, accelerator.systolic)
+    return compile_program(accelerator, network, noise, without_samples(options))
 
 
 @contextmanager
@@ -154,11 +158,26 @@ def compare(job: Job, device_name: str, batch: int) -> Comparison:
         return runtime.compare(job.program, job.samples.inputs, device, batch=batch, progress=show)
 
 
-def evaluate(job: Job, batch: int) -> runtime.Evaluation:
+@contextmanager
+def opened_workers(scale: ScaleOptions) -> Iterator[Workers]:
+    """The workers that were asked for, started and ended with the block; this process if none were."""
+    from bfpga.scale.choice import open_workers
+
+    with ExitStack() as opened:
+        with waiting("starting workers"):
+            workers = opened.enter_context(open_workers(scale.workers, scale.scheduler))
+        yield workers
+
+
+def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Evaluation:
     """All samples on the emulator and in float."""
+    if workers is not IN_PROCESS and learns(job.program):
+        say("note: exponents of this program follow the samples in their order, so one process computes all of them")
     with progress("evaluating") as show:
         labels = class_labels(job)
-        found = runtime.evaluate(job.program, job.network, job.samples.inputs, labels, batch=batch, progress=show)
+        found = runtime.evaluate(
+            job.program, job.network, job.samples.inputs, labels, batch=batch, progress=show, workers=workers
+        )
     if found.note:
         say(f"emulator: {found.note}")
     return found
@@ -166,7 +185,12 @@ def evaluate(job: Job, batch: int) -> runtime.Evaluation:
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
     """The samples' labels where the network's first output holds a score for each of them, else None."""
-    labels, scores = job.samples.y, int(np.prod(next(iter(job.program.outputs.values()))))
+    return labels_of(job.samples, int(np.prod(next(iter(job.program.outputs.values())))))
+
+
+def labels_of(samples: InputSamples, scores: int) -> npt.NDArray[Any] | None:
+    """Labels of samples where they are classes of ``scores``, else None."""
+    labels = samples.y
     if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
         return None
     return labels
@@ -179,14 +203,24 @@ def accuracy(job: Job, result: DeviceResult) -> float | None:
     return None if labels is None else float(np.mean(scores.reshape(len(scores), -1).argmax(1) == labels))
 
 
-def verify(accelerator: Accelerator | None, arrays: int, against: list[str], cases: int, seed: int) -> VerifyReport:
+def verify(
+    accelerator: Accelerator | None,
+    arrays: int,
+    against: list[str],
+    cases: int,
+    seed: int,
+    workers: Workers = IN_PROCESS,
+) -> VerifyReport:
     """Random networks on the emulator and on every device of ``against``; without an accelerator, on random arrays."""
     from bfpga.verify.check import random_configs
     from bfpga.verify.check import verify as verify_cases
+    from bfpga.verify.parts import verify_spread
 
     configs = random_configs(min(arrays, cases), seed) if accelerator is None else [accelerator.systolic]
     name = f"{len(configs)} random arrays" if accelerator is None else accelerator.name
     with progress(f"verifying {name} against {', '.join(against)}") as show:
+        if workers is not IN_PROCESS:
+            return verify_spread(workers, configs, against, cases, seed, show)
         move = None if show is None else lambda report: show(report.cases, cases * len(report.targets))
         return verify_cases(configs, against, cases, seed, move)
 

@@ -27,8 +27,8 @@ WAITING_OPERATIONS = 8
 STORE_CREDITS = 64
 #: Passes whose results the scratchpad may await.
 AWAITED_PASSES = 2
-#: Clocks that an operation of the scratchpad waits when what it needs is finished: more than any pipeline has
-#: between the stage that writes and the stage that reads, and than registered comparisons lag.
+#: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
+#: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
 #: The smallest FIFO that the vendor's IP makes.
 SHALLOW = 16

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from bfpga.contract.program import HostNode
 from bfpga.devices.host_operators import compile_model
 from bfpga.errors import DataError
+from bfpga.scale.threads import stated_threads
 
 HostArray = npt.NDArray[Any]
 HostFunction = Callable[[Mapping[str, HostArray]], dict[str, HostArray]]
@@ -23,12 +24,12 @@ def onnx_runtime_installed() -> bool:
 
 
 def onnx_session(model: bytes, threads: int = 0) -> Any:
-    """A session of ONNX Runtime on the CPU; threads: 0 for one a core. Idle threads do not spin."""
+    """A session of ONNX Runtime on the CPU; threads: 0 for $BFPGA_THREADS, or one a core. Idle threads do not spin."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = threads or stated_threads() or 0
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Quantizers as they are defined: fused into products of bytes, these overflow on processors without VNNI.

@@ -81,26 +81,38 @@ def _filled(values: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float
     return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
 
 
-def sqnr_db(reference: FloatArray, value: FloatArray) -> float:
-    """Ratio of signal to quantization noise in decibels; infinite for equal values."""
-    wanted = reference.astype(np.float64)
-    noise = float(np.square(wanted - value).sum())
-    signal = float(np.square(wanted).sum())
+def energies(reference: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Sums of squares of each sample (samples, ...): of the signal, and of the quantization noise."""
+    wanted = reference.reshape(len(reference), -1).astype(np.float64)
+    noise = np.square(wanted - value.reshape(len(value), -1)).sum(axis=1)
+    return np.square(wanted).sum(axis=1), noise
+
+
+def ratio_db(signal: float, noise: float) -> float:
+    """Ratio of two energies in decibels; infinite without noise."""
     if noise == 0:
         return float("inf")
     return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
 
 
-def worst_sqnr_db(reference: FloatArray, value: FloatArray) -> float:
-    """The lowest ``sqnr_db`` of a sample (samples, ...); samples without a signal do not count.
+def worst_ratio_db(signal: FloatArray, noise: FloatArray) -> float:
+    """The lowest ratio of a sample; samples without a signal do not count.
 
     The ratio over all samples hides a few that saturated: their share of all signal is small.
     """
-    wanted = reference.reshape(len(reference), -1).astype(np.float64)
-    noise = np.square(wanted - value.reshape(len(value), -1)).sum(axis=1)
-    signal = np.square(wanted).sum(axis=1)
     noisy = (noise > 0) & (signal > 0)
     return float(10 * np.log10(signal[noisy] / noise[noisy]).min()) if noisy.any() else float("inf")
+
+
+def sqnr_db(reference: FloatArray, value: FloatArray) -> float:
+    """Ratio of signal to quantization noise in decibels; infinite for equal values."""
+    wanted = reference.astype(np.float64)
+    return ratio_db(float(np.square(wanted).sum()), float(np.square(wanted - value).sum()))
+
+
+def worst_sqnr_db(reference: FloatArray, value: FloatArray) -> float:
+    """The lowest ``sqnr_db`` of a sample (samples, ...), see ``worst_ratio_db``."""
+    return worst_ratio_db(*energies(reference, value))
 
 
 def cosines(first: FloatArray, second: FloatArray) -> npt.NDArray[np.float64]:

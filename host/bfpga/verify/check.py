@@ -145,29 +145,41 @@ def verify(
     device_for: opens programs on a target, if not `simulation` or a virtual board. A case is repeated by its array and
     its seed ``(seed, number)``. ConfigurationError for an unknown target; DeviceError if a target has no way to run.
     """
+    targets = target_names(targets)
+    report = VerifyReport(targets=list(targets))
+    start = perf_counter()
+    with ExitStack() as opened:
+        openers = {target: device_for(target) if device_for else opener(target, opened) for target in targets}
+        for number, config in _built(configs, targets):
+            report.accelerators = number + 1
+            for case in range(number, cases, len(configs)):
+                verify_on_all(config, openers, seed, case, case // len(configs) % TRACED == 0, report)
+                report.seconds = perf_counter() - start
+                if report.mismatch is not None:
+                    return report
+                if progress:
+                    progress(report)
+    return report
+
+
+def verify_on_all(
+    config: SystolicConfig, openers: Mapping[str, OpenProgram], seed: int, case: int, traced: bool, report: VerifyReport
+) -> None:
+    """One random network on every target until one differs; what is found goes into the report."""
+    for target, open_program in openers.items():
+        found = verify_case(np.random.default_rng([seed, case]), config, open_program, report, traced)
+        if found:
+            report.seed, report.target, report.mismatch = (seed, case), target, found
+            return
+
+
+def target_names(targets: Sequence[str]) -> list[str]:
+    """Every target by its own name; ConfigurationError for one that there is not."""
     unknown = [target for target in targets if target not in (*TARGETS, NATIVE)]
     if unknown:
         known = ", ".join((*TARGETS, NATIVE))
         raise ConfigurationError(f"no device {unknown[0]!r} to verify against; there are {known}")
-    targets = [name for target in targets for name in _instruction_sets(target)]
-    report = VerifyReport(targets=list(targets))
-    start = perf_counter()
-    with ExitStack() as opened:
-        openers = {target: device_for(target) if device_for else _opener(target, opened) for target in targets}
-        for number, config in _built(configs, targets):
-            report.accelerators = number + 1
-            for case in range(number, cases, len(configs)):
-                for target, open_program in openers.items():
-                    rng = np.random.default_rng([seed, case])
-                    traced = case // len(configs) % TRACED == 0
-                    found = verify_case(rng, config, open_program, report, traced)
-                    report.seconds = perf_counter() - start
-                    if found:
-                        report.seed, report.target, report.mismatch = (seed, case), target, found
-                        return report
-                if progress:
-                    progress(report)
-    return report
+    return [name for target in targets for name in _instruction_sets(target)]
 
 
 def _instruction_sets(target: str) -> list[str]:
@@ -175,7 +187,7 @@ def _instruction_sets(target: str) -> list[str]:
     return [f"{NATIVE}:{item.name}" for item in available_sets()] if target == NATIVE else [target]
 
 
-def _opener(target: str, opened: ExitStack) -> OpenProgram:
+def opener(target: str, opened: ExitStack) -> OpenProgram:
     """Opens programs on a target; boards are released with ``opened``."""
     if target != "virtual":
         return simulation(target)

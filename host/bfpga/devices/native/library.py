@@ -24,8 +24,8 @@ from bfpga.errors import ConfigurationError, ToolError
 SOURCES = Path(__file__).parent
 #: Engines in numpy instead of layers in C++.
 NUMPY = "numpy"
-#: The environment variables of the instruction set and of the threads that share samples.
-SET_VARIABLE, THREADS_VARIABLE = "BFPGA_NATIVE", "BFPGA_THREADS"
+#: The environment variable of the instruction set.
+SET_VARIABLE = "BFPGA_NATIVE"
 #: -O3: the loops of the epilogue are unrolled by it. Vectors in arguments never leave the library.
 FLAGS = ("-std=c++17", "-O3", "-Wno-psabi", "-pthread", "-fPIC", "-shared")
 #: What a compiler said about libraries that it could not build; it is not asked again by this process.
@@ -97,16 +97,6 @@ def instruction_set(element_bits: int, wanted: str | None = None) -> Instruction
     needs = set(_BY_NAME[name].needs) if name else processor_flags()
     fitting = (item for item in available[first:] if item.element_bits >= element_bits and needs.issuperset(item.needs))
     return next(fitting, None)
-
-
-def thread_count(threads: int | None = None) -> int:
-    """Threads that share samples: as given, $BFPGA_THREADS, or one a core. ConfigurationError unless above 0."""
-    text = os.environ.get(THREADS_VARIABLE, "") if threads is None else str(threads)
-    if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigurationError(f"{THREADS_VARIABLE}: {text!r} is no number of threads, 1 or more")
-    return int(text)
 
 
 def build(item: InstructionSet) -> Path:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Program, TensorSpec
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
-from bfpga.devices.native.library import InstructionSet, load, thread_count
+from bfpga.devices.native.library import InstructionSet, load
 from bfpga.devices.native.plan import Description, layer_of, memory_strides, static_exponents, stretches
 from bfpga.devices.native.records import ENTERED, NO_MEMORY, Choose, CounterRecord, Learn, PortRecord
 from bfpga.devices.values import Values
@@ -21,6 +21,7 @@ from bfpga.engines.registry import depends_on_inputs
 from bfpga.errors import DeviceError
 from bfpga.formats.block_float import mantissa_dtype
 from bfpga.program.layout import memory_axes, onnx_shape
+from bfpga.scale.threads import thread_count
 
 Counted = dict[int, LayerCounters]
 
@@ -95,8 +96,8 @@ class _Edge:
         self.known = known
         self.number = number
         self.shape = onnx_shape(spec)
-        # Remainders of the values lie in channels of their own, folded columns too: numpy puts them there.
-        plain = not spec.remainder and spec.folded is None
+        # Remainders and parts of the values lie in channels of their own, folded columns too: numpy puts them there.
+        plain = not spec.remainder and spec.folded is None and spec.parts == 1
         self.strides = memory_strides(spec, memory_axes(spec), self.shape) if plain else None
         #: What channels are stored times. Values that enter with such factors are left to numpy.
         self.factors = np.exp2(np.asarray(spec.channel_shift, np.float32)) if spec.channel_shift else None

@@ -14,9 +14,10 @@ from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
-from bfpga.synthesis.frontend.loops import loop_bodies
+from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
+from bfpga.synthesis.variables import without_unread
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
 from bfpga.vendor.render import kernel_sources, top_files
 
@@ -61,7 +62,9 @@ def analyse_files(files: Mapping[str, str], top: str, only: str = "") -> Analysi
     module, notes, flat = flatten(text)
     named = {source_name(path): content for path, content in files.items()}
     loops = loop_bodies(module, notes, read_module(text), named, only)
-    return Analysis([narrowed(loop) for loop in loops], flat)
+    bodies = [narrowed(loop) for loop in loops]
+    # Of one loop alone nobody knows what the others read of it.
+    return Analysis(bodies if only else without_unread(bodies, visible_roots(module)), flat)
 
 
 def _compiled(sources: Path, top: str) -> str:

@@ -84,6 +84,14 @@ def find_stage(name: str) -> Stage:
     raise ConfigurationError(f"there is no stage {name!r}; stages: {', '.join(stage_names())}")
 
 
+def check_stages(until: str, redo_from: str | None) -> tuple[Stage, Stage | None]:
+    """The last stage and the one to begin again with; ConfigurationError unless there are such, in this order."""
+    last, redo = find_stage(until), find_stage(redo_from) if redo_from else None
+    if redo is not None and STAGES.index(redo) > STAGES.index(last):
+        raise ConfigurationError(f"stage {redo.name} comes after {last.name}; there is nothing to do again")
+    return last, redo
+
+
 def run_build(build: Build, reporter: Reporter, until: str = PACKAGE.name, redo_from: str | None = None) -> BuildReport:
     """Run the stages up to ``until``; from ``redo_from`` on they are done again although nothing has changed.
 
@@ -91,9 +99,7 @@ def run_build(build: Build, reporter: Reporter, until: str = PACKAGE.name, redo_
     OSError for a directory that cannot be written.
     A stage that fails ends the build; the report says why.
     """
-    last, redo = find_stage(until), find_stage(redo_from) if redo_from else None
-    if redo is not None and STAGES.index(redo) > STAGES.index(last):
-        raise ConfigurationError(f"stage {redo.name} comes after {last.name}; there is nothing to do again")
+    last, redo = check_stages(until, redo_from)
     scripts = build.scripts  # refuses a path before anything is written
     check_overlay_directory(build)
     build.directory.mkdir(parents=True, exist_ok=True)

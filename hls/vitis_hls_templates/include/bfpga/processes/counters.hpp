@@ -15,8 +15,14 @@ class Turns {
     // `turns`: 1 or more.
     void start(count_t turns) {
 #pragma HLS INLINE
-        set(static_cast<count_t>(turns - 1), turns == 1);
+        set(turns);
         restart();
+    }
+
+    // As `start`, but counts when it has been restarted.
+    void set(count_t turns) {
+#pragma HLS INLINE
+        set(static_cast<count_t>(turns - 1), turns == 1);
     }
 
     // The turns after the first, whether there are none; counts when `restart` has been called.
@@ -38,6 +44,16 @@ class Turns {
         const bool last = last_ ? single_ : left_ == 1;
         left_ = last_ ? from_ : static_cast<count_t>(left_ - 1);
         last_ = last;
+    }
+
+    // A clock: to the next turn or, `again`, to the first one.
+    void step(bool next, bool again) {
+#pragma HLS INLINE
+        const bool first = again || (next && last_);
+        const count_t left = next ? static_cast<count_t>(left_ - 1) : left_;
+        const bool last = next ? left_ == 1 : last_;
+        left_ = first ? from_ : left;
+        last_ = first ? single_ : last;
     }
 
     // Whether this is the last turn.

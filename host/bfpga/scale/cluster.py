@@ -1,0 +1,189 @@
+"""Work on the workers of a Dask scheduler: Dask queues, places and repeats parts, and carries data to them.
+
+What is added here: results come in the order of the parts, and what all parts share is known by its content. It goes to
+the scheduler once, as the argument of a task, so that Dask itself makes it again if all workers that had it are lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from bfpga.errors import ScaleError
+from bfpga.scale.work import Part, Progress, Result, Work
+from bfpga.scale.worker_side import run_part
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Seconds between two looks at the workers while nothing is done.
+LOOK_SECONDS = 2.0
+#: Seconds without any worker after which work is given up.
+PATIENCE_SECONDS = 60.0
+
+
+class Cluster:
+    """Workers of a scheduler. source: digest of this source, which remote workers must have; None where it is theirs.
+
+    The client is the caller's to close.
+    """
+
+    def __init__(self, client: Client, source: str | None = None) -> None:
+        self.client = client
+        self._source = source
+        #: What the last work shared, by its content.
+        self._held: dict[str, Future] = {}
+
+    @property
+    def count(self) -> int:
+        """Workers that are there now."""
+        return len(self.workers())
+
+    @property
+    def address(self) -> str:
+        """Of the scheduler."""
+        return str(self.client.scheduler.address)
+
+    def workers(self) -> dict[str, Any]:
+        """What the scheduler knows of its workers, by address."""
+        found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return found
+
+    def map(
+        self,
+        work: Work[Any, Part, Result],
+        parts: Sequence[Part],
+        *,
+        shared: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        needs: Mapping[str, int] | None = None,
+    ) -> Iterator[Result]:
+        """See ``Workers.map``. ScaleError if no worker has what is needed, or none is left."""
+        self._check(needs or {})
+        content = {name: cloudpickle.dumps(value) for name, value in (shared or {}).items()}
+        task = _Task(work, content, dict(needs or {}), self._source)
+        yield from _Run(self, task, parts, progress).results()
+
+    def _check(self, needs: Mapping[str, int]) -> None:
+        workers = self.workers().values()
+        for name, amount in needs.items():
+            if not any(worker["resources"].get(name, 0) >= amount for worker in workers):
+                raise ScaleError(
+                    f"no worker of {self.address} has {name!r}: start those that have it with "
+                    f"`dask worker {self.address} --nthreads 1 --resources {name}=1`"
+                )
+
+    def share(self, content: Mapping[str, bytes]) -> dict[str, Future]:
+        """What all parts share as data of the workers, each once under the digest of its content.
+
+        What the last call had and this one does not is given back.
+        """
+        held: dict[str, Future] = {}
+        result = {}
+        for name, data in content.items():
+            key = f"shared-{digest(data)}"
+            held[key] = result[name] = self._held.get(key) or self._sent(key, data)
+        self._held = held
+        return result
+
+    def _sent(self, key: str, data: bytes) -> Future:
+        with warnings.catch_warnings():
+            # Dask would rather have large data scattered, which is lost with the workers that have it.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self.client.submit(bytes, data, key=key)
+
+
+class _Task:
+    """A piece of work as it goes to the workers."""
+
+    def __init__(
+        self, work: Work[Any, Any, Any], content: Mapping[str, bytes], needs: dict[str, int], source: str | None
+    ) -> None:
+        self.work, self.content, self.needs, self.source = work, content, needs, source
+        named = "".join(f"{name}\0{digest(data)}\0" for name, data in content.items())
+        self.key = digest(cloudpickle.dumps(work.prepare) + named.encode())
+
+
+class _Run:
+    """One call of ``map``: its futures, and the results that wait for their turn."""
+
+    def __init__(self, cluster: Cluster, task: _Task, parts: Sequence[Any], progress: Progress | None) -> None:
+        self._cluster, self._task, self._parts, self._progress = cluster, task, parts, progress
+        self._client = cluster.client
+        self._sizes = [task.work.size(part) for part in parts]
+        self._done = 0
+        self._waiting: dict[Future, int] = {}
+        self._ended: queue.SimpleQueue[Future] = queue.SimpleQueue()
+
+    def results(self) -> Iterator[Any]:
+        ready: dict[int, Any] = {}
+        following = 0
+        try:
+            self._submit()
+            while self._waiting:
+                number, result = self._next()
+                ready[number] = result
+                while following in ready:
+                    yield ready.pop(following)
+                    following += 1
+        finally:
+            if self._waiting:
+                self._client.cancel(list(self._waiting), force=True)
+
+    def _submit(self) -> None:
+        task = self._task
+        shared = self._cluster.share(task.content)
+        threads = max((worker["nthreads"] for worker in self._cluster.workers().values()), default=1)
+        begun = time.monotonic_ns()
+        for number, part in enumerate(self._parts):
+            future = self._client.submit(
+                run_part, task.work, part, shared, task.key, task.source, threads,
+                key=f"part-{begun}-{number}", pure=False, resources=task.needs or None,
+            )  # fmt: skip
+            self._waiting[future] = number
+            future.add_done_callback(self._ended.put)
+
+    def _next(self) -> tuple[int, Any]:
+        """Number and result of a part that has ended; the error of one that failed."""
+        from distributed import KilledWorker
+
+        future = self._wait()
+        number = self._waiting.pop(future)
+        try:
+            result = future.result()
+        except CancelledError:
+            raise ScaleError(f"the scheduler {self._cluster.address} has given up the work, or ended") from None
+        except KilledWorker:
+            raise ScaleError(
+                f"part {number + 1} of {len(self._parts)} ended the process of every worker that took it; what the "
+                "workers printed says why, too little memory for example"
+            ) from None
+        self._done += self._sizes[number]
+        if self._progress is not None:
+            self._progress(self._done, sum(self._sizes))
+        return number, result
+
+    def _wait(self) -> Future:
+        """The next future that has ended; ScaleError if there is no worker for long."""
+        alone_since: float | None = None
+        while True:
+            try:
+                return self._ended.get(timeout=LOOK_SECONDS)
+            except queue.Empty:
+                if self._client.status != "running":
+                    raise ScaleError(f"the scheduler {self._cluster.address} does not answer any more") from None
+                alone_since = None if self._cluster.count else alone_since or time.monotonic()
+                if alone_since is not None and time.monotonic() - alone_since > PATIENCE_SECONDS:
+                    raise ScaleError(f"no worker is left, and none came back in {PATIENCE_SECONDS:g} s") from None
+
+
+def digest(content: bytes) -> str:
+    """What data is known by."""
+    return hashlib.sha256(content).hexdigest()

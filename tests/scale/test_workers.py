@@ -1,0 +1,197 @@
+"""Scale on an existing engine: work on several processes has the results of one, whoever did what."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scale_parts import LOOK_UP, LOOK_UP_OR_DIE, REFUSE, set_environment
+from vendor_tools.workshop import HERE, Workshop
+
+import bfpga
+from bfpga.cli import main
+from bfpga.data import load_samples
+from bfpga.errors import DataError, ScaleError
+from bfpga.scale.choice import open_workers
+from bfpga.scale.cluster import Cluster
+from bfpga.scale.work import IN_PROCESS, Workers
+from bfpga.vendor.bitstream.failure import BuildError
+from bfpga.vendor.bitstream.farm import BuildOrder, build_all, place_overlay
+from bfpga.vendor.manifest import MANIFEST_NAME
+from bfpga.verify.check import random_configs, verify
+from bfpga.verify.parts import CASES_A_PART, case_ranges, verify_spread
+
+pytest.importorskip("distributed")
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+TABLE = [7 * number for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two processes for all tests of this file."""
+    with open_workers(2) as workers:
+        assert isinstance(workers, Cluster)
+        yield workers
+
+
+def shared(folder: Path) -> dict[str, object]:
+    return {"table": TABLE, "log": folder / "log"}
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_results_come_in_order_and_progress_tells_all_of_it(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Later parts are done first on two processes; each made its state once."""
+    workers: Workers = IN_PROCESS if where == "here" else request.getfixturevalue("cluster")
+    told: list[tuple[int, int]] = []
+    found = list(workers.map(LOOK_UP, range(20), shared=shared(tmp_path), progress=lambda *now: told.append(now)))
+    assert [entry for entry, _ in found] == TABLE
+    assert len({process for _, process in found}) == workers.count
+    assert [whole for _, whole in told] == [210] * 20
+    assert told == sorted(told)
+    assert told[-1] == (210, 210)
+    made = (tmp_path / "log").read_text().splitlines()
+    assert len([line for line in made if line.startswith("made")]) == workers.count
+
+
+def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    """Lost workers are survived: what the killed process had is done by the other."""
+    found = list(cluster.map(LOOK_UP_OR_DIE, range(20), shared=shared(tmp_path)))
+    assert (tmp_path / "log.killed").exists() or (tmp_path / "log").with_suffix(".killed").exists()
+    assert [entry for entry, _ in found] == TABLE
+
+
+def test_the_error_of_a_part_is_raised_as_it_is(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="part 2 is damaged"):
+        list(cluster.map(REFUSE, range(4), shared=shared(tmp_path)))
+
+
+def test_what_no_worker_has_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(ScaleError, match=r"has 'laser'(.|\n)*--resources laser=1"):
+        next(cluster.map(LOOK_UP, range(1), shared=shared(tmp_path), needs={"laser": 1}))
+
+
+def test_shared_data_travels_once(cluster: Cluster, tmp_path: Path) -> None:
+    """It is known by its content, and given back when other work needs it no more."""
+    list(cluster.map(LOOK_UP, range(2), shared=shared(tmp_path)))
+    before = dict(cluster._held)
+    list(cluster.map(LOOK_UP, range(4), shared=shared(tmp_path)))
+    assert {key: future for key, future in cluster._held.items() if before.get(key) is not future} == {}
+    list(cluster.map(LOOK_UP, range(2), shared={"table": TABLE, "log": tmp_path / "other"}))
+    assert len(cluster._held.keys() & before.keys()) == 1
+
+
+def test_workers_take_their_share_of_the_cores_and_listen_on_this_machine_alone(cluster: Cluster) -> None:
+    """No dashboard, no port of another interface; threads are shared out by the variables that libraries know."""
+    variables = cluster.client.run(lambda: {key: os.environ[key] for key in ("BFPGA_THREADS", "OMP_NUM_THREADS")})
+    share = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    assert set(map(str, variables.values())) == {str({"BFPGA_THREADS": share, "OMP_NUM_THREADS": share})}
+    info = cluster.client.scheduler_info()
+    assert info["services"] == {}
+    assert all(worker["services"] == {} for worker in info["workers"].values())
+    assert {address.split(":")[1] for address in (info["address"], *info["workers"])} == {"//127.0.0.1"}
+
+
+def test_an_evaluation_has_the_bits_of_one_process(cluster: Cluster) -> None:
+    samples = load_samples(MODELS / "digits_test.npz", (64,), 200)
+    program = bfpga.compile(MODELS / "mlp_digits.onnx", "tiny", samples.x[:32])
+    model = MODELS / "mlp_digits.onnx"
+    here = bfpga.evaluate(program, model, samples.x, samples.y, batch=16, traced=40)
+    there = bfpga.evaluate(program, model, samples.x, samples.y, batch=16, traced=40, workers=cluster)
+    for kind in ("outputs", "float_outputs"):
+        for name, value in getattr(here, kind).items():
+            assert np.array_equal(value, getattr(there, kind)[name])
+            setattr(there, kind, getattr(here, kind))
+    assert here == there
+    assert here.sqnr_db
+
+
+def test_a_verification_has_the_report_of_one_process(cluster: Cluster) -> None:
+    configs = random_configs(3, seed=4)
+    here = verify(configs, ["native"], cases=40, seed=4)
+    there = verify_spread(cluster, configs, ["native"], cases=40, seed=4)
+    there.seconds = here.seconds
+    assert here == there
+    assert here.values > 10_000
+
+
+@pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")
+def test_accelerators_are_built_one_on_each_worker_that_has_vivado(cluster: Cluster, tmp_path: Path) -> None:
+    """The overlays come back, whether the worker's files are seen here or not; a failed build stops no other."""
+    workshop = Workshop(tmp_path)
+    build = workshop.new_build()
+    workshop.fail("synthesis", "license")
+    cluster.client.run(set_environment, {**workshop.environment, "CXX": str(HERE / "c++")})
+    settings = [replace(build.settings, directory=tmp_path / name, overlays=tmp_path / name) for name in "abc"]
+    settings[2] = replace(settings[2], directory=tmp_path / "a place with spaces")
+    accelerator = workshop.design.accelerator
+    failed, refused = build_all(cluster, [BuildOrder(accelerator, settings[number]) for number in (0, 2)])
+    assert (failed.report.failed_stage, failed.report.error.kind) == ("synthesis", "license")
+    assert "cannot be given to the vendor's tools" in str(refused.report.error)
+    workshop.configure(failures={})
+    told: list[tuple[int, int]] = []
+    orders = [BuildOrder(accelerator, item) for item in settings[:2]]
+    first, second = build_all(cluster, orders, lambda *now: told.append(now))
+    assert first.report.error is second.report.error is None
+    assert [item.status for item in first.report.outcomes][:4] == ["kept"] * 4
+    assert told == [(1, 2), (2, 2)]
+    whole = {path.name: path.read_bytes() for path in first.report.overlay.iterdir()}
+    assert MANIFEST_NAME in whole
+    shutil.rmtree(first.report.overlay)
+    place_overlay(first)
+    assert {path.name: path.read_bytes() for path in first.report.overlay.iterdir()} == whole
+
+
+def test_errors_travel_with_all_that_they_keep() -> None:
+    """Between processes, whatever the arguments of their kind."""
+    error = pickle.loads(pickle.dumps(BuildError("timing", "too slow", Path("log"))))
+    assert (str(error), error.kind, error.log) == ("too slow", "timing", Path("log"))
+
+
+def test_every_case_is_in_one_part() -> None:
+    for arrays, cases in ((1, 1), (3, 2), (3, 200), (7, 7 * CASES_A_PART + 3)):
+        parts = case_ranges(arrays, cases)
+        numbers = [part.array + turn * arrays for part in parts for turn in range(part.first, part.last)]
+        assert sorted(numbers) == list(range(cases))
+        assert max(part.last - part.first for part in parts) <= CASES_A_PART
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "either a number of workers or a scheduler"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "no scheduler answers at tcp://127.0.0.1:1"),
+        (["--scheduler", "nowhere://x"], "no scheduler answers at nowhere://x"),
+    ],
+)
+def test_workers_that_there_are_not_are_one_message(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bfpga.scale.choice.CONNECT_SECONDS", 0.5)
+    assert main(["verify", "tiny", "--cases", "1", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert shown.count("\n") == 1
+
+
+def test_without_dask_the_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bfpga.scale.choice.find_spec", lambda name: None)
+    assert main(["verify", "tiny", "--cases", "1", "--workers", "2"]) == 2
+    assert "pip install 'bfpga[scale]'" in capsys.readouterr().err
+
+
+def test_one_process_loads_no_dask() -> None:
+    script = "import sys\nfrom bfpga.scale.choice import open_workers\nimport bfpga.runtime, bfpga.verify.parts\n"
+    script += "with open_workers() as workers: list(workers.map)if 0 else 0\nprint('dask' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
