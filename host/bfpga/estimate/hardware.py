@@ -14,8 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from bfpga.formats.files import read_file, replace_file
 
-#: Share of a resource that an accelerator may take, interconnect and DMAs included: more does not route reliably.
-FULL = 0.8
+#: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
+#: routes, or misses its timing.
+ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
+FULL = ROUTED_LIMITS["lut"]
 _LARGEST = 1 << 24
 
 
@@ -197,10 +199,11 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
     if figures.counted:
         for kind, amount in figures.total.used.items():
-            if amount > FULL * resources[kind]:
+            most = ROUTED_LIMITS[kind]
+            if amount > most * resources[kind]:
                 share = 100 * amount / resources[kind]
                 found.append(
-                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %"
+                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * most:.0f} %"
                 )
     return found
 
