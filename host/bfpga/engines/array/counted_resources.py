@@ -88,7 +88,8 @@ class Fit:
 
 def resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
-    parts = {ip: _logic(ip, numbers(config)) + _structure(ip, config) for ip in PROCESSES}
+    cells = logic(numbers(config))
+    parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[BESIDE_KERNEL] = BESIDE
@@ -129,12 +130,14 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 
+def logic(given: Numbers) -> dict[str, Resources]:
+    """Look-up tables and flip-flops of every IP's logic."""
+    return {ip: _logic(ip, given) for ip in PROCESSES}
+
+
 def _logic(ip: str, given: Numbers) -> Resources:
     terms, fit = [term(given) for term in TERMS[ip]], fits()[ip]
-    return Resources(
-        lut=round(float(np.dot(terms, fit.lut))),
-        ff=round(float(np.dot(terms, fit.ff))),
-    )
+    return Resources(lut=round(float(np.dot(terms, fit.lut))), ff=round(float(np.dot(terms, fit.ff))))
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ def largest_error() -> float:
     """Largest relative error of a whole kernel's look-up tables or flip-flops on the counted configurations."""
     errors = []
     for row in table():
-        found = sum((_logic(ip, row.numbers) for ip in PROCESSES), Resources())
+        found = sum(logic(row.numbers).values(), Resources())
         for kind, ours in (("lut", found.lut), ("ff", found.ff)):
             errors.append(abs(ours / sum(row.cells[kind].values()) - 1))
     return max(errors)
