@@ -22,8 +22,8 @@ ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
-    "synthesis", "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "report",
-    "explore", "cli",
+    "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
+    "report", "explore", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 #: An accelerator whose kernel is processes; then all whose kernels have headers.

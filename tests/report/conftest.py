@@ -10,6 +10,8 @@ from bfpga.cli import main
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 
+PROCESSES = str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")
+
 
 def made(folder: Path, name: str, *words: str) -> Path:
     target = folder / f"{name}.html"
@@ -23,6 +25,15 @@ def dense_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
     folder = tmp_path_factory.mktemp("dense")
     return made(folder, "dense", "report", model, "-a", "tiny", "-d", data, "-n", "60", "-o")
+
+
+@pytest.fixture(scope="session")
+def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a kernel of one loop and one of processes, each with two recipes."""
+    model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
+    folder = tmp_path_factory.mktemp("comparison")
+    words = ("compare", model, "-a", "tiny", "-a", PROCESSES, "-r", "adaptive", "-r", "uncalibrated", "-d", data)
+    return made(folder, "comparison", *words, "-n", "40", "--json", str(folder / "comparison.json"), "-o")
 
 
 @pytest.fixture(scope="session")

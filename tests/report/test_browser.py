@@ -11,12 +11,13 @@ from bfpga.report.theme import chart, number
 
 
 def test_reports_are_drawn_at_two_widths_light_and_dark(
-    dense_report: Path, sparse_report: Path, tmp_path: Path
+    dense_report: Path, sparse_report: Path, comparison_page: Path, tmp_path: Path
 ) -> None:
-    """Every chart of both reports is drawn, the console stays empty, and no page is wider than its window."""
+    """Every chart is drawn, the console stays empty, and no page is wider than its window."""
     pages = [(report, width, theme) for report, width, theme in (
         (dense_report, 390, "dark"), (dense_report, 1280, "light"),
         (sparse_report, 390, "light"), (sparse_report, 1280, "dark"),
+            (comparison_page, 390, "light"),
     )]  # fmt: skip
     seen, said = look(pages, tmp_path)
     assert said == []

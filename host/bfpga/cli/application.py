@@ -10,6 +10,7 @@ import typer
 import bfpga
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
+from bfpga.cli.compare import compare
 from bfpga.cli.deploy import deploy
 from bfpga.cli.explore import explore
 from bfpga.cli.guard import guarded
@@ -71,6 +72,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "evaluate": evaluate,
     "report": report,
+    "compare": compare,
     "explore": explore,
     "verify": verify,
     "render": render,

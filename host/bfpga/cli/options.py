@@ -129,6 +129,25 @@ class ExponentOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrecisionOptions:
+    """How much accuracy may be lost, and where the recipe that is found for it goes."""
+
+    accuracy_drop: Annotated[
+        float | None,
+        typer.Option(
+            "--accuracy-drop",
+            help="Search a format and a precision for each layer, so that no more than POINTS of accuracy are lost "
+            "against float, in as few cycles as possible.",
+            metavar="POINTS",
+        ),
+    ] = None
+    save_recipe: Annotated[
+        Path | None,
+        typer.Option("--save-recipe", help="With --accuracy-drop: the recipe found, for --recipe.", metavar="FILE"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """How weights are held and where layers are computed."""
 

@@ -54,15 +54,20 @@ class Job:
 
 def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(task.accelerator)
-    network = read(task.model, task.input_shape)
-    samples = load_inputs(task.data, network.inputs, task.samples)
+    described, network, samples = load(task)
     if task.calibration is not None:
         sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
     else:
         sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
     program = compile_program(described, network, sources, options)
     return Job(network, described, program, samples, min(map(len, sources.values())), origin)
+
+
+def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
+    """The accelerator, the network and the samples of a run."""
+    described = load_accelerator(task.accelerator)
+    network = read(task.model, task.input_shape)
+    return described, network, load_inputs(task.data, network.inputs, task.samples)
 
 
 def read(model: Path, shapes: list[str] | None) -> Network:
@@ -180,7 +185,12 @@ def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Eva
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
     """The samples' labels where the network's first output holds a score for each of them, else None."""
-    labels, scores = job.samples.y, int(np.prod(next(iter(job.program.outputs.values()))))
+    return labels_of(job.samples, int(np.prod(next(iter(job.program.outputs.values())))))
+
+
+def labels_of(samples: InputSamples, scores: int) -> npt.NDArray[Any] | None:
+    """Labels of samples where they are classes of ``scores``, else None."""
+    labels = samples.y
     if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
         return None
     return labels

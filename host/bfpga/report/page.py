@@ -20,7 +20,7 @@ from markupsafe import Markup
 import bfpga
 from bfpga.devices.csim import cache_directory
 from bfpga.errors import ToolError
-from bfpga.formats.files import printable, replace_file
+from bfpga.formats.files import replace_file
 from bfpga.report.theme import config
 
 Spec = dict[str, Any]
@@ -106,6 +106,14 @@ def write_page(path: Path, page: Page) -> int:
     return len(content)
 
 
+def svg(spec: Spec) -> str:
+    """A chart as a picture; ToolError without the library of charts."""
+    check_charts()
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(json.loads(json.dumps(spec, default=_plain))))
+
+
 def render(page: Page) -> str:
     """The page as HTML; ToolError without the library of charts."""
     check_charts()
@@ -131,11 +139,6 @@ def embedded(value: Any) -> str:
     """JSON that may stand in a script element of HTML: no sequence of it ends the element or opens a comment."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def shown(text: str) -> str:
-    """A name from a user's file without what would steer a reader's display."""
-    return printable(text)
 
 
 def _plain(value: Any) -> Any:

@@ -27,13 +27,13 @@ def config(compact: bool) -> dict[str, Any]:
             "gridOpacity": 0.14, "domainOpacity": 0.4, "tickOpacity": 0.4, "labelOpacity": 0.85,
             "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "titleOpacity": 0.75,
             "labelOverlap": "greedy", "labelSeparation": 6,
-            "labelLimit": 92 if compact else 210, "tickCount": 4 if compact else 8,
+            "labelLimit": 92 if compact else 160, "tickCount": 4 if compact else 8,
         },
         "axisY": {"titleAnchor": "middle", "minExtent": 0},
         "legend": {
             "labelColor": INK, "titleColor": INK, "orient": "top", "direction": "horizontal", "title": None,
-            "labelFontSize": 11, "columns": 2 if compact else 6, "labelLimit": 150 if compact else 240,
-            "symbolStrokeWidth": 1.5,
+            "labelFontSize": 11, "columns": 2 if compact else 5, "labelLimit": 118 if compact else 240,
+            "symbolStrokeWidth": 1.5, "layout": {"top": {"direction": "vertical" if compact else "horizontal"}},
         },
         "title": {"color": INK, "fontSize": 12, "fontWeight": 600, "anchor": "start"},
         "text": {"fill": INK, "fontSize": 11},
@@ -67,3 +67,17 @@ def hint(field: str, title: str, form: str | None = None) -> dict[str, Any]:
     if form is None:
         return {"field": field, "type": "nominal", "title": title}
     return {"field": field, "type": "quantitative", "title": title, "format": form}
+
+
+def standalone(title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620) -> dict[str, Any]:
+    """Charts with their titles below each other as one picture on white, for files that no page surrounds."""
+    sized = [
+        {**{key: value for key, value in spec.items() if key != "autosize"}, "width": width, "title": name}
+        for name, spec in charts
+    ]
+    return {
+        "title": {"text": title, "fontSize": 15, "anchor": "start", "offset": 14},
+        "vconcat": sized,
+        "resolve": {"scale": {"color": "independent", "x": "independent", "y": "independent"}},
+        "config": {**config(compact=False), "background": "white", "padding": 14},
+    }

@@ -27,7 +27,8 @@ def time_section(report: Report) -> Section:
             "Roofline",
             ESTIMATED,
             charts.roofline_chart(roofline, report.layers),
-            f"Layers with products, as large as their time. The array gives {roofline.gmac_s:.1f} GMAC/s at most; "
+            "Lines: what the memory (at its assumed rate) and the weight stream feed, up to the array's peak. Points: "
+            f"layers with products, as large as their time. The array gives {roofline.gmac_s:.1f} GMAC/s at most; "
             f"streamed weights keep it busy from {roofline.ridge_macs_per_byte:.0f} MAC/byte on. Work: a layer's "
             "products over its own time with transfers.",
         ),

@@ -14,8 +14,10 @@ from bfpga.report.theme import BLUE, GREY, ORANGE, RED, chart, hint, number, row
 WRITTEN_CLASSES = 12
 
 
-def interval_chart(names: Sequence[str], shares: Sequence[Share]) -> Spec:
-    """Shares with their intervals, one row each."""
+def interval_chart(
+    names: Sequence[str], shares: Sequence[Share], colours: Sequence[str] = (BLUE, GREY, ORANGE)
+) -> Spec:
+    """Shares with their intervals, one row each, in so many colours."""
     values = [
         {
             "what": name, "share": 100 * share.value, "low": 100 * share.interval[0], "high": 100 * share.interval[1],
@@ -30,7 +32,7 @@ def interval_chart(names: Sequence[str], shares: Sequence[Share]) -> Spec:
     y = rows_axis("what")
     colour = {
         "field": "what", "type": "nominal", "legend": None, "sort": None,
-        "scale": {"range": [BLUE, GREY, ORANGE, RED]},
+        "scale": {"domain": list(names), "range": list(colours)},
     }  # fmt: skip
     scale = {"zero": False, "nice": True, "padding": 12}
     return chart(

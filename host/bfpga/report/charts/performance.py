@@ -35,10 +35,10 @@ def roofline_chart(roofline: Roofline, layers: Sequence[LayerFigures]) -> Spec:
     ]  # fmt: skip
     low = 10.0 ** math.floor(math.log10(min([p["x"] for p in points], default=1.0)))
     high = 10.0 ** math.ceil(math.log10(max([p["x"] for p in points] + [2 * roofline.ridge_macs_per_byte])))
-    floor = 10.0 ** math.floor(math.log10(min([p["y"] for p in points], default=1.0)))
+    floor = 10.0 ** math.floor(math.log10(0.7 * min([p["y"] for p in points], default=1.0)))
     roofs = [
-        *_roof("memory, assumed", roofline.memory_gb_s, roofline.gmac_s, low, high),
-        *_roof("weight stream", roofline.weight_stream_gb_s, roofline.gmac_s, low, high),
+        *_roof("memory", roofline.memory_gb_s, roofline.gmac_s, low, high),
+        *_roof("weights", roofline.weight_stream_gb_s, roofline.gmac_s, low, high),
     ]
     scale_x = {"type": "log", "domain": [low, high], "nice": False}
     scale_y = {"type": "log", "domain": [floor, 2 * roofline.gmac_s], "nice": False, "clamp": True}
@@ -76,7 +76,7 @@ def roofline_chart(roofline: Roofline, layers: Sequence[LayerFigures]) -> Spec:
             ],
         },
     }  # fmt: skip
-    wide_enough = {"expr": "width < 480 ? 0 : 1"}
+    wide_enough = {"expr": "width < 700 ? 0 : 1"}
     names: Spec = {
         "data": {"values": _apart(points, (low, high), (floor, 2 * roofline.gmac_s))},
         "mark": {"type": "text", "align": "right", "dx": -11, "dy": 10, "fontSize": 10, "opacity": wide_enough},
@@ -84,7 +84,7 @@ def roofline_chart(roofline: Roofline, layers: Sequence[LayerFigures]) -> Spec:
     }
     peak: Spec = {
         "data": {"values": [{"x": high, "y": roofline.gmac_s, "text": f"array: {roofline.gmac_s:.1f} GMAC/s"}]},
-        "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -4, "dx": -2, "fontSize": 10},
+        "mark": {"type": "text", "align": "right", "baseline": "bottom", "dy": -15, "dx": -2, "fontSize": 10},
         "encoding": {"x": x, "y": y, "text": {"field": "text", "type": "nominal"}},
     }
     return chart(340, [lines, marks, names, peak], resolve={"scale": {"color": "independent"}})
@@ -99,26 +99,40 @@ def _decades(low: float, high: float) -> list[float]:
 def _apart(
     points: Sequence[dict[str, Any]], across: tuple[float, float], down: tuple[float, float]
 ) -> list[dict[str, Any]]:
-    """Points whose names do not meet, those of the longest layers first."""
+    """Points whose names, below and left of them, meet no other name and no other point; those of long layers first."""
 
     def place(point: dict[str, Any]) -> tuple[float, float]:
-        return (math.log(point["x"] / across[0]) / math.log(across[1] / across[0]),
-                math.log(point["y"] / down[0]) / math.log(down[1] / down[0]))  # fmt: skip
+        return (
+            math.log(point["x"] / across[0]) / math.log(across[1] / across[0]),
+            math.log(point["y"] / down[0]) / math.log(down[1] / down[0]),
+        )
 
+    def box(point: dict[str, Any]) -> tuple[float, float, float, float]:
+        (x, y), length = place(point), 0.02 + _LETTER * len(point["layer"])
+        return x - length, y - _LINE, x - 0.005, y
+
+    boxes: list[tuple[float, float, float, float]] = []
     named: list[dict[str, Any]] = []
     for point in sorted(points, key=lambda item: -item["share"]):
-        x, y = place(point)
-        near = ((abs(x - place(other)[0]), abs(y - place(other)[1])) for other in named)
-        if x > 0.15 and not any(dx < 0.2 and dy < 0.06 for dx, dy in near):
+        left, bottom, right, top = box(point)
+        names = any(left < b[2] and b[0] < right and bottom < b[3] and b[1] < top for b in boxes)
+        others = (place(other) for other in points if other is not point)
+        marks = any(left - 0.015 < x < right + 0.015 and bottom - 0.03 < y < top + 0.01 for x, y in others)
+        if left > 0 and bottom > 0 and not names and not marks:
+            boxes.append((left, bottom, right, top))
             named.append(point)
     return named
+
+
+#: Room of a name in a roofline, as shares of its width and height.
+_LETTER, _LINE = 0.0065, 0.055
 
 
 def _roof(name: str, rate: float, peak: float, low: float, high: float) -> list[dict[str, Any]]:
     """A ceiling: what a rate of bytes feeds, up to the array's peak."""
     bend = min(max(peak / rate, low), high)
     corners = [(low, min(peak, low * rate)), (bend, min(peak, bend * rate)), (high, peak)]
-    return [{"roof": f"{name}: {rate:.2f} GB/s", "x": x, "y": y, "rate": rate} for x, y in corners]
+    return [{"roof": f"{name} {rate:.2f} GB/s", "x": x, "y": y, "rate": rate} for x, y in corners]
 
 
 def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str]) -> Spec:
@@ -137,6 +151,7 @@ def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str])
         hint("cycles", "cycles", ","),
     ]  # fmt: skip
     field = "sample" if by_sample else "layer"
+    whole = {"domain": [0, timeline.cycles / clock_mhz], "nice": False}
     colour: dict[str, Any] = {"field": field, "type": "nominal", "sort": None, "scale": _CYCLED}
     if by_sample:
         tooltip.insert(0, hint("sample", "sample"))
@@ -147,7 +162,7 @@ def timeline_chart(timeline: Timeline, clock_mhz: float, labels: dict[str, str])
         "mark": {"type": "bar", "clip": True, "strokeWidth": 0.4, "height": {"band": 0.78}},
         "encoding": {
             "y": rows_axis("lane", sort=timeline.lanes),
-            "x": number("a", "µs from the begin of the sample", scale={"nice": False}), "x2": {"field": "b"},
+            "x": number("a", "µs from the begin of the sample", scale=whole), "x2": {"field": "b"},
             "color": colour, "stroke": {"field": field, "type": "nominal", "sort": None, "scale": _CYCLED},
             "tooltip": tooltip,
         },
@@ -186,7 +201,7 @@ def limits_chart(layers: Sequence[LayerFigures]) -> Spec:
 _SPENT = {
     "array": BLUE, "elements": "#7fb2e5", "transfer": GREEN, "descriptors": "#7ecfb4", "weight stream": ORANGE,
     "activation memory": "#d1495b", "output stage": "#b8a01c", "pipeline": GREY, "addresses": "#b39ddb",
-    "idle tiles": "#c9ced6", "densest unit": PURPLE, "loading": "#2aa198", "drain": "#c0713b", "coefficients": PURPLE,
+    "idle tiles": "#c9ced6", "densest unit": PURPLE, "loading": "#2aa198", "drain": "#c0713b", "entries": PURPLE,
 }  # fmt: skip
 
 

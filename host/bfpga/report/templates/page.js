@@ -2,13 +2,13 @@
 (() => {
   const content = JSON.parse(document.getElementById("charts").textContent);
   const root = document.documentElement;
-  const narrow = window.matchMedia("(max-width: 760px)");
+  const narrow = window.matchMedia("screen and (max-width: 760px)");
   const places = [...document.querySelectorAll("[data-chart]")];
   const options = { mode: "vega-lite", renderer: "svg", actions: false, tooltip: { theme: "custom" } };
   let drawn = [];
 
   async function draw() {
-    drawn.forEach((result) => result.finalize());
+    drawn.forEach(({ result }) => result.finalize());
     drawn = [];
     root.dataset.charts = "drawing";
     let failed = 0;
@@ -16,7 +16,7 @@
       const spec = content.specs[place.dataset.chart];
       const config = narrow.matches ? content.compact : content.wide;
       try {
-        drawn.push(await vegaEmbed(place, spec, { ...options, config }));
+        drawn.push({ place, result: await vegaEmbed(place, spec, { ...options, config }) });
       } catch (error) {
         failed += 1;
         place.classList.add("chart-error");
@@ -34,10 +34,19 @@
   document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
   });
-  // On paper all tables are open, and charts are as wide as the page.
+  function fit() {
+    drawn.forEach(({ place, result }) => result.view.signal("width", place.clientWidth).run());
+  }
+
+  // On paper all tables are open, and charts are as wide as the paper.
   window.addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((item) => { item.open = true; });
-    drawn.forEach((result) => result.view.resize().run());
+    root.dataset.paper = "";
+    fit();
+  });
+  window.addEventListener("afterprint", () => {
+    delete root.dataset.paper;
+    fit();
   });
   narrow.addEventListener("change", draw);
   draw();
