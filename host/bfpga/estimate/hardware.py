@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from bfpga.engines.array.counted_resources import BESIDE_KERNEL, STREAMS
 from bfpga.formats.files import read_file, replace_file
 
 #: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
@@ -144,6 +145,15 @@ class HardwareFigures:
     def kernel(self) -> Area:
         """Cells of the kernel's loops and memories, and of the streams between its IPs."""
         return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories + self.streams)
+
+    @property
+    def parts(self) -> dict[str, Area]:
+        """Cells of every IP with its memories, of the streams between them, of what stands beside the kernel."""
+        return {
+            **{ip.name: ip.loops + ip.memories for ip in self.ips},
+            STREAMS: self.streams,
+            BESIDE_KERNEL: self.infrastructure,
+        }
 
     @property
     def ips(self) -> tuple[IpFigures, ...]:
