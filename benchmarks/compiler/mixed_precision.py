@@ -3,13 +3,13 @@
     BFPGA_MODELS=FOLDER python -m benchmarks.compiler.mixed_precision [--case CASE ...] [--recipes FOLDER]
         [--markdown FILE] [--json FILE]
 
-CASE is NETWORK:ACCELERATOR:FORMATS:POINTS:GOAL. What `bfpga evaluate --accuracy-drop POINTS` does: every step alone,
+CASE is NETWORK:ACCELERATOR:FORMATS:POINTS. What `bfpga evaluate --accuracy-drop POINTS` does: every step alone,
 then the cheapest of them together. A network whose folder has training samples is searched on these, at most 256;
 otherwise every second sample of the file is searched on, the first 256 of them calibrate, and the others judge. One
-recording of the keyword network's file is 0.4 points of a half, so each counts five times there: as it is, and two and
-four frames earlier and later. The autoencoder has no classes: it is searched on the energy of its errors, and judged by
-the area under the curve of all its files, in points. Ends with 1 if a network loses more than the points of its GOAL on
-the samples that judge.
+recording of the keyword network's file is 0.4 points of a half, so each counts three times there: as it is, and three
+frames earlier and later. The autoencoder has no classes: it is searched on the energy of its errors, and judged by
+the area under the curve of all its files, in points. Ends with 1 if a network loses more than its points on the samples
+that judge.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from bfpga.precision.search import Found, search
 from bfpga.runtime import run
 
 CASES = (
-    "dscnn_kws:pynq_z2_mixed:two_hot:0.3:0.5", "dscnn_kws:pynq_z2_shift:two_hot:0.3:0.5",
-    "resnet8_cifar10:pynq_z2_dense:auto:0.1:0.1", "ad01_autoencoder:pynq_z2_dense:auto:0.1:0.1",
+    "dscnn_kws:pynq_z2_mixed:two_hot:0.5", "dscnn_kws:pynq_z2_shift:two_hot:0.5",
+    "resnet8_cifar10:pynq_z2_dense:auto:0.1", "ad01_autoencoder:pynq_z2_dense:auto:0.1",
 )  # fmt: skip
 #: Frames that recordings of the keyword network are moved by.
-FRAMES = (0, -4, -2, 2, 4)
+FRAMES = (0, -3, 3)
 AUTOENCODER = "ad01_autoencoder"
 SENSITIVITIES = ("layer", "step, taken alone", "gain in dB", "points lost", "cycles more", "in the result")
 RESULTS = (
@@ -125,7 +125,7 @@ def sensitivities(found: Found) -> str:
 
 def measure(case: str, folder: Path, recipes: Path | None) -> tuple[list[str], str, dict[str, Any]]:
     """The row of a case, its table of sensitivities, and both as data."""
-    name, accelerator, formats, points, _ = case.split(":")
+    name, accelerator, formats, points = case.split(":")
     model = folder / "models" / f"{name}.onnx"
     samples, network, chosen = samples_of(name, folder, model), read_network(model), load_accelerator(accelerator)
     options = CompileOptions(formats=formats)  # type: ignore[arg-type]

@@ -7,7 +7,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from bfpga.errors import DataError, ScaleError
 from bfpga.explore.front import Goal
 from bfpga.explore.search import Search
 from bfpga.explore.task import Task
-from bfpga.scale.choice import open_workers
 from bfpga.scale.cluster import Cluster
 from bfpga.scale.work import IN_PROCESS, Workers
 from bfpga.vendor.bitstream.failure import BuildError
@@ -38,14 +36,6 @@ pytest.importorskip("distributed")
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 TABLE = [7 * number for number in range(20)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two processes for all tests of this file."""
-    with open_workers(2) as workers:
-        assert isinstance(workers, Cluster)
-        yield workers
 
 
 def shared(folder: Path) -> dict[str, object]:

@@ -150,12 +150,19 @@ def report(searched: Searched | None, precision: PrecisionOptions) -> dict[str, 
 
 
 def _say(searched: Searched) -> None:
-    found = searched.found
+    found, judge = searched.found, searched.judge
     start, score = found.start, found.score
     output.say(
         f"lost on the samples searched on: {start.lost:.2f} points at {start.cycles:,} cycles before, {score.lost:.2f} "
         f"at {score.cycles:,} now; allowed: {found.allowed:g}"
     )
+    if judge.metric == "accuracy":
+        output.say(
+            f"classes other than float's: {100 * start.changed:.2f} % before, {100 * score.changed:.2f} % now; a "
+            "quarter of them counts as lost, however lucky these samples are"
+        )
+    if judge.metric != "noise" and 100 / judge.samples > found.allowed > 0:
+        output.say(f"note: one of these samples is {100 / judge.samples:.2f} points, more than what is allowed")
     if not found.met:
         output.say("warning: no precision that this accelerator offers stays within that; this is the finest found")
     if searched.held_out is None or searched.held_out_start is None:

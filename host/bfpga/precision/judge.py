@@ -24,6 +24,9 @@ METRICS: dict[Metric, str] = {
     "noise": "energy of the outputs' errors, in percent of the outputs'",
 }
 
+#: Share of the changed classes that may be lost points: float is wrong too for many samples whose class is easily
+#: changed, and some gain. It is about what the worst of twenty draws of calibration samples cost (docs/accuracy.md).
+LOST_OF_CHANGED = 0.25
 #: Sums of class probabilities are 1 as closely as this; smaller probabilities than the least count as that.
 CLOSE, LEAST = 0.05, 1e-6
 
@@ -42,6 +45,11 @@ class Score:
     changed: float
     cycles: int
     samples: int
+
+    @property
+    def risk(self) -> float:
+        """Points that changed classes may cost on other samples, however lucky these here were; at least ``lost``."""
+        return max(self.lost, 100.0 * LOST_OF_CHANGED * self.changed)
 
     @property
     def spread(self) -> float:

@@ -6,9 +6,10 @@
 3. *Prune.* Steps are given back, the dearest first, if the others do as well without.
 4. *Lower.* Steps that save cycles are taken if the loss stays allowed.
 
-Points of few samples move in jumps, and a loss that is small by luck is no reason to make anything coarser. So noise
-leads the way, points decide when it is enough, and what makes the result noisier must keep the loss allowed with one
-standard deviation to spare. The same arguments give the same result.
+Points of few samples move in jumps, and changed classes gain as many points as they lose where luck has it. So noise
+leads the way, and it is enough when the points lost and a quarter of the changed classes are both allowed; what makes
+the result noisier must keep the loss allowed with one standard deviation to spare. The same arguments give the same
+result.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Found:
 
 
 def allowed(score: Score, drop: float) -> bool:
-    """Whether a score loses no more than ``drop`` points."""
-    return score.lost <= drop + ROUNDING
+    """Whether a score loses no more than ``drop`` points, and will not on other samples by all appearance."""
+    return score.risk <= drop + ROUNDING
 
 
 def certain(score: Score, drop: float) -> bool:
