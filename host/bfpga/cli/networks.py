@@ -20,6 +20,7 @@ from bfpga.cli.options import (
     RunOptions,
     SampleOptions,
     ScaleOptions,
+    Scheduler,
     grouped,
 )
 
@@ -128,9 +129,19 @@ def run(
         typer.Option(
             "--device",
             help="emulator, csim (native integers), csim:ap_int, csim:exact, virtual (board without hardware), "
-            "board or remote:HOST.",
+            "board or remote:HOST; several boards with commas between share the samples.",
         ),
     ] = "emulator",
+    boards: Annotated[
+        int | None, typer.Option("--boards", min=1, max=64, help="With --device virtual: number of boards.")
+    ] = None,
+    board_timeout: Annotated[
+        float,
+        typer.Option(
+            "--board-timeout", min=0.1, help="Seconds after which one of several boards that does not answer is hung."
+        ),
+    ] = 120.0,
+    scheduler: Scheduler = None,
     compare: Annotated[bool, typer.Option("--compare", help="Run the emulator too and compare bit by bit.")] = False,
 ) -> None:
     """Compile a network, run it on samples, and print accuracy, cycles, latency and a line for every layer.
@@ -139,27 +150,32 @@ def run(
     Examples:
       bfpga run examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
       bfpga run net.onnx -a my.yaml -d samples.npz --device csim --compare --samples 20 --json result.json
+      bfpga run net.onnx -a pynq_z2_dense -d samples.npz --device remote:10.0.0.5,remote:10.0.0.6
+      bfpga run net.onnx -a pynq_z2_dense -d samples.npz --device virtual --boards 4
       bfpga run net.onnx -a my.yaml -d samples.npz --device virtual --report report.html
     """
     from bfpga.cli import precision as finding
     from bfpga.cli import reports, work
+    from bfpga.cli.device_choice import DeviceChoice, device_name
     from bfpga.cli.report_page import check_report, sources, write_run_report
     from bfpga.runtime import check_device
 
     output.check_target(task.json)
     check_report(task.report)
-    check_device(device)
+    choice = DeviceChoice(device_name(device, boards), board_timeout, scheduler)
+    check_device(choice.name)
+    choice.check()
     finding.check(precision)
     job, found = finding.prepare(precision, task, work.compile_options(engines, exponents))
     searched = finding.report(found, precision)
     if not compare:
-        result = work.run(job, device, task.batch)
-        content = reports.run_report(job, result, device)
+        result = work.run(job, choice, task.batch)
+        content = reports.run_report(job, result, choice.name)
         write_run_report(task.report, job, sources(task, exponents), content, result)
         output.write_json(task.json, content | searched)
         return
-    comparison = work.compare(job, device, task.batch)
-    content = reports.comparison_report(job, comparison, device)
+    comparison = work.compare(job, choice, task.batch)
+    content = reports.comparison_report(job, comparison, choice.name)
     write_run_report(task.report, job, sources(task, exponents), content, comparison.got)
     output.write_json(task.json, content | searched)
     if not comparison.bit_exact:

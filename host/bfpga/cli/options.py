@@ -33,6 +33,14 @@ InputShapes = Annotated[
         metavar="[NAME=]SIZES",
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    ),
+]
 Picture = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
@@ -78,14 +86,7 @@ class ScaleOptions:
             "--workers", min=1, max=256, help="Share the work among N processes of this machine.", metavar="N"
         ),
     ] = None
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
-            metavar="ADDRESS",
-        ),
-    ] = None
+    scheduler: Scheduler = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.cli.device_choice import DeviceChoice, hear
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
@@ -124,38 +125,41 @@ def compile_for_estimate(
 
 
 @contextmanager
-def opened(name: str, program: Program) -> Iterator[Device]:
+def opened(choice: DeviceChoice, program: Program) -> Iterator[Device]:
     """A device that is closed at the end; opening one may compile a kernel."""
-    with waiting(f"opening {name}"):
-        device = runtime.open_device(name, program)
-    if isinstance(device, Emulator) and device.note:
-        say(f"emulator: {device.note}")
-    try:
+    with ExitStack() as undo:
+        with waiting(f"opening {choice.name}"):
+            device = choice.open(program, undo)
+        undo.callback(device.close)
+        if isinstance(device, Emulator) and device.note:
+            say(f"emulator: {device.note}")
         yield device
-    finally:
-        device.close()
 
 
 def provide_overlay(job: Job, device_name: str) -> None:
     """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
-    if device_name.startswith("virtual"):
+    if "virtual" in device_name:
         from bfpga.board import overlays
 
         overlays.provide_overlay(job.program, job.accelerator)
 
 
-def run(job: Job, device_name: str, batch: int) -> DeviceResult:
-    """All samples on a device."""
-    provide_overlay(job, device_name)
-    with opened(device_name, job.program) as device, progress(f"running on {device_name}") as show:
-        return runtime.run(job.program, job.samples.inputs, device, batch=batch, progress=show)
+def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
+    """All samples on a device, given by name or chosen with what several boards need."""
+    choice = DeviceChoice(device) if isinstance(device, str) else device
+    provide_overlay(job, choice.name)
+    with opened(choice, job.program) as opening, progress(f"running on {choice.name}") as show:
+        hear(opening, show)
+        return runtime.run(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 
-def compare(job: Job, device_name: str, batch: int) -> Comparison:
-    """All samples on a device and on the emulator, with every tensor."""
-    provide_overlay(job, device_name)
-    with opened(device_name, job.program) as device, progress(f"comparing {device_name} with the emulator") as show:
-        return runtime.compare(job.program, job.samples.inputs, device, batch=batch, progress=show)
+def compare(job: Job, device: str | DeviceChoice, batch: int) -> Comparison:
+    """All samples on a device, as for ``run``, and on the emulator, with every tensor."""
+    choice = DeviceChoice(device) if isinstance(device, str) else device
+    provide_overlay(job, choice.name)
+    with opened(choice, job.program) as opening, progress(f"comparing {choice.name} with the emulator") as show:
+        hear(opening, show)
+        return runtime.compare(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 
 @contextmanager
