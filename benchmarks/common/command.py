@@ -22,6 +22,12 @@ def command(documentation: str | None, output: str = "") -> argparse.ArgumentPar
     return parser
 
 
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Options of benchmarks whose parts may be computed side by side, for `bfpga.scale.choice.open_workers`."""
+    parser.add_argument("--workers", type=int, metavar="N", help="share the work among N processes of this machine")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="share it among the workers of a Dask scheduler")
+
+
 def models_folder() -> Path | None:
     """$BFPGA_MODELS, the folder that has models/ and data/, or None."""
     folder = os.environ.get("BFPGA_MODELS")

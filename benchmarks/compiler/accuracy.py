@@ -1,7 +1,7 @@
 """Accuracy of block floating point against float on real networks: one table, one command.
 
     BFPGA_MODELS=FOLDER python -m benchmarks.compiler.accuracy [--accelerator NAME[:FORMATS] ...] [--shift]
-        [--markdown FILE]
+        [--workers N | --scheduler ADDRESS] [--markdown FILE]
 
 FORMATS is how the array holds weights, where it has a choice: linear, two_hot, power_of_two or auto (the default).
 ``--shift`` measures arrays with shift units in every format and ends with 1 if two-hot weights miss their goals.
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 import bfpga
-from benchmarks.common.command import command, required_models_folder
+from benchmarks.common.command import add_workers, command, required_models_folder
 from benchmarks.common.networks import (
     CALIBRATION_SAMPLES,
     NETWORKS,
@@ -38,6 +38,8 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.program import Program
 from bfpga.runtime import run
+from bfpga.scale.choice import open_workers
+from bfpga.scale.work import Work
 
 #: Columns of ``--shift``.
 SHIFT_COLUMNS = (
@@ -80,25 +82,44 @@ def measure(network: Network, accelerator: str, folder: Path, options: CompileOp
     return metric, reference, value, len(x)
 
 
-def table_row(network: Network, columns: list[str], folder: Path) -> tuple[list[str], list[str]]:
-    """Cells of a network's row, and the goals that it misses."""
+def measured(folder: Path, part: tuple[Network, str]) -> tuple[str, float, float, int, float]:
+    """What ``measure`` finds for a network and a column of the table, and the seconds that it took."""
+    network, column = part
+    accelerator, _, formats = column.partition(":")
+    start = time.perf_counter()
+    options = CompileOptions(formats=formats or "auto")  # type: ignore[arg-type]
+    found = measure(network, accelerator, folder, options)
+    return *found, time.perf_counter() - start
+
+
+#: A cell of the table: figures do not depend on who measured them.
+MEASURE: Work[Path, tuple[Network, str], tuple[str, float, float, int, float]] = Work(lambda folder: folder, measured)
+
+
+def table_row(
+    network: Network, columns: list[str], results: Iterator[tuple[str, float, float, int, float]]
+) -> tuple[list[str], list[str]]:
+    """Cells of a network's row, and the goals that it misses; the next of ``results`` are its columns'."""
     cells: list[str] = []
     missed = []
     for column in columns:
-        accelerator, _, formats = column.partition(":")
-        start = time.perf_counter()
-        options = CompileOptions(formats=formats or "auto")  # type: ignore[arg-type]
-        metric, reference, value, samples = measure(network, accelerator, folder, options)
+        metric, reference, value, samples, seconds = next(results)
         digits = 2 if reference > 1 else 4
         if not cells:
             cells = [network.name, metric, str(samples), f"{reference:.{digits}f}"]
         cells.append(f"{value:.{digits}f} ({value - reference:+.{digits}f})")
-        seconds = time.perf_counter() - start
         print(f"{network.name} on {column}: {metric} {value:.{digits}f}, {seconds:.1f} s", file=sys.stderr)
         goal = TWO_HOT_GOALS.get(network.name)
-        if formats == "two_hot" and goal is not None and value < reference - goal:
+        if column.endswith(":two_hot") and goal is not None and value < reference - goal:
             missed.append(f"{network.name} on {column}: {reference - value:.2f} points below float, at most {goal:g}")
     return cells, missed
+
+
+def _is_there(network: Network, folder: Path) -> bool:
+    there = (folder / "models" / f"{network.name}.onnx").exists()
+    if not there:
+        print(f"{network.name}: not in {folder}, left out", file=sys.stderr)
+    return there
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -108,6 +129,7 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--shift", action="store_true", help=f"the same as --accelerator {' '.join(SHIFT_COLUMNS)}")
     parser.add_argument("--network", nargs="+", default=[network.name for network in NETWORKS])
+    add_workers(parser)
     arguments = parser.parse_args(given)
     folder = required_models_folder()
     columns = list(SHIFT_COLUMNS) if arguments.shift else arguments.accelerator
@@ -115,15 +137,14 @@ def main(given: Sequence[str] | None = None) -> int:
     lines[0] += "".join(f" {column.replace(':', ', ')} |" for column in columns)
     lines[1] += "---|" * len(columns)
     missed: list[str] = []
-    for network in NETWORKS:
-        if network.name not in arguments.network:
-            continue
-        if not (folder / "models" / f"{network.name}.onnx").exists():
-            print(f"{network.name}: not in {folder}, left out", file=sys.stderr)
-            continue
-        cells, found = table_row(network, columns, folder)
-        lines.append("| " + " | ".join(cells) + " |")
-        missed += found
+    chosen = [network for network in NETWORKS if network.name in arguments.network and _is_there(network, folder)]
+    parts = [(network, column) for network in chosen for column in columns]
+    with open_workers(arguments.workers, arguments.scheduler) as workers:
+        results = workers.map(MEASURE, parts, shared={"folder": folder})
+        for network in chosen:
+            cells, found = table_row(network, columns, results)
+            lines.append("| " + " | ".join(cells) + " |")
+            missed += found
     text = "\n".join(lines) + "\n"
     return finish(text, arguments.markdown, missed)
 

@@ -68,11 +68,16 @@ def open_device(name: str, program: Program) -> Device:
     """Open a device for one program.
 
     `emulator`; `csim` (native integers), `csim:ap_int` or `csim:exact`; `virtual`, a board with PYNQ that is a model in
-    this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network. Boards need an overlay of the
-    program's accelerator. DeviceError for an unknown name or a board that cannot be opened; ToolError if a compiler
-    that the C simulation needs is missing.
+    this process; `board`, the one this runs on; `remote:HOST[:PORT]`, one in the network; several boards with commas
+    between, which share the samples (docs/scale.md). Boards need an overlay of the program's accelerator. DeviceError
+    for an unknown name or a board that cannot be opened; ToolError if a compiler that the C simulation needs is
+    missing.
     """
     check_device(name)
+    if "," in name:
+        from bfpga.board.many.pool import BoardPool
+
+        return BoardPool(program, name.split(","))
     if name == "emulator":
         return Emulator(program)
     if name in SIMULATIONS:
@@ -95,7 +100,12 @@ def check_device(name: str) -> None:
     if name.startswith(("virtual", "board", "remote:")):
         from bfpga.board.target_choice import check_target_name
 
-        check_target_name(name)
+        names = name.split(",")
+        for single in names:
+            check_target_name(single)
+        twice = next((single for single in names if names.count(single) > 1 and not single.startswith("virtual")), None)
+        if twice is not None:
+            raise DeviceError(f"device {twice!r} is named twice; it is one board")
     elif name not in ("emulator", *SIMULATIONS):
         raise DeviceError(f"device {name!r} is unknown; known are {', '.join(DEVICES)}")
 
@@ -132,6 +142,7 @@ def run(
         inputs = {name: together(value, count) for name, value in inputs.items()}
         samples, batch = -(-samples // count), -(-batch // count)
     opened = open_device(device, program) if isinstance(device, str) else device
+    batch = max(samples, 1) if getattr(opened, "spreads", False) else batch
     try:
         parts = []
         for start in range(0, max(samples, 1), batch):

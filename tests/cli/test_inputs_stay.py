@@ -22,11 +22,13 @@ CLOCKS = {"layers": [{"name": "a", "operation": "conv", "clocks": {"keep": [1], 
 RUN = ["-a", "a.yaml", "-d", "d.npz", "-c", "c.npz", "-r", "r.yaml"]
 #: A command without its outputs, the options that name these, and the files that it reads.
 COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
-    (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"], ["-o", "--json", "--picture"],
+    (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"],
+     ["-o", "--json", "--picture", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "c.npz", "r.yaml"]),
-    (["run", "m.onnx", *RUN], ["--json", "--report"],
+    (["run", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
-    (["evaluate", "m.onnx", *RUN], ["--json", "--report"], ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["evaluate", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
+     ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["report", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["compare", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["estimate", "a.yaml", "m.onnx", "-c", "c.npz"], ["--json"], ["a.yaml", "b.yaml", "m.onnx", "c.npz"]),

@@ -25,7 +25,7 @@ from bfpga.devices.native import library, plan
 from bfpga.devices.native.library import NUMPY, available_sets, instruction_set
 from bfpga.errors import ConfigurationError, DataError, ToolError
 from bfpga.formats.block_format import BlockFormat, Status
-from bfpga.scale.threads import thread_count
+from bfpga.scale.threads import THREADS_VARIABLE, thread_count
 from bfpga.verify.check import random_configs, random_inputs, verify
 from bfpga.verify.random_network import random_program
 
@@ -377,12 +377,12 @@ def test_a_processor_without_vectors_has_plain_layers(monkeypatch: pytest.Monkey
 
 
 def test_threads_are_given_or_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(library.THREADS_VARIABLE, raising=False)
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
     assert thread_count() >= 1
-    monkeypatch.setenv(library.THREADS_VARIABLE, "3")
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
     assert (thread_count(), thread_count(2)) == (3, 2)
     for wrong in ("0", "many"):
-        monkeypatch.setenv(library.THREADS_VARIABLE, wrong)
+        monkeypatch.setenv(THREADS_VARIABLE, wrong)
         with pytest.raises(ConfigurationError, match="BFPGA_THREADS"):
             thread_count()
 

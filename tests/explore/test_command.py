@@ -11,7 +11,9 @@ import pytest
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import main
 from bfpga.compiler.recipes import load_recipe
-from bfpga.explore.search import Search
+from bfpga.explore import search
+from bfpga.explore.task import Task
+from bfpga.scale.work import Work
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 MODEL, DATA = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
@@ -73,19 +75,19 @@ def test_a_study_is_resumed_on_demand_alone_and_stale_files_go(
 def test_interruption_leaves_results_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tried = Search._try
+    tried = search.attempt
 
-    def interrupted(self: Search, number: int) -> object:
-        if number == 2:
+    def interrupted(task: Task, given: search.Attempt) -> object:
+        if given.number == 5:
             raise KeyboardInterrupt
-        return tried(self, number)
+        return tried(task, given)
 
-    monkeypatch.setattr(Search, "_try", interrupted)
+    monkeypatch.setattr(search, "ATTEMPTS", Work(lambda task: task, interrupted))
     monkeypatch.setattr("sys.argv", ["bfpga", *COMMAND, "-o", "found"])
     assert main([*COMMAND, "-o", str(tmp_path / "found")]) == 130
     assert "Go on with\n  bfpga explore" in (shown := capsys.readouterr().err)
     assert shown.rstrip().endswith("-o found --resume")
-    assert len(json.loads((tmp_path / "found" / "front.json").read_text())["points"]) <= 2
+    assert len(json.loads((tmp_path / "found" / "front.json").read_text())["points"]) <= 4
     assert (tmp_path / "found" / "study.sqlite3").exists()
 
 

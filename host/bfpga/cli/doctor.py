@@ -141,6 +141,11 @@ def pynq() -> Check:
     return package("pynq", "pynq", purpose, remedy=remedy)
 
 
+def dask() -> Check:
+    purpose = "work on several processes, machines or boards (`--workers`, `--scheduler`, several boards of `--device`)"
+    return package("Dask", "distributed", purpose, remedy="pip install 'bfpga[scale]'")
+
+
 def vendor_tool(name: str, find: Callable[[], Tool], purpose: str) -> Check:
     """A vendor tool where the build looks for it: its version and place."""
     remedy = "install it, best where the installer proposes; not needed for emulation, C simulation and estimates"
@@ -211,6 +216,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     libclang,
     tclsh,
     pynq,
+    dask,
     vitis_hls,
     vivado,
     board,

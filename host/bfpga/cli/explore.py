@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bfpga.cli import output
-from bfpga.cli.options import InputShapes, Json, Model
+from bfpga.cli.options import InputShapes, Json, Model, ScaleOptions, grouped
 from bfpga.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ DROP = 0.5
 INTERRUPTED = 130
 
 
+@grouped
 def explore(
     model: Model,
     board: Annotated[str, typer.Option("--board", help="Name of a board or its YAML file.", show_default=False)],
+    *,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -88,6 +90,7 @@ def explore(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in the folder.")] = False,
     json: Json = None,
+    scale: ScaleOptions,
 ) -> None:
     """Search for the accelerators of a board that are best for a network, and write them ready to build.
 
@@ -101,6 +104,7 @@ def explore(
       bfpga explore lenet_mnist.onnx --board kv260 -d mnist_test.npz --objective energy --accuracy-drop 1 -o found
       bfpga explore lenet_mnist.onnx --board kv260 -d mnist_test.npz --objective energy --accuracy-drop 1 -o found \\
         --trials 500 --resume
+      bfpga explore lenet_mnist.onnx --board zcu104 -d mnist_test.npz --workers 4
     """
     from bfpga.accelerator.boards import load_board
     from bfpga.cli import work
@@ -108,8 +112,10 @@ def explore(
     from bfpga.explore.front import Goal
     from bfpga.explore.results import STUDY
     from bfpga.explore.search import Search
+    from bfpga.scale.choice import check_choice
 
     output.check_target(json)
+    check_choice(scale.workers, scale.scheduler)
     if accuracy_drop is not None and data is None:
         raise ConfigurationError("--accuracy-drop needs samples that judge accuracy: give them with --data")
     goal = Goal(objective, DROP if accuracy_drop is None else accuracy_drop)  # type: ignore[arg-type]
@@ -124,8 +130,8 @@ def explore(
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
         search = Search(task, target / STUDY)
-    with _progress(len(search.study)) as hear:
-        found = search.run(trials, time_limit, hear)
+    with work.opened_workers(scale) as workers, _progress(len(search.study)) as hear:
+        found = search.run(trials, time_limit, hear, workers)
     if confirm and not found.interrupted:
         found = _confirmed(search)
     rows = _write(found, target)

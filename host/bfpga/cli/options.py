@@ -33,6 +33,14 @@ InputShapes = Annotated[
         metavar="[NAME=]SIZES",
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
+        metavar="ADDRESS",
+    ),
+]
 Picture = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Picture of it: PNG, PDF or SVG; needs matplotlib.", metavar="FILE"),
@@ -78,14 +86,7 @@ class ScaleOptions:
             "--workers", min=1, max=256, help="Share the work among N processes of this machine.", metavar="N"
         ),
     ] = None
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            help="Share the work among the workers of a Dask scheduler, such as tcp://host:8786.",
-            metavar="ADDRESS",
-        ),
-    ] = None
+    scheduler: Scheduler = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +126,25 @@ class ExponentOptions:
         typer.Option(
             "--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."
         ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionOptions:
+    """How much accuracy may be lost, and where the recipe that is found for it goes."""
+
+    accuracy_drop: Annotated[
+        float | None,
+        typer.Option(
+            "--accuracy-drop",
+            help="Search a format and a precision for each layer, so that no more than POINTS of accuracy are lost "
+            "against float, in as few cycles as possible.",
+            metavar="POINTS",
+        ),
+    ] = None
+    save_recipe: Annotated[
+        Path | None,
+        typer.Option("--save-recipe", help="With --accuracy-drop: the recipe found, for --recipe.", metavar="FILE"),
     ] = None
 
 

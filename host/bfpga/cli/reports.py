@@ -259,8 +259,10 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     add_saturation(content["layers"], job.program, (counted or result).layers, result.samples)
     content["cycles_run"] = result.cycles
     content["measured"] = result.measured.to_dict() if result.measured else None
+    content["boards"] = [board.to_dict() for board in result.boards]
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
+    print_boards(result)
     if result.measured is not None:
         print_measured(result.measured)
     if content["accuracy"] is not None:
@@ -268,6 +270,19 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     print_calibration(job)
     warn_saturation(content, result.samples)
     return content
+
+
+def print_boards(result: DeviceResult) -> None:
+    """Throughput and health of each of several boards."""
+    if not result.boards:
+        return
+    rows = [
+        (board.name, board.samples, board.samples_per_second, board.taken_out, board.returned,
+         "in service" if board.in_service else "out", board.failures[-1] if board.failures else "")
+        for board in result.boards
+    ]  # fmt: skip
+    headers = ["board", "samples", "samples/s", "taken out", "returned", "now", "last failure"]
+    table("Boards", headers, rows)
 
 
 def print_measured(measured: MeasuredClocks) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.cli.device_choice import DeviceChoice, hear
 from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
@@ -54,15 +55,20 @@ class Job:
 
 def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(task.accelerator)
-    network = read(task.model, task.input_shape)
-    samples = load_inputs(task.data, network.inputs, task.samples)
+    described, network, samples = load(task)
     if task.calibration is not None:
         sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
     else:
         sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
     program = compile_program(described, network, sources, options)
     return Job(network, described, program, samples, min(map(len, sources.values())), origin)
+
+
+def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
+    """The accelerator, the network and the samples of a run."""
+    described = load_accelerator(task.accelerator)
+    network = read(task.model, task.input_shape)
+    return described, network, load_inputs(task.data, network.inputs, task.samples)
 
 
 def read(model: Path, shapes: list[str] | None) -> Network:
@@ -119,38 +125,41 @@ def compile_for_estimate(
 
 
 @contextmanager
-def opened(name: str, program: Program) -> Iterator[Device]:
+def opened(choice: DeviceChoice, program: Program) -> Iterator[Device]:
     """A device that is closed at the end; opening one may compile a kernel."""
-    with waiting(f"opening {name}"):
-        device = runtime.open_device(name, program)
-    if isinstance(device, Emulator) and device.note:
-        say(f"emulator: {device.note}")
-    try:
+    with ExitStack() as undo:
+        with waiting(f"opening {choice.name}"):
+            device = choice.open(program, undo)
+        undo.callback(device.close)
+        if isinstance(device, Emulator) and device.note:
+            say(f"emulator: {device.note}")
         yield device
-    finally:
-        device.close()
 
 
 def provide_overlay(job: Job, device_name: str) -> None:
     """The virtual board needs an overlay, which an accelerator file of the user's own has nowhere yet."""
-    if device_name.startswith("virtual"):
+    if "virtual" in device_name:
         from bfpga.board import overlays
 
         overlays.provide_overlay(job.program, job.accelerator)
 
 
-def run(job: Job, device_name: str, batch: int) -> DeviceResult:
-    """All samples on a device."""
-    provide_overlay(job, device_name)
-    with opened(device_name, job.program) as device, progress(f"running on {device_name}") as show:
-        return runtime.run(job.program, job.samples.inputs, device, batch=batch, progress=show)
+def run(job: Job, device: str | DeviceChoice, batch: int) -> DeviceResult:
+    """All samples on a device, given by name or chosen with what several boards need."""
+    choice = DeviceChoice(device) if isinstance(device, str) else device
+    provide_overlay(job, choice.name)
+    with opened(choice, job.program) as opening, progress(f"running on {choice.name}") as show:
+        hear(opening, show)
+        return runtime.run(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 
-def compare(job: Job, device_name: str, batch: int) -> Comparison:
-    """All samples on a device and on the emulator, with every tensor."""
-    provide_overlay(job, device_name)
-    with opened(device_name, job.program) as device, progress(f"comparing {device_name} with the emulator") as show:
-        return runtime.compare(job.program, job.samples.inputs, device, batch=batch, progress=show)
+def compare(job: Job, device: str | DeviceChoice, batch: int) -> Comparison:
+    """All samples on a device, as for ``run``, and on the emulator, with every tensor."""
+    choice = DeviceChoice(device) if isinstance(device, str) else device
+    provide_overlay(job, choice.name)
+    with opened(choice, job.program) as opening, progress(f"comparing {choice.name} with the emulator") as show:
+        hear(opening, show)
+        return runtime.compare(job.program, job.samples.inputs, opening, batch=batch, progress=show)
 
 
 @contextmanager
@@ -180,7 +189,12 @@ def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Eva
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
     """The samples' labels where the network's first output holds a score for each of them, else None."""
-    labels, scores = job.samples.y, int(np.prod(next(iter(job.program.outputs.values()))))
+    return labels_of(job.samples, int(np.prod(next(iter(job.program.outputs.values())))))
+
+
+def labels_of(samples: InputSamples, scores: int) -> npt.NDArray[Any] | None:
+    """Labels of samples where they are classes of ``scores``, else None."""
+    labels = samples.y
     if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
         return None
     return labels

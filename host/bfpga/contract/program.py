@@ -7,6 +7,7 @@ Only the standard library and numpy are imported here: a board loads programs wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
@@ -94,6 +95,13 @@ class TensorSpec:
     factor: float = 1.0
     #: Of tensors that enter from the host: width and channels are those of the folded image.
     folded: FoldedColumns | None = None
+
+    @property
+    def parts(self) -> int:
+        """Channels beside each other that hold one value of the network together; more than 1 only on the array."""
+        values = prod(self.onnx_shape)
+        whole = self.remainder == 0 and self.folded is None and self.onnx_shape != ()
+        return self.height * self.width * self.channels // values if whole and values else 1
 
 
 @dataclass

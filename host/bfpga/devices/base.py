@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, Node
+from bfpga.devices.health import BoardHealth
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.array.arithmetic import LayerCounters
 
@@ -43,7 +44,7 @@ class DeviceResult:
     request (trace). cycles: clocks the array spent on all samples, resident weights already loaded. seconds: wall
     clock of this machine by part of the work. cycles_shared: only the total was counted, and layers whose clocks depend
     on data share what the others leave of it in proportion to what was expected. measured: the clocks that the starts
-    of the run really took, where hardware has a counter for them.
+    of the run really took, where hardware has a counter for them. boards: who did what, where several shared it.
     """
 
     outputs: dict[str, HostArray]
@@ -54,6 +55,7 @@ class DeviceResult:
     seconds: dict[str, float] = field(default_factory=dict)
     cycles_shared: bool = False
     measured: MeasuredClocks | None = None
+    boards: list[BoardHealth] = field(default_factory=list)
 
     @property
     def counters(self) -> LayerCounters:

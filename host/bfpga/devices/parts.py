@@ -37,6 +37,7 @@ def joined(parts: list[DeviceResult]) -> DeviceResult:
         cycles_shared=any(part.cycles_shared for part in parts),
         measured=_joined_measurements([part.measured for part in parts]),
     )
+    result.boards = parts[-1].boards  # they count from the beginning
     for part in parts:
         for key, seconds in part.seconds.items():
             result.seconds[key] = result.seconds.get(key, 0.0) + seconds

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.program import HostNode, Program
+from bfpga.contract.program import Program
 from bfpga.estimate.energy import sample_joules
-from bfpga.estimate.host import arm_seconds
+from bfpga.estimate.host import host_seconds
 from bfpga.estimate.program import estimate_program
 from bfpga.explore.candidate import Candidate
 from bfpga.explore.limits import usage
@@ -45,8 +45,7 @@ def program_figures(accelerator: Accelerator, program: Program) -> Figures:
     estimated = estimate_program(accelerator, program)
     stream = estimated.cycles.scheduled(STREAM, board.assumed_gb_s * 1e9 / hertz)
     kernel = estimated.seconds if stream is None else stream / STREAM / hertz
-    nodes = [node for node in program.nodes if isinstance(node, HostNode)]
-    host = sum(arm_seconds(node, board.arm_cores) for node in nodes) if board.arm_cores else 0.0
+    host = host_seconds(program, board.arm_cores) or 0.0
     seconds = (kernel + host) / together
     moved = sum(layer.bytes for layer in estimated.layers) / together
     return Figures(

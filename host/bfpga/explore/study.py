@@ -64,9 +64,8 @@ class Study:
         """Trials that ended before anything was compiled for them, or in the compiler."""
         return len(self) - len(self.points())
 
-    def propose(self, leading: Sequence[Point]) -> Any:
-        """The next trial, its values in ``params``: from the sampler and beside a leading point by turns."""
-        number = len(self)
+    def propose(self, number: int, leading: Sequence[Point]) -> Any:
+        """Trial ``number``, its values in ``params``: from the sampler and beside a leading point by turns."""
         chance = random.Random(self.seed * STRIDE + number)
         if number >= RANDOM_TRIALS and number % 2 and leading:
             self.trials.enqueue_trial(self._beside(leading, chance))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -47,7 +48,7 @@ def open_workers(
     with client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except TimeoutError:
+        except (TimeoutError, asyncio.TimeoutError):  # one from Python 3.11 on
             raise ScaleError(
                 f"{scheduler} has no workers: start some with `dask worker {scheduler} --nthreads 1`"
             ) from None
@@ -58,5 +59,7 @@ def check_choice(workers: int | None, scheduler: str | None) -> None:
     """Refuse what ``open_workers`` would refuse before it looks at a network: ToolError, ScaleError."""
     if workers is not None and scheduler is not None:
         raise ScaleError("give either a number of workers or a scheduler: its workers are started with it")
+    if workers is not None and workers < 1:
+        raise ScaleError(f"{workers} workers cannot do anything; give 1 or more")
     if (workers is not None or scheduler is not None) and find_spec("distributed") is None:
         raise ToolError("work on several processes or machines needs Dask: pip install 'bfpga[scale]'")

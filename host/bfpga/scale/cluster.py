@@ -6,12 +6,14 @@ the scheduler once, as the argument of a task, so that Dask itself makes it agai
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import queue
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 2.0
 #: Seconds without any worker after which work is given up.
 PATIENCE_SECONDS = 60.0
+#: What Dask raises when time is up; they are one from Python 3.11 on.
+LATE = (TimeoutError, asyncio.TimeoutError)
+#: Seconds between two looks whether the worker of a station is still there, and for a new process of it.
+STATION_SECONDS, RESTART_SECONDS = 0.5, 30.0
 
 
 class Cluster:
@@ -36,6 +42,8 @@ class Cluster:
     """
 
     def __init__(self, client: Client, source: str | None = None) -> None:
+        # Dask would rather have large data scattered, which is lost with the workers that have it.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         self.client = client
         self._source = source
         #: What the last work shared, by its content.
@@ -93,11 +101,23 @@ class Cluster:
         self._held = held
         return result
 
+    def stations(
+        self, resource: str, count: int, work: Work[Any, Any, Any], shared: Mapping[str, Any]
+    ) -> list[Station]:
+        """``count`` workers that have a resource, each for itself; ScaleError if there are fewer."""
+        names = [str(worker["name"]) for worker in self.workers().values() if worker["resources"].get(resource, 0) > 0]
+        if len(names) < count:
+            raise ScaleError(
+                f"{len(names)} workers of {self.address} have {resource!r}, {count} are needed: start more with "
+                f"`dask worker {self.address} --nthreads 1 --resources {resource}=1`"
+            )
+        content = {name: cloudpickle.dumps(value) for name, value in shared.items()}
+        task = _Task(work, content, {resource: 1}, self._source)
+        sent = self.share(content)
+        return [Station(self, name, task, sent) for name in sorted(names)[:count]]
+
     def _sent(self, key: str, data: bytes) -> Future:
-        with warnings.catch_warnings():
-            # Dask would rather have large data scattered, which is lost with the workers that have it.
-            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self.client.submit(bytes, data, key=key)
+        return self.client.submit(bytes, data, key=key)
 
 
 class _Task:
@@ -109,6 +129,62 @@ class _Task:
         self.work, self.content, self.needs, self.source = work, content, needs, source
         named = "".join(f"{name}\0{digest(data)}\0" for name, data in content.items())
         self.key = digest(cloudpickle.dumps(work.prepare) + named.encode())
+
+
+class Station:
+    """One worker that is asked for by its name, because of what it has; a process that ends is started again."""
+
+    def __init__(self, cluster: Cluster, name: str, task: _Task, shared: dict[str, Future]) -> None:
+        self.name = name
+        self._cluster, self._task, self._shared = cluster, task, shared
+
+    def call(self, part: Any, seconds: float) -> Any:
+        """The result of a part; its own error, if it fails.
+
+        ScaleError if the worker is not there or ends; TimeoutError if there is no answer within ``seconds``: its
+        process is then ended and started again. Safe for threads, one for each station.
+        """
+        from distributed import KilledWorker
+
+        end = time.monotonic() + seconds
+        address = self._address(end)
+        task, client = self._task, self._cluster.client
+        future = client.submit(
+            run_part, task.work, part, self._shared, task.key, task.source, 1,
+            key=f"call-{self.name}-{time.monotonic_ns()}", pure=False, resources=task.needs, workers=[address],
+            allow_other_workers=False,
+        )  # fmt: skip
+        try:
+            while True:
+                with suppress(*LATE):
+                    return future.result(timeout=min(STATION_SECONDS, max(0.01, end - time.monotonic())))
+                if future.done():
+                    return future.result()  # a limit of the part's own
+                if address not in self._cluster.workers():
+                    raise ScaleError(f"the process of worker {self.name} has ended")
+                if time.monotonic() >= end:
+                    self._restart(address)
+                    raise TimeoutError(f"no answer within {seconds:g} s")
+        except (CancelledError, KilledWorker):
+            raise ScaleError(f"the process of worker {self.name} has ended") from None
+        finally:
+            if not future.done():
+                with suppress(Exception):  # the cluster may be closed
+                    client.cancel([future], force=True)
+
+    def _address(self, end: float) -> str:
+        """Where the worker is now; a process that is started again is waited for."""
+        while True:
+            for address, worker in self._cluster.workers().items():
+                if str(worker["name"]) == self.name:
+                    return address
+            if time.monotonic() >= end:
+                raise ScaleError(f"worker {self.name} is not there")
+            time.sleep(STATION_SECONDS / 2)
+
+    def _restart(self, address: str) -> None:
+        with suppress(Exception):  # a worker without a nanny cannot be; it stays out
+            self._cluster.client.restart_workers([address], timeout=RESTART_SECONDS, raise_for_error=False)
 
 
 class _Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import tempfile
@@ -71,7 +72,7 @@ def local_client(workers: int, resources: Mapping[str, int]) -> Iterator[Client]
         try:
             yield client
         finally:
-            with _interrupts_held(), suppress(TimeoutError):
+            with _interrupts_held(), suppress(TimeoutError, asyncio.TimeoutError):
                 client.close()
                 cluster.close()
 

@@ -23,9 +23,14 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
         return Area(uram=-(-memory.words // URAM_SHAPE[0]) * -(-bits // URAM_SHAPE[1]))
     copies = -(-reads // 2) if memory.initial and reads > 2 else 1
     if implementation == "lutram":
-        words, width, tables = _SHALLOW if memory.words <= _SHALLOW[0] else _DEEP
-        return Area(lut_memory=copies * tables * -(-memory.words // words) * -(-bits // width))
+        return Area(lut_memory=copies * lut_memory(memory.words, bits))
     return Area(bram18=copies * half_blocks(memory.words, bits))
+
+
+def lut_memory(words: int, bits: int) -> int:
+    """Look-up tables of a distributed memory."""
+    deep, width, tables = _SHALLOW if words <= _SHALLOW[0] else _DEEP
+    return tables * -(-words // deep) * -(-bits // width)
 
 
 def memories_area(bodies: Iterable[LoopBody], technology: Technology) -> Area:

@@ -22,7 +22,7 @@ def without_unread(bodies: Sequence[LoopBody], visible: Iterable[str] = ()) -> l
 
     ``visible``: roots that somebody outside of the function reads.
     """
-    reads = _reads(bodies, {root: -1 for root in visible})
+    reads = _reads(bodies, dict.fromkeys(visible, -1))
     return [narrowed(_leaving(body, reads)) for body in bodies]
 
 

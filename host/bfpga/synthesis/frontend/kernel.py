@@ -14,8 +14,8 @@ from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
-from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
+from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.variables import without_unread
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang

@@ -1,0 +1,1 @@
+"""Several boards that share samples, each in a process of its own (docs/scale.md)."""

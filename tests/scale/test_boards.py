@@ -1,0 +1,206 @@
+"""Many boards on the same engine: samples are shared, answers keep their order, none is lost or answered twice."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pool_boards import FaultyBoards, SlowBoards, TroubledBoards, WrongBoards
+
+pytest.importorskip("pynq")
+
+from board_fixtures import compiled_program, expected
+
+from bfpga.board.many import pool as pool_module
+from bfpga.board.many.pool import BoardPool
+from bfpga.board.many.queue import PartQueue
+from bfpga.board.many.station import Opener
+from bfpga.cli import main
+from bfpga.contract.program import Program
+from bfpga.devices.base import DeviceResult
+from bfpga.devices.emulator import Emulator
+from bfpga.errors import DeviceError
+from bfpga.runtime import check_device, run
+from bfpga.scale.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+CASE = "lenet_tiny"
+NAMES = ("virtual", "virtual")
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return compiled_program(CASE)
+
+
+@pytest.fixture
+def inputs(program: Program) -> dict[str, np.ndarray]:
+    """Three hundred samples, of which no two are equal."""
+    base = expected(CASE, 100).inputs
+    return {name: np.concatenate([value, value[::-1] * 0.5, value * 0.25]) for name, value in base.items()}
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "TEST_PAUSES", (0.05, 0.05))
+
+
+def spread(
+    cluster: Cluster, program: Program, inputs: dict[str, np.ndarray], opener: Opener, seconds: float = 120.0
+) -> DeviceResult:
+    """The samples on two boards; nothing may be lost, wrong or out of order."""
+    pool = BoardPool(program, NAMES, cluster, opener=opener, seconds=seconds, part_samples=8)
+    told: list[tuple[int, int]] = []
+    pool.progress = lambda *now: told.append(now)
+    result = run(program, inputs, pool)
+    pool.close()
+    reference = Emulator(program).run(inputs)
+    for name, value in reference.outputs.items():
+        assert np.array_equal(result.outputs[name], value)
+    assert result.samples == reference.samples == sum(board.samples for board in result.boards)
+    assert result.cycles == reference.cycles
+    assert told[-1] == (result.samples, result.samples)
+    return result
+
+
+def test_faults_cost_no_sample(cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]) -> None:
+    """Virtual boards with the faults of the driver's tests in every fourth run: out, tested, back."""
+    result = spread(cluster, program, inputs, FaultyBoards("tiny", 0.25))
+    assert sum(board.taken_out for board in result.boards) > 0
+    assert sum(len(board.failures) for board in result.boards) >= sum(board.taken_out for board in result.boards)
+    assert all(board.returned >= board.taken_out - 1 for board in result.boards)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "seconds", "words"),
+    [
+        ("hang", 3.0, "no answer within 3 s"),
+        ("die", 120.0, "has ended"),
+        ("reprogrammed", 120.0, "no longer on the board"),
+    ],
+)
+def test_a_board_that_hangs_dies_or_is_reprogrammed_is_taken_out(
+    trouble: str, seconds: float, words: str, cluster: Cluster, program: Program, inputs: dict[str, np.ndarray],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    result = spread(cluster, program, inputs, TroubledBoards(trouble, tmp_path), seconds)
+    out = [board for board in result.boards if board.taken_out]
+    assert [board.taken_out for board in out] == [1]
+    assert words in out[0].failures[0]
+
+
+def test_a_board_is_believed_only_after_its_self_test(
+    cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]
+) -> None:
+    """Boards that are wrong in one bit get no sample; when none is left, each one's reason is told."""
+    pool = BoardPool(program, NAMES, cluster, opener=WrongBoards())
+    with pytest.raises(DeviceError, match=r"no board works(.|\n)*virtual#1: virtual: output .* is wrong(.|\n)*#2"):
+        pool.run(inputs)
+    assert [board.samples for board in pool.boards] == [0, 0]
+    pool.close()
+
+
+def test_two_boards_of_fixed_latency_take_half_the_time(
+    cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]
+) -> None:
+    """That both are at work at the same time; how much it gains is measured in benchmarks/scale/boards.py."""
+    result = spread(cluster, program, inputs, SlowBoards(0.01))
+    assert all(board.samples >= 0.2 * result.samples for board in result.boards)
+    assert all(0 < board.samples_per_second < 8 / 0.01 for board in result.boards)
+
+
+def test_a_program_that_learns_is_refused() -> None:
+    with pytest.raises(DeviceError, match="runs on one board only"):
+        BoardPool(compiled_program("digits_tiny_learning"), NAMES)
+
+
+# Parts
+
+
+def test_parts_are_answered_once_and_in_order() -> None:
+    queue: PartQueue[int] = PartQueue(50, 100)
+    taken: list[int] = []
+
+    def serve(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        while (part := queue.take()) is not None:
+            if rng.random() < 0.3:
+                queue.give_back(part, OSError())
+            else:
+                taken.append(part)
+                queue.answer(part, 3 * part)
+
+    threads = [threading.Thread(target=serve, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    assert queue.results(lambda done: None) == [3 * part for part in range(50)]
+    assert sorted(taken) == list(range(50))
+    for thread in threads:
+        thread.join()
+
+
+def test_a_part_that_fails_everywhere_ends_the_run() -> None:
+    queue: PartQueue[int] = PartQueue(2, 3)
+    for _ in range(3):
+        part = queue.take()
+        assert part == 0
+        queue.give_back(part, DeviceError("sample 0 is poison"))
+    assert queue.take() is None
+    with pytest.raises(DeviceError, match="poison"):
+        queue.results(lambda done: None)
+
+
+# The command line
+
+
+def test_names_of_several_boards() -> None:
+    check_device("virtual,virtual,remote:a:1,remote:b")
+    with pytest.raises(DeviceError, match="'remote:a' is named twice"):
+        check_device("remote:a,virtual,remote:a")
+    with pytest.raises(DeviceError, match="'emulator' is unknown"):
+        check_device("virtual,emulator")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--device", "csim", "--boards", "2"], "--boards is for --device virtual"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler is for several boards"),
+    ],
+)
+def test_wrong_choices_are_one_message(options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(ROOT / "examples/models/mlp_digits.onnx"), "-a", "tiny", "-d", "no.npz"]
+    assert main(["run", *files, *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_run_reports_each_board(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Throughput and health of each in the table and in the JSON; the comparison runs on all boards too."""
+
+    class Borrowed:
+        """The cluster of these tests in the place of a new one."""
+
+        def __enter__(self) -> Cluster:
+            return cluster
+
+        def __exit__(self, *error: object) -> None:
+            return
+
+    monkeypatch.setattr("bfpga.cli.device_choice.open_workers", lambda *_: Borrowed())
+    target = tmp_path / "run.json"
+    files = [str(ROOT / "examples/models/mlp_digits.onnx"), "-a", "tiny", "-d"]
+    files.append(str(ROOT / "examples/models/digits_test.npz"))
+    options = ["-n", "40", "--device", "virtual", "--boards", "2", "--compare", "--json", str(target)]
+    assert main(["run", *files, *options]) == 0
+    shown = capsys.readouterr().out
+    assert "bit-exact: virtual,virtual and emulator agree" in shown
+    content = json.loads(target.read_text())
+    assert [board["name"] for board in content["boards"]] == ["virtual#1", "virtual#2"]
+    assert sum(board["samples"] for board in content["boards"]) == 40
+    assert "virtual#2" in shown
+    assert "in service" in shown
