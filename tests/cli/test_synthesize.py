@@ -24,10 +24,10 @@ SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array
 
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An accelerator in whose kept figures the loop that computes is slow, and the tables are too many."""
+    """An accelerator in whose kept figures the loop that computes is slow and takes too many tables."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
     accelerator = load_accelerator(LOOP)
-    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50000))
+    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
     figures = HardwareFigures(
         accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
     )
@@ -65,7 +65,7 @@ def test_the_gate_passes_where_nothing_is_found(slow: str, tmp_path: Path) -> No
     cache = cache_directory() / "synthesis"
     figures = kept_figures(load_accelerator(slow), cache)
     assert figures is not None
-    loops = tuple(replace(loop, interval=1, area=Area(lut=100)) for loop in figures.loops)
+    loops = tuple(replace(loop, interval=1, area=Area(dsp=100)) for loop in figures.loops)
     keep_figures(replace(figures, loops=loops), cache)
     assert main(["synthesize", slow, "--check"]) == 0
 
