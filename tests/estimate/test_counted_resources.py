@@ -11,7 +11,7 @@ from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES
 from bfpga.engines.array import counted_resources
-from bfpga.engines.kernel_resources import estimate_resources
+from bfpga.engines.interface.resource_units import Resources
 
 TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")).systolic
 
@@ -32,7 +32,7 @@ def test_no_part_is_far_from_its_count(row: counted_resources.Counted) -> None:
 
 
 def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
-    parts = estimate_resources(TINY).parts
+    parts = counted_resources.resources(TINY)
     assert set(PROCESSES) < set(parts)
     assert parts["array"].dsp == TINY.columns * TINY.rows * TINY.lanes // 2
     assert parts[counted_resources.STREAMS].lut > 0
@@ -42,7 +42,7 @@ def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
 @pytest.mark.parametrize("grown", [{"columns": 4}, {"rows": 8}, {"weight_words": 2048}, {"position_bins": 32}])
 def test_more_of_anything_takes_more(grown: dict[str, int]) -> None:
     def total(config: SystolicConfig) -> tuple[int, int]:
-        found = estimate_resources(config).total
+        found = sum(counted_resources.resources(config).values(), Resources())
         return found.lut, found.bram36
 
     before, after = total(TINY), total(replace(TINY, **grown))
