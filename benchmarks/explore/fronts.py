@@ -2,7 +2,8 @@
 
     python -m benchmarks.explore.fronts                       the table
     python -m benchmarks.explore.fronts --pictures docs/pictures
-    python -m benchmarks.explore.fronts --network resnet8_cifar10 --board pynq_z2 --trials 300
+    python -m benchmarks.explore.fronts --network resnet8_cifar10 --board pynq_z2 --trials 300 --json found.json
+    python -m benchmarks.explore.fronts --kept found.json --pictures docs/pictures
 
 Each network has a time that it may take; the first 64 of its samples calibrate, 512 judge. A board without a ready
 accelerator that fits has nothing to be compared with.
@@ -22,7 +23,7 @@ from benchmarks.common.networks import NETWORKS, Network
 from bfpga.accelerator.boards import load_board
 from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
-from bfpga.explore.figures import Point
+from bfpga.explore.figures import Point, point_of
 from bfpga.explore.front import Goal
 from bfpga.explore.picture import svg
 from bfpga.explore.search import Exploration, Search
@@ -81,6 +82,26 @@ def explore(
     return Found(found, time.monotonic() - begin)
 
 
+def kept(path: Path, folder: Path) -> list[Found]:
+    """Searches of before, as `--json` wrote them."""
+    found = []
+    for entry in json.loads(path.read_text()):
+        read = read_network(folder / "models" / f"{entry['network']}.onnx")
+        board = load_board(entry["board"])
+        goal = Goal(entry["objective"], entry["accuracy_drop"])
+        task = Task(read, board, board.name, goal, usual_clock(board), seed=entry["seed"])
+        points = [point_of(point) for point in entry["points"]]
+        found.append(Found(Exploration(task, points, entry["refused"]), entry["seconds"]))
+    return found
+
+
+def draw(found: list[Found], folder: Path) -> None:
+    """A picture of each network, its boards beside each other."""
+    for name in dict.fromkeys(one.exploration.task.network.name for one in found):
+        boards = [one.exploration for one in found if one.exploration.task.network.name == name]
+        replace_file(folder / f"explore_{name}.svg", svg(*boards))
+
+
 def markdown(rows: list[tuple[str, ...]]) -> str:
     """The table as documents have it."""
     lines = [HEADINGS, tuple("---" for _ in HEADINGS), *rows]
@@ -104,20 +125,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drop", type=float, default=0.5, help="points of accuracy that may be lost")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="a picture of each network there")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="searches that --json wrote, instead of new ones")
     given = parser.parse_args(arguments)
     folder = required_models_folder()
     known = {network.name: network for network in NETWORKS}
-    all_found: list[Found] = []
-    for name in given.network or WANTED:
-        on_boards = []
+    all_found: list[Found] = kept(given.kept, folder) if given.kept else []
+    for name in [] if given.kept else given.network or WANTED:
         for board in given.board or BOARDS:
-            on_boards.append(explore(known[name], folder, board, given.trials, given.limit, given.seed, given.drop))
-            print(" ".join(on_boards[-1].row()), file=sys.stderr, flush=True)
-        if given.pictures:
-            picture = svg(*(found.exploration for found in on_boards))
-            replace_file(given.pictures / f"explore_{name}.svg", picture)
-        all_found += on_boards
+            all_found.append(explore(known[name], folder, board, given.trials, given.limit, given.seed, given.drop))
+            print(" ".join(all_found[-1].row()), file=sys.stderr, flush=True)
     print(markdown([found.row() for found in all_found]))
+    if given.pictures:
+        draw(all_found, given.pictures)
     if given.json:
         replace_file(given.json, json.dumps([content(found) for found in all_found], indent=1).encode())
 

@@ -12,7 +12,7 @@ from bfpga.explore.search import Exploration
 SIZE = (7.0, 4.6)
 FAINT, READY, LINE = "#b8b8b8", "#c03030", "#305080"
 #: Points further than this many times from the front are left out of the picture.
-FAR = 12.0
+FAR = 4.0
 
 
 def draw(axes: Any, found: Exploration) -> None:
@@ -29,7 +29,10 @@ def draw(axes: Any, found: Exploration) -> None:
     near = [point for point in found.points if goal.time(point.figures) <= limit]
     ready = [point for point in near if point.candidate.origin]
     axes.scatter(*places([point for point in near if not point.candidate.origin]), s=9, c=FAINT, label="tried")
-    axes.scatter(*places(ready), s=42, marker="D", facecolors="none", edgecolors=READY, label="ready accelerators")
+    fitting = [point for point in ready if goal.accepts(point)]
+    others = [point for point in ready if point not in fitting]
+    axes.scatter(*places(fitting), s=42, marker="D", facecolors="none", edgecolors=READY, label="ready accelerators")
+    axes.scatter(*places(others), s=36, marker="x", c=READY, label="ready, too large or inexact")
     for point, x, y in zip(ready, *places(ready), strict=True):
         axes.annotate(
             point.candidate.origin, (x, y), xytext=(6, -3), textcoords="offset points", fontsize=7, color=READY
@@ -44,6 +47,10 @@ def draw(axes: Any, found: Exploration) -> None:
     axes.figure.colorbar(drawn, ax=axes, label="points of accuracy lost")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+        axis.set_tick_params(which="both", labelsize=7)
     axes.set_xlabel("us a sample alone" if goal.objective == "latency" else "us a sample")
     axes.set_ylabel("mJ a sample")
     axes.set_title(f"{found.task.network.name} on {found.task.board.title}", fontsize="medium")
