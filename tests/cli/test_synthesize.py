@@ -24,10 +24,10 @@ SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array
 
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An accelerator in whose kept figures the loop that computes is slow, and the DSPs are too many."""
+    """An accelerator in whose kept figures the loop that computes is slow and takes too many tables."""
     monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
     accelerator = load_accelerator(LOOP)
-    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(dsp=193))
+    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
     figures = HardwareFigures(
         accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
     )
@@ -58,7 +58,7 @@ def test_the_gate_fails_with_its_findings(slow: str, capsys: pytest.CaptureFixtu
     assert main(["synthesize", slow, "--check", "--json", str(target)]) == 1
     found = json.loads(target.read_text())["findings"]
     assert any(text.startswith("Array ") for text in found)
-    assert any(text.startswith("DSP: 193 of 220") for text in found)
+    assert any(text.startswith("LUT: 50,000 of 53,200") for text in found)
 
 
 def test_the_gate_passes_where_nothing_is_found(slow: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -60,17 +61,22 @@ def test_kernels_of_one_loop_do_one_thing_after_the_other_and_processes_overlap(
         assert found == overlaps
 
 
-def test_samples_of_one_start_overlap_in_the_order_of_the_stream() -> None:
+@pytest.mark.parametrize("before_last", [0, 1, 2])
+def test_samples_of_one_start_overlap_in_the_order_of_the_stream(before_last: int) -> None:
+    """Also where the loads of the next sample are sent before the last operations of this one."""
     described, program = compiled("mlp_digits", PROCESSES)
-    steps = [step for step in program.steps if isinstance(step, LaunchStep)]
-    timeline = overlap_timeline(described, program)
+    [step] = [step for step in program.steps if isinstance(step, LaunchStep)]
+    step = replace(step, ahead=len(step.operations) - before_last if before_last else 0)
+    timeline = overlap_timeline(described, replace(program, steps=[step]))
     assert timeline is not None
-    assert len(steps) == 1
     rate = described.board.assumed_gb_s * 1e9 / (described.clock_mhz * 1e6)
-    stream = in_stream(steps[0].operations, SHOWN_SAMPLES, steps[0].ahead)
+    stream = in_stream(step.operations, SHOWN_SAMPLES, step.ahead)
     assert timeline.cycles == schedule(program.config, stream, 1, rate).clocks
     by_sample = [[bar.layer for bar in timeline.bars if bar.sample == n] for n in range(SHOWN_SAMPLES)]
     assert all(sorted(layers) == sorted(by_sample[0]) and layers for layers in by_sample)
+
+
+def test_kernels_of_one_loop_have_no_samples_that_overlap() -> None:
     assert overlap_timeline(*compiled("lenet_mnist", LOOP)) is None
 
 
@@ -112,8 +118,11 @@ def test_tensors_are_apart_in_memory_while_they_are_needed(accelerator: str) -> 
         for other in memory.allocations[number + 1 :]:
             together = one.start == other.start and one.begin < other.end and other.begin < one.end
             assert not (together and one.first < other.last and other.first < one.last), (one, other)
-    computing = [timed for item, timed in kernel_operations(work) if Operation(item.descriptor.operation) in COMPUTE]
-    assert max(item.end for item in memory.allocations) >= computing[-1].end
+    inputs = {node.name: node.inputs for node in program.nodes}
+    for operation, timed in kernel_operations(work):
+        for tensor in inputs[operation.layer] if Operation(operation.descriptor.operation) in COMPUTE else ():
+            places = [item for item in memory.allocations if (item.tensor, item.start) == (tensor, timed.start)]
+            assert any(item.begin <= timed.begin and timed.end <= item.end for item in places), (tensor, timed)
     assert {item.tensor for item in memory.allocations} >= read & set(program.tensors)
 
 

@@ -14,9 +14,10 @@ from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.errors import ConfigurationError, DataError
+from bfpga.estimate.hardware import ROUTED_LIMITS
 from bfpga.vendor.bitstream import source_stages
 from bfpga.vendor.bitstream.failure import BuildError
-from bfpga.vendor.bitstream.gates import ROUTED_LIMITS, TITLES
+from bfpga.vendor.bitstream.gates import TITLES
 from bfpga.vendor.bitstream.hls_gates import COMPUTING_LOOPS, IpReport, hls_gate, known_gates
 from bfpga.vendor.bitstream.hls_stages import checked_gates, ip_loops, kernel_loops
 from bfpga.vendor.bitstream.pipeline import run_build

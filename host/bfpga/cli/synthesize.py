@@ -170,6 +170,8 @@ def _show_ips(figures: HardwareFigures) -> None:
 
 
 def _show_total(figures: HardwareFigures, board: Board) -> None:
+    from bfpga.engines.array.counted_resources import STREAMS
+
     def row(name: str, area: Area) -> tuple[object, ...]:
         return name, area.dsp, area.bram36, area.tables, area.ff
 
@@ -181,7 +183,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     ]
     rows += [
         row("memories", figures.memories),
-        *([row("FIFOs between the IPs", figures.streams)] if figures.ips else []),
+        *([row(STREAMS, figures.streams)] if figures.ips else []),
         row("interconnect, DMAs (assumed)", figures.infrastructure),
         row("total", total),
         (board.title, *limits.values()),

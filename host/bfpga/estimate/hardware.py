@@ -12,10 +12,13 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from bfpga.engines.array.counted_resources import BESIDE_KERNEL, STREAMS
 from bfpga.formats.files import read_file, replace_file
 
-#: Share of a resource that an accelerator may take, interconnect and DMAs included: more does not route reliably.
-FULL = 0.8
+#: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
+#: routes, or misses its timing.
+ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
+FULL = ROUTED_LIMITS["lut"]
 _LARGEST = 1 << 24
 
 
@@ -144,6 +147,15 @@ class HardwareFigures:
         return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories + self.streams)
 
     @property
+    def parts(self) -> dict[str, Area]:
+        """Cells of every IP with its memories, of the streams between them, of what stands beside the kernel."""
+        return {
+            **{ip.name: ip.loops + ip.memories for ip in self.ips},
+            STREAMS: self.streams,
+            BESIDE_KERNEL: self.infrastructure,
+        }
+
+    @property
     def ips(self) -> tuple[IpFigures, ...]:
         """The IPs of a kernel that has several, each with what belongs to it."""
         return tuple(self._ip(name, memories) for name, memories in self.memories_of.items() if name)
@@ -197,10 +209,11 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
     if figures.counted:
         for kind, amount in figures.total.used.items():
-            if amount > FULL * resources[kind]:
+            most = ROUTED_LIMITS[kind]
+            if amount > most * resources[kind]:
                 share = 100 * amount / resources[kind]
                 found.append(
-                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %"
+                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * most:.0f} %"
                 )
     return found
 

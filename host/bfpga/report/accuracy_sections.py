@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bfpga.report import words
-from bfpga.report.accuracy import CONFIDENCE
+from bfpga.report.accuracy import CONFIDENCE, Accuracy, Share
 from bfpga.report.charts import accuracy as charts
 from bfpga.report.model import Report
 from bfpga.report.page import MEASURED, Figure, Section, Table
@@ -24,8 +26,9 @@ def accuracy_section(report: Report) -> Section | None:
             f"Share of samples, with {CONFIDENCE:.0%} intervals",
             MEASURED,
             charts.interval_chart([name for name, _ in shares], [share for _, share in shares]),
-            "Wilson intervals: what another set of as many samples could show.",
+            "Wilson intervals: the shares of all such data that these samples allow for.",
             wide=accuracy.confusion is None,
+            tables=accuracy_tables(accuracy, shares),
         ),
     ]
     if accuracy.confusion is not None:
@@ -39,6 +42,20 @@ def accuracy_section(report: Report) -> Section | None:
                 wide=False,
             )
         )
+    lead = f"Largest output against the label, on {words.count(accuracy.samples)} samples."
+    if accuracy.cosine is not None:
+        lead += f" Mean cosine between outputs of the accelerator and of {accuracy.reference}: {accuracy.cosine:.6f}."
+    remarks = []
+    if report.calibration.origin == "judged samples":
+        remarks.append(
+            f"Calibrated on the first {report.calibration.samples} of the samples that are judged here: accuracy on "
+            "other data may be lower. `--calibration` gives samples of their own."
+        )
+    return Section("accuracy", "Accuracy", lead, figures, [], remarks)
+
+
+def accuracy_tables(accuracy: Accuracy, shares: Sequence[tuple[str, Share]]) -> list[Table]:
+    """The shares as numbers, and who is right where the reference was judged too."""
     rows = [
         (
             name,
@@ -50,26 +67,12 @@ def accuracy_section(report: Report) -> Section | None:
     ]
     tables = [Table("Shares", MEASURED, ("what", "share", "95 % interval", "samples"), rows, frozenset({1, 2, 3}))]
     if accuracy.changes is not None:
-        both = accuracy.changes
-        tables.append(
-            Table(
-                "Who is right",
-                MEASURED,
-                ("both", "the accelerator alone", f"{accuracy.reference} alone", "none"),
-                [tuple(map(words.count, (both.both, both.gained, both.lost, both.neither)))],
-                frozenset(range(4)),
-            )
-        )
-    lead = f"Largest output against the label, on {words.count(accuracy.samples)} samples."
-    if accuracy.cosine is not None:
-        lead += f" Mean cosine between outputs of the accelerator and of {accuracy.reference}: {accuracy.cosine:.6f}."
-    remarks = []
-    if report.calibration.origin == "judged samples":
-        remarks.append(
-            f"Calibrated on the first {report.calibration.samples} of the samples that are judged here: accuracy on "
-            "other data may be lower. `--calibration` gives samples of their own."
-        )
-    return Section("accuracy", "Accuracy", lead, figures, tables, remarks)
+        found = accuracy.changes
+        counts = (found.both, found.gained, found.lost, found.neither)
+        headings = ("both", "the accelerator alone", f"{accuracy.reference} alone", "none")
+        row = tuple(map(words.count, counts))
+        tables.append(Table("Who is right", MEASURED, headings, [row], frozenset(range(4))))
+    return tables
 
 
 def layers_section(report: Report) -> Section | None:

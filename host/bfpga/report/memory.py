@@ -15,6 +15,9 @@ from bfpga.contract.program import HostNode, KernelOperation, Program
 from bfpga.engines.registry import COMPUTE
 from bfpga.report.timing import Timed, kernel_operations
 
+#: Rectangles of a picture at most; of more, strips in the same words become one.
+MOST_ALLOCATIONS = 1500
+
 
 @dataclass
 class Allocation:
@@ -62,15 +65,27 @@ def memory_map(program: Program, work: Sequence[Timed]) -> MemoryMap:
             continue
         tensor = _written_tensor(operation, outputs)
         key = (timed.start, operation.descriptor.output_slot)
-        known = living.get(key)
+        loads = operation.descriptor.operation == Operation.LOAD  # a strip of its own, in words that others had
+        known = None if loads else living.get(key)
         if known is not None and known.tensor == tensor and _touch((known.first, known.last), words):
             known.first, known.last = min(known.first, words[0]), max(known.last, words[1])
             known.end = max(known.end, timed.end)
             continue
         living[key] = Allocation(tensor, *words, timed.begin, timed.end, timed.start)
         found.append(living[key])
+    if len(found) > MOST_ALLOCATIONS:
+        found = _merged(found)
     octets = config.activation_words * config.banks * config.lanes * config.format.container_bits // 8
     return MemoryMap(config.activation_words, config.banks, octets, found)
+
+
+def _merged(allocations: Sequence[Allocation]) -> list[Allocation]:
+    """Strips of a tensor that follow each other in the same words as one."""
+    result: dict[tuple[str, int, int, int], Allocation] = {}
+    for item in allocations:
+        known = result.setdefault((item.tensor, item.first, item.last, item.start), item)
+        known.end = max(known.end, item.end)
+    return list(result.values())
 
 
 def written_words(config: SystolicConfig, descriptor: Descriptor) -> tuple[int, int] | None:

@@ -32,18 +32,6 @@ SEQUENCE = "work in sequence"
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A chart. basis: what its numbers are, such as ``ESTIMATED``; wide: over all columns of the page."""
-
-    name: str
-    title: str
-    basis: str
-    spec: Spec
-    caption: str = ""
-    wide: bool = True
-
-
-@dataclass(frozen=True)
 class Table:
     """Cells as text; numeric: columns that are aligned to the right."""
 
@@ -55,6 +43,19 @@ class Table:
     caption: str = ""
     #: Whether it begins closed: for what a figure shows already.
     folded: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart. basis: what its numbers are, such as ``ESTIMATED``; wide: over all columns; tables: below it."""
+
+    name: str
+    title: str
+    basis: str
+    spec: Spec
+    caption: str = ""
+    wide: bool = True
+    tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)

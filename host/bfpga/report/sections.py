@@ -58,7 +58,7 @@ def facts(report: Report) -> Iterator[Fact]:
         lost = max(reference.interval[0], 0) > found.value
         note = f"{report.accuracy.reference} {words.points(reference.value)}"
         yield Fact(
-            "against " + report.accuracy.reference, f"{change:+.2f} points", note, MEASURED, "warn" if lost else "good"
+            "against " + report.accuracy.reference, f"{change:+.2f} points", note, MEASURED, "warn" if lost else ""
         )
     elif report.accuracy.agreement is not None:
         yield Fact(

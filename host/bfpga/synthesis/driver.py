@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
+from bfpga.engines.interface.beside_kernel import BESIDE
+from bfpga.engines.interface.fifos import stream_cells
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
 from bfpga.synthesis.body import LoopBody, Place
 from bfpga.synthesis.delays import technology_of
@@ -17,15 +19,8 @@ from bfpga.synthesis.kept import sources_digest
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Limit, Schedule
-from bfpga.synthesis.streams import streams_area
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import top_files
-
-#: Two AXI DMAs, the interconnects to the memory and to the registers, reset: figures of designs like it on a 7-series
-#: device; no design of this one has been built.
-INFRASTRUCTURE = Area(lut=4600, lut_memory=400, ff=6500, bram18=8)
-#: The clock counter (rtl/clock_counter.v), mapped by Yosys.
-CLOCK_COUNTER = Area(lut=402, ff=392)
 
 #: Called with (steps done, steps in all).
 Progress = Callable[[int, int], None]
@@ -98,11 +93,16 @@ def synthesize(
         usable=clock.usable,
         loops=tuple(figures),
         memories=sum(memories.values(), Area()),
-        infrastructure=INFRASTRUCTURE + CLOCK_COUNTER,
+        infrastructure=Area(lut=BESIDE.lut, ff=BESIDE.ff, bram18=2 * BESIDE.bram36),
         counted=count and not only,
         memories_of=memories,
-        streams=streams_area(accelerator.systolic),
+        streams=_streams(accelerator),
     )
+
+
+def _streams(accelerator: Accelerator) -> Area:
+    lut, stored, ff, halves = stream_cells(accelerator.systolic)
+    return Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves)
 
 
 def ip_names(accelerator: Accelerator) -> list[str]:

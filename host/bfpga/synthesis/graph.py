@@ -548,6 +548,10 @@ class Graph:
             return self.compare(Opcode.NE, other, self.constant(0, width))
         if b is not None and opcode in (Opcode.EQ, Opcode.NE) and b & self._zeros[one]:
             return self.constant(opcode is Opcode.NE, 1)
+        low = (self._zeros[one] + 1 & ~self._zeros[one]).bit_length() - 1
+        if b is not None and opcode in (Opcode.EQ, Opcode.NE) and 0 < low < width:
+            # Bits that are zero in both decide nothing.
+            return self.compare(opcode, self.slice(one, low, width - low), self.constant(b >> low, width - low))
         return None
 
     def _common_zeros(self, one: int, other: int, width: int) -> int:

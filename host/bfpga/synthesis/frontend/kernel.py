@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
@@ -42,8 +44,11 @@ def analyse_kernel(accelerator: Accelerator, only: str = "") -> tuple[Analysis, 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
-    files = kernel_files(accelerator)
-    return tuple(analyse_files(files, top, only) for top in top_files(accelerator.systolic))
+    files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
+    if len(tops) == 1:
+        return (analyse_files(files, tops[0], only),)
+    with ProcessPoolExecutor() as pool:
+        return tuple(pool.map(partial(analyse_files, files, only=only), tops))
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:

@@ -248,9 +248,13 @@ class ScratchpadProcess {
                             storer_.ends(store_.running())};
         const Moves free = {computer_.free(), loader_.free(), storer_.free()};
         const bool idle = free.computes && free.loads && free.stores && store_.idle();
-        const bool loaded = load_.waits() && !writer_.writes();
+        const bool writes = writer_.writes();
+        const bool waits = load_.waits();
+        const bool loaded = waits & !writes;
         const bool may = !store_.forced();
-        const bool goes = store_.wants() && !reader_.goes(may);
+        const bool wants = store_.wants();
+        const bool reads = reader_.goes(may);
+        const bool goes = wants & !reads;
         const bool returned = writer_.returned();
         writer_.step(results, reader_.asks(may), moves.computes);
         load_.step(loads, loaded, moves.loads);

@@ -43,7 +43,7 @@ class Pace {
     // A clock; `enable`: with a step. `restart`: from the first one again.
     void step(bool enable, bool restart) {
 #pragma HLS INLINE
-        const bool next = enable ? reached_ || left_ == 2 : reached_;
+        const bool next = reached_ | (enable & (left_ == 2));
         const uint_t<N> left = enable ? static_cast<uint_t<N>>(left_ - 1) : left_;
         reached_ = restart ? one_ : next;
         left_ = restart ? limit_ : left;
@@ -71,11 +71,9 @@ class AwaitedPasses {
     void step(bool begun, bool returned) {
 #pragma HLS INLINE
         static_assert(ProcessLimits::awaited_passes == 2, "the stream of results has room for those that have a flag");
-        const bool more = begun && !returned;
-        const bool fewer = returned && !begun;
-        const bool none = (none_ && !more) || (one_ && fewer);
-        const bool one = (none_ && more) || (two_ && fewer) || (one_ && !more && !fewer);
-        const bool two = (one_ && more) || (two_ && !fewer);
+        const bool none = !begun & (returned ? one_ : none_);
+        const bool one = returned == begun ? one_ : begun ? none_ : two_;
+        const bool two = begun ? (returned ? two_ : one_) : !returned & two_;
         none_ = none;
         one_ = one;
         two_ = two;
@@ -114,6 +112,7 @@ class PassNest {
         pausing_ = false;
         primes_ = false;
         needs_group_ = true;
+        next_.last = false;
         awaited_.clear();
         issue_.valid = false;
     }
@@ -128,7 +127,9 @@ class PassNest {
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
         // A pass without the array computes one word.
         words_.set(gemm ? static_cast<limit_t>(d.channel_words) : static_cast<limit_t>(1));
-        blocks_.set(gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d)));
+        const limit_t blocks = gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d));
+        blocks_.set(blocks);
+        passes_.set(blocks);
         block_step_ = gemm ? static_cast<word_t>(d.block_step) : static_cast<word_t>(1);
         drain_.set(drain_of(window, pass_words<Config>(d)));
         groups_.set(static_cast<coordinate_t>(d.groups));
@@ -149,50 +150,45 @@ class PassNest {
 
     // What a step does, from registers alone: it reads; it begins a pass, or one that needs the pixels of a new group.
     // `may`: no store has the port.
-    bool goes(bool may) const { return active_ && may; }
-    bool begins(bool may) const { return between_ && goes(may); }
-    bool takes_group(bool may) const { return needs_group_ && begins(may); }
+    bool goes(bool may) const { return active_ & may; }
+    bool begins(bool may) const { return between_ & goes(may); }
+    bool takes_group(bool may) const { return needs_group_ & (between_ & goes(may)); }
 
     // A clock; `full`: the pixels of a group are there in the next one; `returned`: the results of a pass have arrived;
     // `starts`: an operation does. Returns whether the clock is one of the operation's work.
     bool step(bool may, bool full, bool returned, bool starts) {
 #pragma HLS INLINE
+        // `&` and `|`, here and elsewhere in the process: flags are told side by side, not one only if the other says
+        // so.
         const bool go = goes(may);
-        const bool ticks = go || pausing_;
-        const bool last_block = between_ ? next_.last_block : last_block_;
-        const bool last_pass = between_ ? next_.last_pass : last_pass_;
-        const bool may_end = drain_.reached() && (!last_block || columns_.reached());
-        const bool ends_reading = (go && next_.read.last) || pausing_;
-        const bool pass = ends_reading && may_end;
-        const bool group = pass && last_block;
-        const bool free = (!awaited_.most() || returned) && (!needs_group_ || full);
+        const bool begin = begins(may);
+        const bool ticks = (go & !primes_) | pausing_;
+        const bool drained = drain_.reached();
+        const bool walked = columns_.reached();
+        const bool may_end = drained & (!last_block_ | walked);
+        const bool ends_reading = (go & next_.last) | pausing_;
+        const bool pass = ends_reading & may_end;
+        const bool group = pass & last_block_;
+        const bool room = !awaited_.most() | returned;
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool follows = may_end && free && !last_pass && !between_;
-        const bool waits = active_ || (between_ && free);
-        awaited_.step(begins(may) && returns_, returned);
-        if (begins(may)) {
-            needs_group_ = next_.last_block;
-            last_block_ = next_.last_block;
-            last_pass_ = next_.last_pass;
-        }
-        active_ = ends_reading ? follows : waits;
-        pausing_ = ends_reading && !may_end;
-        between_ = starts || (pass && !last_pass) || (between_ && !go);
-        drain_.step(ticks, pass || starts);
-        columns_.step(ticks, group || starts);
+        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
+        const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
+        const bool primed = go & primes_;
+        awaited_.step(begin & returns_, returned);
+        needs_group_ = pass ? last_block_ : needs_group_ & !begin;
+        active_ = starts | (ends_reading ? follows : waits);
+        pausing_ = ends_reading & !may_end;
+        between_ = primed | (pass & !last_pass_) | (between_ & !go);
+        drain_.step(ticks, pass | starts);
+        columns_.step(ticks, group | starts);
+        walk_passes(pass | primed, starts);
         issue(go);
-        walk(go || primes_, starts);
-        primes_ = starts;
+        walk(go, starts);
+        primes_ = starts | (primes_ & !go);
         return ticks;
     }
 
    private:
-    // A step of the nest, and of the operation.
-    struct Step {
-        ReadIssue<Config> read;
-        bool last_block, last_pass;  // of the group, of the operation
-    };
-
     // window x words, for the three numbers of words there are.
     static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
@@ -202,49 +198,59 @@ class PassNest {
 
     void issue(bool go) {
 #pragma HLS INLINE
-        issue_ = next_.read;
-        issue_.valid = go && reads_;
+        issue_ = next_;
+        issue_.valid = go && reads_ && !primes_;
+    }
+
+    // The passes are one ahead: what the one that goes on, or begins next, ends is a register.
+    void walk_passes(bool on, bool starts) {
+#pragma HLS INLINE
+        const bool last_block = passes_.last();
+        const bool last_pass = last_block & groups_.last();
+        if (on) {
+            last_block_ = last_block;
+            last_pass_ = last_pass;
+        }
+        groups_.step(on & last_block, starts);
+        passes_.step(on, starts);
     }
 
     // The nest goes a step further, and what it was at is the step that comes.
     void walk(bool on, bool starts) {
 #pragma HLS INLINE
         const bool word_ends = slots_.last();
-        const bool tap_ends = word_ends && words_.last();
-        const bool row_ends = tap_ends && kernel_width_.last();
-        const bool read_ends = row_ends && kernel_height_.last();
-        const bool word = on && word_ends;
-        const bool tap = on && tap_ends;
-        const bool row = on && row_ends;
-        const bool read = on && read_ends;
-        const bool group = on && read_ends && blocks_.last();
+        const bool tap_ends = word_ends & words_.last();
+        const bool row_ends = tap_ends & kernel_width_.last();
+        const bool read_ends = row_ends & kernel_height_.last();
+        const bool word = on & word_ends;
+        const bool tap = on & tap_ends;
+        const bool row = on & row_ends;
+        const bool read = on & read_ends;
         if (on) {
             prepare(word_ends, read_ends);
+        } else if (starts) {
+            next_.last = false;
         }
         walk_words(on, word, read, starts);
-        walk_taps(tap, row, read || starts);
-        first_ = word ? read_ends : starts || first_;
+        walk_taps(tap, row, read | starts);
+        first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
         words_.step(word, starts);
         kernel_width_.step(tap, starts);
         kernel_height_.step(row, starts);
         blocks_.step(read, starts);
-        groups_.step(group, starts);
     }
 
     void prepare(bool word_ends, bool read_ends) {
 #pragma HLS INLINE
-        next_.read.valid = true;
-        next_.read.fires = word_ends;
-        next_.read.first = first_;
-        next_.read.last = read_ends;
-        next_.read.slot = slot_;
-        next_.read.offset = static_cast<word_t>(block_word_ + word_);
-        next_.read.tap = tap_;
-        next_.read.y = y_;
-        next_.read.x = x_;
-        next_.last_block = blocks_.last();
-        next_.last_pass = blocks_.last() && groups_.last();
+        next_.fires = word_ends;
+        next_.first = first_;
+        next_.last = read_ends;
+        next_.slot = slot_;
+        next_.offset = static_cast<word_t>(block_word_ + word_);
+        next_.tap = tap_;
+        next_.y = y_;
+        next_.x = x_;
     }
 
     void walk_words(bool on, bool word, bool read, bool starts) {
@@ -252,9 +258,9 @@ class PassNest {
         const limit_t next_slot = static_cast<limit_t>(slot_ + 1);
         const word_t next_word = static_cast<word_t>(word_ + 1);
         const word_t next_block = static_cast<word_t>(block_word_ + block_step_);
-        slot_ = starts || word ? static_cast<limit_t>(0) : on ? next_slot : slot_;
-        word_ = starts || (word && words_.last()) ? static_cast<word_t>(0) : word ? next_word : word_;
-        block_word_ = starts || (read && blocks_.last()) ? static_cast<word_t>(0) : read ? next_block : block_word_;
+        slot_ = (starts | word) ? static_cast<limit_t>(0) : on ? next_slot : slot_;
+        word_ = (starts | (word & words_.last())) ? static_cast<word_t>(0) : word ? next_word : word_;
+        block_word_ = (starts | (read & blocks_.last())) ? static_cast<word_t>(0) : read ? next_block : block_word_;
     }
 
     // `next_row_` is one kernel row ahead, so a tap is one addition to a register wherever it lies.
@@ -288,21 +294,22 @@ class PassNest {
     bool returns_;
     // The nest
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
-    Turns<Geometry<Config>::coordinate_bits> groups_;
     limit_t slot_;
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;
     coordinate_t y_, x_;
     bool first_;
-    Step next_;
-    // The passes: a step reads as soon as it may (`active_`), and is the first of a pass (`between_`) or another one;
-    // a pass whose reading is shorter than it must last pauses
+    ReadIssue<Config> next_;
+    // The passes: a step reads as soon as it may (`active_`), and is the first of a pass (`between_`), another one, or
+    // none yet, by which the nest gets ahead (`primes_`); a pass whose reading is shorter than it must last pauses
+    Turns<bits> passes_;
+    Turns<Geometry<Config>::coordinate_bits> groups_;
     Pace<bits> drain_;
     Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
     AwaitedPasses awaited_;
     bool active_, between_, pausing_, primes_;
     bool needs_group_;             // the pass that begins next
-    bool last_block_, last_pass_;  // the pass that goes on
+    bool last_block_, last_pass_;  // the pass that goes on, or begins next
     ReadIssue<Config> issue_;
 };
 

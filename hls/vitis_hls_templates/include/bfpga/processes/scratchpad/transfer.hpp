@@ -62,8 +62,8 @@ class TransferPlaces {
     // A clock; `enable`: the words have been moved; `starts`: an operation does.
     void step(bool enable, bool starts) {
 #pragma HLS INLINE
-        const bool word = enable && words_.last();
-        const bool row = word && groups_.last();
+        const bool word = enable & words_.last();
+        const bool row = word & groups_.last();
         if (enable) {
             word_ = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
         } else if (starts) {
@@ -74,7 +74,7 @@ class TransferPlaces {
         } else if (starts) {
             place_ = first_;
         }
-        running_ = starts || (running_ && !(row && last_row_));
+        running_ = starts | (running_ & !(row & last_row_));
         simulation_check(!row || rest_ >= 0, "a transfer",
                          "ends inside a row; pixels moved beyond its end:", -static_cast<long long>(rest_));
         const bool last_row = rest_ <= width_;
@@ -135,7 +135,7 @@ class LoadWriter {
     }
 
     bool running() const { return places_.running(); }
-    bool waits() const { return held_ && places_.running(); }
+    bool waits() const { return held_ & places_.running(); }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
@@ -155,9 +155,13 @@ class LoadWriter {
     // A clock; `written`: what is held has gone to memory; `starts`: an operation does.
     void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written, bool starts) {
 #pragma HLS INLINE
-        if (places_.running() && (!held_ || written)) {
-            held_ = receive(loads);
+        const bool asks = places_.running() & (!held_ | written);
+        const bool stays = held_ & !asks;
+        bool there = false;
+        if (asks) {
+            there = receive(loads);
         }
+        held_ = there | stays;
         places_.step(written, starts);
     }
 
@@ -210,7 +214,7 @@ class StoreReader {
     // A pass leaves the port to the store in this clock.
     bool forced() const { return forced_; }
     // The store reads, if no pass does.
-    bool wants() const { return places_.running() && room_; }
+    bool wants() const { return places_.running() & room_; }
     // What was decided in the step before is read in this one.
     bool issued() const { return issue_.valid; }
 

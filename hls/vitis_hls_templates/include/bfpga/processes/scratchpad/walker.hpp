@@ -73,8 +73,8 @@ class SerialWalk {
             begins_row_ = true;
             column_ = 0;
         }
-        active_ = starts || (active_ && !(fill && pixels_.last()));
-        full_ = fill ? last : !take && !starts;
+        active_ = starts | (active_ & !(fill & pixels_.last()));
+        full_ = fill ? last : !take & !starts;
         pixels_.step(fill, starts);
         row_.step(fill, starts);
         columns_.step(fill, starts);

@@ -83,7 +83,7 @@ class ResultWriter {
     // Whether results are to come; a walk that is under way keeps the next operation from starting.
     bool running() const { return running_ || !walk_.full(); }
     // A run is written in this clock. Results of a KEPT operation may be there before their pass has begun.
-    bool writes() const { return held_ && open_ && due_.any(); }
+    bool writes() const { return held_ & open_ & due_.any(); }
     // The last word of a pass was written in the clock before.
     bool returned() const { return returned_; }
 
@@ -107,11 +107,12 @@ class ResultWriter {
     void step(stream<wire_t<ResultBeat<Config>>>& results, bool begun, bool starts) {
 #pragma HLS INLINE
         const bool writes = this->writes();
-        const bool done = writes && runs_.last();
-        const bool pass = done && (pass_.last() || words_.last());
-        const bool group = done && words_.last();
-        const bool free = !held_ || done;
-        const bool next_group = !open_ && running_ && walk_.full();
+        const bool last_word = words_.last();
+        const bool done = writes & runs_.last();
+        const bool pass = done & (last_word | pass_.last());
+        const bool group = done & last_word;
+        const bool free = !held_ | done;
+        const bool next_group = !open_ & running_ & walk_.full();
         if (done) {
             word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
         } else if (starts) {
@@ -129,20 +130,22 @@ class ResultWriter {
         hand_over(next_group);
         fill();
         walk_.step(setup_, next_group, starts);
-        pass_.step(done, pass || starts);
+        pass_.step(done, pass | starts);
         words_.step(done, starts);
-        const bool ends = group && groups_.last();
+        const bool ends = group & groups_.last();
         groups_.step(group, starts);
         due_.step(begun_, pass);
         begun_ = begun;
         returned_ = pass;
-        open_ = next_group || (open_ && !group);
-        if (free && running_) {
-            held_ = receive(results);
-        } else {
-            held_ = held_ && !done;
+        open_ = next_group | (open_ & !group);
+        const bool asks = free & running_;
+        const bool stays = held_ & !free;
+        bool there = false;
+        if (asks) {
+            there = receive(results);
         }
-        running_ = (starts && returns_) || (running_ && !ends);
+        held_ = there | stays;
+        running_ = (starts & returns_) | (running_ & !ends);
     }
 
    private:
