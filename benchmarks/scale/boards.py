@@ -54,7 +54,7 @@ def with_faults(program: Program, count: int, boards: int, chance: float) -> tup
     begun = perf_counter()
     with open_workers(boards) as cluster:
         assert isinstance(cluster, Cluster)
-        pool = BoardPool(program, names, cluster, opener=FaultyBoards("tiny", chance), part_samples=PART)
+        pool = BoardPool(program, names, cluster, opener=FaultyBoards("tiny", chance=chance), part_samples=PART)
         pool.progress = lambda done, whole: print(f"\r{done} of {whole}", end="", file=sys.stderr, flush=True)
         result = run(program, inputs, pool)
         seconds = perf_counter() - begun
