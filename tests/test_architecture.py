@@ -22,11 +22,12 @@ ROOT = REPOSITORY / "host" / "bfpga"
 #: Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
     "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
-    "synthesis", "devices", "board", "data", "runtime", "dynamic_graph", "training", "verify", "deploy", "cli",
+    "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
+    "report", "explore", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
-#: An accelerator whose kernel is processes; then all whose kernels have headers.
-PROCESSES = str(REPOSITORY / "tests" / "data" / "tiny_processes.yaml")
+#: An accelerator whose kernel is one loop, one whose kernel is processes; then all whose kernels have headers.
+LOOP, PROCESSES = (str(REPOSITORY / "tests" / "data" / f"tiny_{form}.yaml") for form in ("loop", "processes"))
 ACCELERATORS = [*sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml")), PROCESSES]
 
 #: Units that stand ready for a kernel which does not have them yet, and what that is. Modules are given without their
@@ -225,7 +226,7 @@ def test_the_list_of_waiting_units_holds_nothing_else() -> None:
     assert [name for name, path in FILES.items() if name in reached() and waits(place_of(path, ROOT))] == []
 
 
-@pytest.mark.parametrize("accelerator", ["tiny", "pynq_z2_shift", "zcu104_hetero", PROCESSES], ids=str)
+@pytest.mark.parametrize("accelerator", [LOOP, "pynq_z2_shift", "zcu104_hetero", PROCESSES], ids=str)
 def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str, tmp_path: Path) -> None:
     """The compiler itself says which headers top function, bridge and testbench include, simulated or synthesized."""
     described = load_accelerator(accelerator)

@@ -1,7 +1,7 @@
 """How much the choice of calibration samples costs: many random draws of few samples, one table, one command.
 
     BFPGA_MODELS=FOLDER python -m benchmarks.compiler.calibration [--accelerator NAME ...] [--network NAME ...]
-        [--size N ...] [--draws N] [--remainders auto|always|never] [--markdown FILE] [--json FILE]
+        [--size N ...] [--draws N] [--remainders auto|always|never] [--recipe RECIPE] [--markdown FILE] [--json FILE]
 
 Every draw calibrates a network on N random samples and judges it on others: the draws come from the training samples
 where the folder has them (MNIST, CIFAR-10), and all test samples are judged. The keyword network comes without training
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from benchmarks.common.report import finish, table, write_json
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
+from bfpga.compiler.recipes import load_recipe
 from bfpga.runtime import run
 
 DEFAULT_NETWORKS = ("mlp_mnist", "lenet_mnist", "resnet8_cifar10", "dscnn_kws")
@@ -137,8 +138,10 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", nargs="+", type=int, default=list(SIZES), metavar="N")
     parser.add_argument("--draws", type=int, default=100, metavar="N")
     parser.add_argument("--remainders", choices=("auto", "always", "never"), default="auto", help="of input images")
+    parser.add_argument("--recipe", metavar="RECIPE", help="name or file of a recipe, such as --accuracy-drop finds")
     arguments = parser.parse_args(given)
-    options = CompileOptions(remainders=arguments.remainders)
+    recipe = load_recipe(arguments.recipe) if arguments.recipe else CompileOptions()
+    options = replace(recipe, remainders=arguments.remainders) if arguments.remainders != "auto" else recipe
     folder = required_models_folder()
     found, missed = [], []
     for network in (item for item in NETWORKS if item.name in arguments.network):

@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from bfpga.accelerator.boards import load_board, load_boards
 from bfpga.accelerator.constraints import board_findings, config_findings, largest_columns
-from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.accelerator.loader import (
+    FIRST_LIGHT,
+    accelerator_files,
+    accelerator_names,
+    load_accelerator,
+    ready_accelerators,
+)
 from bfpga.accelerator.schema import (
     AcceleratorFile,
     BoardFile,
@@ -36,7 +42,9 @@ from bfpga.formats.block_format import BlockFormat
 
 ROOT = Path(__file__).parents[2]
 READY = ROOT / "configs" / "accelerators"
-VALID = (READY / "pynq_z2_dense.yaml").read_text()
+#: A file of an array of one loop with collector and keep buffer.
+DENSE = ROOT / "tests" / "data" / "dense_loop.yaml"
+VALID = DENSE.read_text()
 
 
 def write(folder: Path, text: str) -> Path:
@@ -70,8 +78,8 @@ def test_the_issue_names_five_ready_accelerators_and_eight_boards() -> None:
     assert {board.name for board in load_boards()} == boards
 
 
-def test_default_accelerator_has_the_numbers_of_its_file() -> None:
-    config = load_accelerator("pynq_z2_dense").systolic
+def test_an_accelerator_has_the_numbers_of_its_file() -> None:
+    config = load_accelerator(DENSE).systolic
     assert (config.columns, config.rows, config.lanes, config.multiplier) == (12, 16, 2, "dsp_packed")
     assert (config.format.mantissa_bits, config.accumulator_bits, config.banks) == (8, 32, 13)
     assert config.macs_per_clock == 384
@@ -91,8 +99,8 @@ def test_keys_override_the_profile(tmp_path: Path) -> None:
 
 
 def test_digest_depends_on_numbers_only(tmp_path: Path) -> None:
-    original = load_accelerator("pynq_z2_dense").digest
-    renamed = VALID.replace("name: pynq_z2_dense", "name: other").replace("ResNet-8", "All").replace("142", "142.0")
+    original = load_accelerator(DENSE).digest
+    renamed = VALID.replace("name: dense_loop", "name: other").replace("a full", "One").replace("142", "142.0")
     assert load_accelerator(write(tmp_path, renamed)).digest == original
     reordered = VALID.replace("[none, relu, leaky_relu,", "[leaky_relu, none, relu,")
     assert load_accelerator(write(tmp_path, reordered)).digest == original
@@ -167,7 +175,7 @@ def test_a_keep_buffer_or_a_collector_that_is_too_large_is_refused_with_the_larg
     best = int(re.search(r"engines\[0\]\.wide_words: .* at most (\d+) fit", message).group(1))  # type: ignore[union-attr]
     assert load_accelerator(write(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best}"))).systolic
     assert "at most" in refusal(tmp_path, VALID.replace("wide_words: 1024", f"wide_words: {best + 64}"))
-    full = load_accelerator("pynq_z2_dense")
+    full = load_accelerator(DENSE)
     board = replace(full.board, lut=estimate_resources(replace(full.systolic, position_bins=24)).total.lut)
     (finding,) = board_findings(replace(full.systolic, position_bins=64), board)
     assert finding.key == "position_bins"
@@ -199,7 +207,7 @@ def test_odd_rows_and_wide_words_are_refused() -> None:
 def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tmp_path: Path) -> None:
     config = load_accelerator(write(tmp_path, VALID + "    kernel: processes\n    hop_columns: 4\n")).systolic
     assert (config.kernel, config.hop_columns) == ("processes", 4)
-    assert load_accelerator("pynq_z2_dense").systolic.kernel == "loop"
+    assert load_accelerator(DENSE).systolic.kernel == "loop"
     uneven = refusal(tmp_path, VALID + "    kernel: processes\n    hop_columns: 5\n")
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
     loop = refusal(tmp_path, VALID + "    hop_columns: 4\n")
@@ -212,11 +220,32 @@ def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tm
 
 
 def test_the_small_kernel_of_processes_differs_from_the_small_one_by_its_form_alone() -> None:
-    loop, processes = load_accelerator("tiny"), load_accelerator(ROOT / "tests" / "data" / "tiny_processes.yaml")
+    data = ROOT / "tests" / "data"
+    loop, processes = (load_accelerator(data / f"tiny_{form}.yaml") for form in ("loop", "processes"))
     config = replace(loop.systolic, kernel="processes", hop_columns=1, accumulator_bits=24)
     assert processes.systolic == config
     assert processes.digest != loop.digest
     assert config_findings(config) == []
+
+
+def test_a_first_light_is_the_same_accelerator_at_its_slower_clock(tmp_path: Path) -> None:
+    """A board's first bitstream is easier to meet; it is another design, so it has another digest."""
+    ready = [accelerator for accelerator in ready_accelerators() if accelerator.name.endswith(FIRST_LIGHT)]
+    for slow in ready:
+        usual = load_accelerator(slow.path.stem)
+        assert (slow.name, slow.systolic) == (f"{usual.name}{FIRST_LIGHT}", usual.systolic)
+        assert slow.clock_mhz == usual.first_light_mhz <= usual.clock_mhz
+        assert (slow.digest == usual.digest) == (slow.clock_mhz == usual.clock_mhz)
+        assert load_accelerator(slow.name) == slow
+        assert accelerator_files(slow.name) == accelerator_files(usual.name)
+    with pytest.raises(ConfigurationError, match="pynq_z2_zero_skip has no key first_light_mhz"):
+        load_accelerator(f"pynq_z2_zero_skip{FIRST_LIGHT}")
+    with pytest.raises(ConfigurationError, match="neither a file nor a known name"):
+        load_accelerator(f"nothing{FIRST_LIGHT}")
+    given = VALID.replace("clock_mhz: 142", "clock_mhz: 142\nfirst_light_mhz: 100")
+    assert load_accelerator(write(tmp_path, given)).first_light_mhz == 100
+    assert "first_light_mhz: is 166; must be 25..142" in refusal(tmp_path, given.replace("100", "166"))
+    assert "first_light_mhz: is 96, which cannot be divided" in refusal(tmp_path, given.replace("100", "96"))
 
 
 def test_unknown_name_suggests_the_nearest() -> None:
@@ -342,8 +371,8 @@ def test_memory_takes_the_fewest_blocks(depth: int, width: int, blocks: int) -> 
     assert memory_blocks(depth, width) == blocks
 
 
-def test_memories_of_the_default_accelerator() -> None:
-    parts = estimate_resources(load_accelerator("pynq_z2_dense").systolic).parts
+def test_memories_of_an_accelerator() -> None:
+    parts = estimate_resources(load_accelerator(DENSE).systolic).parts
     assert parts["activation memories"].bram36 == 13 * 2
     assert parts["weight memory"].bram36 == 58
     assert parts["parameter memory"].bram36 == 1

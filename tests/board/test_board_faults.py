@@ -36,7 +36,8 @@ pytestmark = pytest.mark.board
 
 #: A program that sends tensors and weights in every run.
 CASE = "lenet_tiny"
-INPUT, WEIGHTS, OUTPUT = (f"accelerator/{name}_stream" for name in ("input", "weight", "output"))
+#: Ends of the streams at the DMA engines, which are alike for all forms of kernels.
+INPUT, WEIGHTS, OUTPUT = "tensor_dma/M_AXIS_MM2S", "weight_dma/M_AXIS_MM2S", "tensor_dma/S_AXIS_S2MM"
 
 #: What goes wrong, and what the user reads.
 FAULTS: list[tuple[Fault, str]] = [

@@ -61,7 +61,7 @@ def test_a_kernel_that_misses_its_interval_is_reported_although_it_counts_the_sa
 
 @pytest.mark.parametrize(
     ("stream", "waits"),
-    [("accelerator/input_stream", "input_waits"), ("accelerator/output_stream", "output_waits")],
+    [("tensor_dma/M_AXIS_MM2S", "input_waits"), ("tensor_dma/S_AXIS_S2MM", "output_waits")],
 )
 def test_a_slow_stream_costs_clocks_that_its_waits_explain(stream: str, waits: str) -> None:
     with run_with(SlowStream(stream=stream, clocks_a_beat=200, sticky=True)) as (_, result, warned):

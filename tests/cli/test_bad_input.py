@@ -19,6 +19,7 @@ name: sample
 description: a sample
 board: pynq_z2
 clock_mhz: 142
+first_light_mhz: 100
 engines:
   - kind: systolic_array
     format:
@@ -143,6 +144,7 @@ def range_cases() -> Iterator[Case]:
         "multiplier": ("lut", "DSP"), "rounding": ("nearest",), "saturation": ("clip",), "log": ("round",),
         "profile": ("bfp4", "BFP8"), "kind": ("systolic", "array"), "name": ("Name", "a b", "../x", "9a", "é"),
         "board": ("pynq", "PYNQ-Z2", "./none.yaml", "/nowhere/board.yaml"),
+        "first_light_mhz": ("-1", "1001", "24.9", "142.1", "96"),
     }  # fmt: skip
     for key, values in bounds.items():
         head = VALID.splitlines()[key_line(key) - 1].split(":", 1)[0]
@@ -194,9 +196,10 @@ def structure_cases() -> Iterator[Case]:
                "engines[0].parameter_rows", "32 channels of a pass")  # fmt: skip
     yield case("two kinds of shift units", VALID.replace("dsp_packed", "shift"), "engines[0].shift_columns")
     yield case("words without shift units", VALID.replace("shift_columns: 1", "shift_columns: 0"), "engines[0].shift")
-    yield case("mantissas of 17 bits for shift units", with_line(9, "      mantissa_bits: 17"), "shift units take 16")
+    wide, wider = (VALID.replace("mantissa_bits: 8", f"mantissa_bits: {bits}") for bits in (9, 17))
+    yield case("mantissas of 17 bits for shift units", wider, "shift units take 16")
     yield case("odd rows", VALID.replace("rows: 16", "rows: 15"), "engines[0].rows", "multiple of lanes")
-    yield case("wide mantissas packed", with_line(9, "      mantissa_bits: 9"), "engines[0].multiplier")
+    yield case("wide mantissas packed", wide, "engines[0].multiplier")
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")
 
 

@@ -22,11 +22,18 @@ CLOCKS = {"layers": [{"name": "a", "operation": "conv", "clocks": {"keep": [1], 
 RUN = ["-a", "a.yaml", "-d", "d.npz", "-c", "c.npz", "-r", "r.yaml"]
 #: A command without its outputs, the options that name these, and the files that it reads.
 COMMANDS_WITH_INPUTS: list[tuple[list[str], list[str], list[str]]] = [
-    (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"], ["-o", "--json", "--picture"],
+    (["compile", "m.onnx", "-a", "a.yaml", "-c", "c.npz", "-r", "r.yaml"],
+     ["-o", "--json", "--picture", "--save-recipe"],
      ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "c.npz", "r.yaml"]),
-    (["run", "m.onnx", *RUN], ["--json"], ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
-    (["evaluate", "m.onnx", *RUN], ["--json"], ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["run", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
+     ["m.onnx", "weights.bin", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["evaluate", "m.onnx", *RUN], ["--json", "--report", "--save-recipe"],
+     ["m.onnx", "a.yaml", "b.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["report", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
+    (["compare", "m.onnx", *RUN], ["-o", "--json"], ["m.onnx", "weights.bin", "a.yaml", "d.npz", "c.npz", "r.yaml"]),
     (["estimate", "a.yaml", "m.onnx", "-c", "c.npz"], ["--json"], ["a.yaml", "b.yaml", "m.onnx", "c.npz"]),
+    (["explore", "m.onnx", "--board", "b.yaml", "-d", "d.npz", "-c", "c.npz"], ["--json"],
+     ["m.onnx", "weights.bin", "b.yaml", "d.npz", "c.npz"]),
     (["verify", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),
     (["check-tcl", "tiny", "a.yaml"], ["--json"], ["a.yaml", "b.yaml"]),
     (["lint-hls", "a.yaml", "sources"], ["--json"], ["a.yaml", "sources/kernel.cpp"]),
@@ -84,7 +91,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def outputs_of(command: list[str], but: str) -> list[str]:
     """The output that a command needs, unless it is the one that is tried."""
-    return ["-o", "out.bfpga"] if command[0] == "compile" and but != "-o" else []
+    return ["-o", "out"] if command[0] in ("compile", "report") and but != "-o" else []
 
 
 @pytest.mark.parametrize(("command", "option", "name"), CASES)

@@ -1,8 +1,9 @@
-"""`bfpga synthesize` on an accelerator whose figures are in the package."""
+"""`bfpga synthesize` on an accelerator whose figures are there."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,31 +11,71 @@ from vendor_tools.artefacts import csynth_xml
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import main
+from bfpga.devices.csim import cache_directory
+from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
+from bfpga.synthesis.kept import keep_figures, kept_figures, sources_digest
 from bfpga.vendor.block_design import block_design
 
 NAME = "pynq_z2_dense"
+#: An accelerator of the tests, for which figures are made up.
+LOOP = Path(__file__).parents[1] / "data" / "dense_loop.yaml"
+SLOW = IntervalLimit("recurrence", 18, "activations_", 83.5, 2, ("systolic_array.hpp:60", "write_back.hpp:40"))
 
 
-def test_loops_limits_and_resources_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["synthesize", NAME]) == 0
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An accelerator in whose kept figures the loop that computes is slow and takes too many tables."""
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path / "cache"))
+    accelerator = load_accelerator(LOOP)
+    loop = LoopFigures("Array", "systolic_array.hpp:57", 1, 18, 35, 0.1, (), 49000, 20000, (SLOW,), Area(lut=50_000))
+    figures = HardwareFigures(
+        accelerator.name, accelerator.board.part, sources_digest(accelerator), 7.04, 5.14, (loop,), counted=True
+    )
+    keep_figures(figures, cache_directory() / "synthesis")
+    return str(LOOP)
+
+
+def test_loops_limits_and_resources_are_printed(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["synthesize", slow]) == 0
     printed = capsys.readouterr().out
     assert "Array: interval 18 by activations_" in printed
     assert "systolic_array.hpp" in printed
     assert "interconnect, DMAs (assumed)" in printed
 
 
-def test_the_gate_fails_with_its_findings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_figures_of_the_package_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    figures = kept_figures(load_accelerator(NAME), tmp_path)
+    assert figures is not None
+    assert main(["synthesize", NAME]) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    for loop in figures.loops:
+        if loop.is_pipelined:
+            assert [loop.name, loop.place, str(loop.stated_interval), str(loop.interval)] in rows
+
+
+def test_the_gate_fails_with_its_findings(slow: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target = tmp_path / "found.json"
-    assert main(["synthesize", NAME, "--check", "--json", str(target)]) == 1
+    assert main(["synthesize", slow, "--check", "--json", str(target)]) == 1
     found = json.loads(target.read_text())["findings"]
     assert any(text.startswith("Array ") for text in found)
-    assert any(text.startswith("DSP: 193 of 220") for text in found)
+    assert any(text.startswith("LUT: 50,000 of 53,200") for text in found)
 
 
-def test_a_report_of_the_vendor_is_laid_beside(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_gate_passes_where_nothing_is_found(slow: str, tmp_path: Path) -> None:
+    cache = cache_directory() / "synthesis"
+    figures = kept_figures(load_accelerator(slow), cache)
+    assert figures is not None
+    loops = tuple(replace(loop, interval=1, area=Area(dsp=100)) for loop in figures.loops)
+    keep_figures(replace(figures, loops=loops), cache)
+    assert main(["synthesize", slow, "--check"]) == 0
+
+
+def test_a_report_of_the_vendor_is_laid_beside(
+    slow: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     report = tmp_path / "csynth.xml"
-    report.write_text(csynth_xml(block_design(load_accelerator(NAME)), intervals={"Array": 16}))
-    assert main(["synthesize", NAME, "--against", str(report)]) == 0
+    report.write_text(csynth_xml(block_design(load_accelerator(slow)), intervals={"Array": 16}))
+    assert main(["synthesize", slow, "--against", str(report)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:2] == ["Array", "18"]]
     assert row.split() == ["Array", "18", "16", "35", "9"]
 

@@ -186,7 +186,9 @@ def test_the_c_simulation_gives_the_same_bits(tmp_path: Path) -> None:
     network.conv(3, 2, 3)
     path = tmp_path / "net.onnx"
     onnx.save(network.model(), path)
-    program = bfpga.compile(path, "tiny", network.samples(16))
+    # Pixels between each other are the array's where its kernel is one loop.
+    accelerator = Path(__file__).parents[1] / "data" / "tiny_loop.yaml"
+    program = bfpga.compile(path, accelerator, network.samples(16))
     assert host_types(program) == []
     samples = network.samples(2)
     expected, device = open_device("emulator", program).run(samples, trace=True), open_device("csim", program)

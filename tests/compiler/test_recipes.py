@@ -77,7 +77,7 @@ def test_mistakes_are_told_with_line_and_key(tmp_path: Path, text: str, message:
 
 
 def test_an_unknown_recipe_lists_the_ready_ones() -> None:
-    with pytest.raises(ConfigurationError, match="known recipes: adaptive, two_hot, uncalibrated"):
+    with pytest.raises(ConfigurationError, match="known recipes: adaptive, two_hot, two_parts, uncalibrated"):
         load_recipe("nothing")
 
 

@@ -43,7 +43,7 @@ struct List {};
 template <class Storage>
 using All =
     List<Pad<Storage, 3, 4, 2, 5, 4, 0, 1>, Pad<Storage, 12, 8, 4, 13, 2, 0, 1>, Pad<Storage, 6, 4, 2, 7, 4, 2, 1>,
-         Pad<Storage, 1, 2, 2, 1, 1, 0, 1>, Pad<Storage, 5, 4, 2, 5, 4, 0, 2>>;
+         Pad<Storage, 1, 2, 1, 1, 1, 0, 1>, Pad<Storage, 5, 4, 2, 5, 4, 0, 2>>;
 using Indexed = All<bfpga::SimulationStorage>;
 #else
 // Other integers take a compiler long.

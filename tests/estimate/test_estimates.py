@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ from bfpga.estimate.roofline import estimate_parts, estimate_roofline
 
 @pytest.fixture
 def accelerator() -> Accelerator:
-    return load_accelerator("pynq_z2_dense")
+    """A full array whose kernel is one loop: 12 columns x 16 rows x 2 lanes."""
+    return load_accelerator(Path(__file__).parents[1] / "data" / "dense_loop.yaml")
 
 
 def convolution(accelerator: Accelerator, **changes: int) -> Descriptor:
@@ -47,7 +49,7 @@ def program_of(accelerator: Accelerator, operations: list[KernelOperation]) -> P
     )  # fmt: skip
 
 
-def test_roofline_of_the_default_accelerator(accelerator: Accelerator) -> None:
+def test_roofline_of_a_full_array(accelerator: Accelerator) -> None:
     """384 MAC a clock at 142 MHz; 32 weights and 24 activations of one byte a clock; streams of 8 bytes."""
     roofline = estimate_roofline(accelerator)
     assert roofline.macs_per_clock == 384

@@ -28,7 +28,7 @@ PADS = (
     _SMALL,
     replace(_SMALL, columns=12, rows=8, lanes=4),
     replace(_SMALL, columns=6, shift=with_zero(ShiftFormat()), shift_columns=2),
-    replace(_SMALL, columns=1, rows=2, stream_bits=32),
+    replace(_SMALL, columns=1, rows=2, lanes=1, stream_bits=32),
     replace(_SMALL, columns=5, multiplier="shift", shift=with_zero(ShiftFormat())),
 )
 BEATS = 30000

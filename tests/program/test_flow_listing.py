@@ -17,6 +17,8 @@ from bfpga.program.flow_listing import FLOWS_TITLE, flow_choices, flow_rows
 from bfpga.program.listing import listing
 
 LENET = str(Path(__file__).parents[2] / "examples" / "models" / "lenet_mnist.onnx")
+#: An accelerator with collector and keep buffer.
+COLLECTING = str(Path(__file__).parents[1] / "data" / "dense_loop.yaml")
 
 
 def test_the_listing_tells_flow_rule_sample_and_clocks_of_the_alternatives(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_networks_without_rules_are_listed_as_ever(tmp_path: Path) -> None:
 def test_the_command_line_chooses_flow_and_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """FP R36: `--policy dynamic --flow ... --rule ...`."""
     target, written = tmp_path / "lenet.bfpga", tmp_path / "lenet.json"
-    arguments = ["compile", LENET, "-a", "pynq_z2_dense", "-o", str(target), "--json", str(written)]
+    arguments = ["compile", LENET, "-a", COLLECTING, "-o", str(target), "--json", str(written)]
     assert main([*arguments, "--policy", "dynamic", "--flow", "keep_sampled", "--rule", "max"]) == 0
     assert FLOWS_TITLE in capsys.readouterr().out
     choices = json.loads(written.read_text())["flow_choices"]

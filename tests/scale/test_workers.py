@@ -16,9 +16,14 @@ from scale_parts import ANSWER, LOOK_UP, LOOK_UP_OR_DIE, REFUSE, set_environment
 from vendor_tools.workshop import HERE, Workshop
 
 import bfpga
+from bfpga.accelerator.boards import load_board
 from bfpga.cli import main
-from bfpga.data import load_samples
+from bfpga.compiler.read.network import read_network
+from bfpga.data import load_inputs, load_samples
 from bfpga.errors import DataError, ScaleError
+from bfpga.explore.front import Goal
+from bfpga.explore.search import Search
+from bfpga.explore.task import Task
 from bfpga.scale.cluster import Cluster
 from bfpga.scale.work import IN_PROCESS, Workers
 from bfpga.vendor.bitstream.failure import BuildError
@@ -197,3 +202,13 @@ def test_one_process_loads_no_dask() -> None:
     script += "with open_workers() as workers: list(workers.map)if 0 else 0\nprint('dask' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_a_search_that_is_spread_finds_what_one_process_finds(cluster: Cluster) -> None:
+    """`bfpga explore --workers`: trials are proposed in generations, so it does not matter who computes them."""
+    network = read_network(MODELS / "mlp_digits.onnx")
+    samples, board = load_inputs(MODELS / "digits_test.npz", network.inputs, 32), load_board("ultra96_v2")
+    task = Task(network, board, board.name, Goal(drop=4.0), 150.0, samples.first(32), samples)
+    here, there = (Search(task).run(5, workers=workers) for workers in (IN_PROCESS, cluster))
+    assert here.front
+    assert [point.content() for point in there.points] == [point.content() for point in here.points]

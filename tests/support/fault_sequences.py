@@ -41,7 +41,7 @@ CASES = ("lenet_tiny", "digits_tiny_learning")
 #: Ways to reach a board and how often: poll, a board that runs by itself, interrupts, PYNQ.remote.
 WAYS = {"poll": 6, "threaded": 2, "interrupt": 1, "remote": 1}
 CHANNELS = (("tensor_dma", "mm2s"), ("tensor_dma", "s2mm"), ("weight_dma", "mm2s"))
-STREAMS = tuple(f"accelerator/{name}_stream" for name in ("input", "weight", "output"))
+STREAMS = ("tensor_dma/M_AXIS_MM2S", "weight_dma/M_AXIS_MM2S", "tensor_dma/S_AXIS_S2MM")
 KINDS = ("internal", "slave", "decode")
 STEPS = ("_launch", "_complete", "_unpack")
 

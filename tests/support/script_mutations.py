@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from process_designs import TINY
+from process_designs import TINY, ZYNQ7, ZYNQMP
 from vendor_scripts import Mutation, scripts, whole_lines
 
 HLS, BLOCK, SYNTHESIS, IMPLEMENTATION = "hls.tcl", "block_design.tcl", "synthesis.tcl", "implementation.tcl"
 CONFIG = "hls_config.cfg"
 
 
-def line_of(*holding: str, script: str = BLOCK, accelerator: str = "pynq_z2_dense") -> str:
+def line_of(*holding: str, script: str = BLOCK, accelerator: str = ZYNQ7) -> str:
     return whole_lines(scripts(accelerator)[script], *holding)
 
 
@@ -50,7 +50,7 @@ MUTATIONS = [
     Mutation("master port left to the preset", BLOCK, line_of("PCW_USE_M_AXI_GP0"), "", "interface-open",
              "processing_system7] ps"),
     Mutation("second master port left to the preset", BLOCK, "    CONFIG.PSU__USE__M_AXI_GP1 {0} \\\n", "",
-             "interface-open", "zynq_ultra_ps_e] ps", accelerator="zcu104_dense"),
+             "interface-open", "zynq_ultra_ps_e] ps", accelerator=ZYNQMP),
     Mutation("monitor left open", BLOCK, line_of("clock_counter/output_stream"), "", "interface-open",
              "bfpga_clock_counter clock_counter"),
     Mutation("monitor on another connection", BLOCK, "[get_bd_intf_nets tensor_dma_M_AXIS_MM2S]",
@@ -142,7 +142,7 @@ MUTATIONS = [
     Mutation("address outside of the window", BLOCK, "-offset 0x43C20000", "-offset 0x33C20000", "address-window",
              "-offset 0x33C20000"),
     Mutation("window of the other family", BLOCK, "-offset 0xA0000000", "-offset 0x43C00000", "address-window",
-             "-offset 0x43C00000", accelerator="zcu104_dense"),
+             "-offset 0x43C00000", accelerator=ZYNQMP),
     Mutation("more memory than the board has", BLOCK, MEMORY_SEGMENT, MEMORY_SEGMENT.replace("0x20000000",
              "0x40000000"), "address-memory", "-range 0x40000000"),
     Mutation("memory of another port", BLOCK, "ps/S_AXI_HP1/HP1_DDR_LOWOCM", "ps/S_AXI_HP0/HP0_DDR_LOWOCM",

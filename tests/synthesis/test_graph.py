@@ -153,3 +153,25 @@ def _sent(body: LoopBody, outcome: object) -> tuple[int, ...] | None:
     values = outcome.values  # type: ignore[attr-defined]
     width = body.operations[data].width
     return (values[data], width) if values[enable] else None
+
+
+def test_slices_of_a_shifter_share_its_stages() -> None:
+    """Each slice would be a shifter of its own, and those of the next stage one for each of these."""
+    graph = Graph()
+    value = graph.add(Operation(Opcode.STATE, 24, register=0), shared=False)
+    for bit in range(4):
+        chosen = graph.add(Operation(Opcode.STATE, 1, register=1 + bit), shared=False)
+        moved = graph.extend(Opcode.SEXT, graph.slice(value, 1 << bit, 24 - (1 << bit)), 24)
+        graph.compare(Opcode.NE, graph.slice(value, 0, 1 << bit), graph.constant(0, 1 << bit))
+        value = graph.select(chosen, moved, value)
+    assert sum(operation.opcode is Opcode.SELECT for operation in graph.operations) == 4
+
+
+def test_an_element_is_chosen_by_the_bits_of_its_index() -> None:
+    graph = Graph()
+    values = [graph.add(Operation(Opcode.STATE, 8, register=k), shared=False) for k in range(13)]
+    index = graph.add(Operation(Opcode.STATE, 4, register=13), shared=False)
+    graph.element(values, index)
+    opcodes = [operation.opcode for operation in graph.operations]
+    assert opcodes.count(Opcode.SELECT) == len(values) - 1
+    assert Opcode.EQ not in opcodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ from bfpga.verify.vectors import kernel_vectors
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 
-TINY = load_accelerator("tiny")
+#: A replay feeds a kernel of one IP.
+TINY = load_accelerator(Path(__file__).parents[1] / "data" / "tiny_loop.yaml")
 
 
 @functools.cache

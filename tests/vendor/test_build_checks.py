@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from process_designs import OF_LOOP, ZYNQ7, described
 from vendor_tools.artefacts import bitstream, component_xml, driver_header, timing_report, utilization_report
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.processes import SEQUENCER
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.vendor.bitstream.bitstream import check_bitstream
 from bfpga.vendor.bitstream.failure import BuildError
@@ -20,9 +22,10 @@ from bfpga.vendor.handoff import render_handoff
 from bfpga.vendor.kernel_ips import kernel_ips
 
 
-@pytest.fixture(params=["pynq_z2_dense", "kv260_dense"])
+@pytest.fixture(params=[ZYNQ7, f"kv260_dense{OF_LOOP}"])
 def design(request: pytest.FixtureRequest) -> BlockDesign:
-    return block_design(load_accelerator(request.param))
+    """The design of a kernel that is one IP; test_process_design.py has those of several."""
+    return block_design(described(request.param))
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -34,10 +37,12 @@ def written(path: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize("name", accelerator_names())
 def test_ip_of_every_accelerator_passes(name: str, tmp_path: Path) -> None:
     design = block_design(load_accelerator(name))
-    component = written(tmp_path / "component.xml", component_xml(design))
-    check_ip(kernel_ips(design.accelerator.systolic)[0], component)
-    written(tmp_path / "drivers/kernel/src/xbfpga_systolic_hw.h", driver_header())
-    check_ip(kernel_ips(design.accelerator.systolic)[0], component)
+    for ip in kernel_ips(design.accelerator.systolic):
+        component = written(tmp_path / ip.stem / "component.xml", component_xml(design, part=ip.part))
+        check_ip(ip, component)
+        if ip.part in ("", SEQUENCER):
+            written(component.parent / "drivers/kernel/src/xbfpga_systolic_hw.h", driver_header())
+            check_ip(ip, component)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +140,7 @@ def test_handoff_with_moved_registers_is_refused(design: BlockDesign, tmp_path: 
 
 
 def test_handoff_of_another_device_is_refused(tmp_path: Path) -> None:
-    z2, kria = (block_design(load_accelerator(name)) for name in ("pynq_z2_dense", "kv260_dense"))
+    z2, kria = (block_design(described(name)) for name in ("pynq_z2_dense", "kv260_dense"))
     with pytest.raises(BuildError, match="the board has xck26"):
         check_handoff(kria, written(tmp_path / "system.hwh", render_handoff(z2)))
 

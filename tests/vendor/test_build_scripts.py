@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from process_designs import ZYNQ7, ZYNQMP, described
 from vendor_scripts import EVERYTHING, PATHS, design, scripts, small_accelerator
 
 from bfpga.accelerator.boards import load_board
@@ -19,7 +20,7 @@ from bfpga.vendor.kernel_ips import kernel_vlnv
 from bfpga.vendor.render import render_kernel
 from bfpga.vendor.tcl_check import check_scripts
 
-FAMILIES = ["pynq_z2_dense", "zcu104_dense"]
+FAMILIES = [ZYNQ7, ZYNQMP]
 
 
 def keys(text: str) -> dict[str, str]:
@@ -46,7 +47,7 @@ def test_both_flows_of_hls_ask_for_the_same(accelerator: str) -> None:
 
 
 def test_sources_are_those_of_the_rendered_project() -> None:
-    accelerator = load_accelerator("pynq_z2_dense")
+    accelerator = described(ZYNQ7)
     rendered = render_kernel(accelerator.name, accelerator.digest, accelerator.systolic)
     config = keys(scripts()["hls_config.cfg"])
     for key in ("syn.file", "tb.file"):

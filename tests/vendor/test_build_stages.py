@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from process_designs import OF_LOOP, TINY_LOOP
 from vendor_tools.workshop import HERE, Workshop
 
 from bfpga.errors import ConfigurationError
@@ -34,7 +35,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return Workshop(tmp_path)
 
 
-@pytest.mark.parametrize("accelerator", ["tiny", "kv260_dense"])
+@pytest.mark.parametrize("accelerator", [TINY_LOOP, f"kv260_dense{OF_LOOP}"])
 @pytest.mark.parametrize(
     ("flow", "programs", "version"),
     [

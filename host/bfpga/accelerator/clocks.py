@@ -51,7 +51,7 @@ def clock_problem(system: str, mhz: float, low: float = 0.0, high: float = float
     """Why no divider makes ``mhz``, with the nearest clocks from ``low`` to ``high``; empty if one does."""
     if abs(_nearest(system, mhz).actual_mhz - mhz) <= TOLERANCE * mhz:
         return ""
-    possible = [clock for clock in (PLL_MHZ[system] / divisor for divisor in _divisors()) if low <= clock <= high]
+    possible = possible_clocks(system, low, high)
     below = max((clock for clock in possible if clock < mhz), default=None)
     above = min((clock for clock in possible if clock > mhz), default=None)
     nearest = " and ".join(f"{clock:.6g}" for clock in (below, above) if clock is not None)
@@ -59,6 +59,11 @@ def clock_problem(system: str, mhz: float, low: float = 0.0, high: float = float
         f"is {mhz:g}, which cannot be divided from the {PLL_MHZ[system]:g} MHz of the processing system; "
         f"the nearest possible: {nearest or 'none'}"
     )
+
+
+def possible_clocks(system: str, low: float = 0.0, high: float = float("inf")) -> list[float]:
+    """All clocks in MHz from ``low`` to ``high`` that the dividers of a processing system make, slow ones first."""
+    return sorted(clock for clock in (PLL_MHZ[system] / divisor for divisor in _divisors()) if low <= clock <= high)
 
 
 def _nearest(system: str, mhz: float) -> ClockSetting:

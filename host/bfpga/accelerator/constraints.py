@@ -26,20 +26,26 @@ def config_findings(config: SystolicConfig) -> list[Finding]:
 
 def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
     """What of the board the array exceeds: with the numbers and the largest column count that fits."""
-    over = exceeded(estimate_resources(config).total, board)
+    over = exceeded(needed(config), board)
     if not over:
         return []
     excess = f"an array with {array_dsp(config)} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
     return [positions_excess(config, board, excess) or columns_excess(config, board, excess)]
 
 
+def needed(config: SystolicConfig) -> Resources:
+    """The least that a kernel takes of a board: of counted netlists a vendor's tool may need a third less tables."""
+    total = estimate_resources(config).total
+    return replace(total, lut=2 * total.lut // 3) if config.kernel == "processes" else total
+
+
 def positions_excess(config: SystolicConfig, board: Board, excess: str) -> Finding | None:
     """What the collector or the keep buffer takes too much; None if the array would not fit without it either."""
-    if config.wide_words and not exceeded(estimate_resources(replace(config, wide_words=0)).total, board):
+    if config.wide_words and not exceeded(needed(replace(config, wide_words=0)), board):
         best = largest_wide_words(config, board)
         remedy = f"at most {best} fit" if best else "no keep buffer fits"
         return Finding("wide_words", f"is {config.wide_words}: {excess}; {remedy}")
-    if config.position_bins and not exceeded(estimate_resources(replace(config, position_bins=0)).total, board):
+    if config.position_bins and not exceeded(needed(replace(config, position_bins=0)), board):
         best = largest_position_bins(config, board)
         remedy = f"at most {best} bins fit" if best else "no collector fits: must be 0"
         return Finding("position_bins", f"is {config.position_bins}: {excess}; {remedy}")
@@ -50,7 +56,7 @@ def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding
     """The largest count of columns that fits, of shift columns if those are what is too much."""
     multiplying = config.columns - config.shift_columns
     alone = replace(config, columns=multiplying, shift_columns=0)
-    if config.shift_columns and not exceeded(estimate_resources(alone).total, board):
+    if config.shift_columns and not exceeded(needed(alone), board):
         best = largest_shift_columns(config, board)
         remedy = f"at most {best} shift columns fit" if best else "not even one shift column fits"
         text = f"is {config.shift_columns}: {excess}; {remedy} beside {multiplying} columns of DSP blocks"
@@ -67,7 +73,7 @@ def columns_excess(config: SystolicConfig, board: Board, excess: str) -> Finding
 def largest_wide_words(config: SystolicConfig, board: Board) -> int:
     """Largest keep buffer, all else equal, that the board holds; 0 if none."""
     for words in range(config.wide_words - WIDE_WORDS, 0, -WIDE_WORDS):
-        if not exceeded(estimate_resources(replace(config, wide_words=words)).total, board):
+        if not exceeded(needed(replace(config, wide_words=words)), board):
             return words
     return 0
 
@@ -75,7 +81,7 @@ def largest_wide_words(config: SystolicConfig, board: Board) -> int:
 def largest_position_bins(config: SystolicConfig, board: Board) -> int:
     """Most bins of a collector, all else equal, that the board holds; 0 if none."""
     for bins in range(config.position_bins - 1, POSITION_BINS[0] - 1, -1):
-        if not exceeded(estimate_resources(replace(config, position_bins=bins)).total, board):
+        if not exceeded(needed(replace(config, position_bins=bins)), board):
             return bins
     return 0
 
@@ -99,7 +105,7 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
 def largest_columns(config: SystolicConfig, board: Board) -> int:
     """Largest count of columns of one kind, all else equal, that the board holds; 0 if none."""
     for columns in range(config.columns, least_columns(config) - 1, -1):
-        if not exceeded(estimate_resources(replace(config, columns=columns)).total, board):
+        if not exceeded(needed(replace(config, columns=columns)), board):
             return columns
     return 0
 
@@ -109,6 +115,6 @@ def largest_shift_columns(config: SystolicConfig, board: Board) -> int:
     multiplying = config.columns - config.shift_columns
     for columns in range(config.shift_columns, 0, -1):
         mixed = replace(config, columns=multiplying + columns, shift_columns=columns)
-        if not exceeded(estimate_resources(mixed).total, board):
+        if not exceeded(needed(mixed), board):
             return columns
     return 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bfpga.accelerator.boards import Board, load_board, names, resolve
@@ -26,6 +27,8 @@ from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 
 #: Mantissa and exponent bits of the profiles (BFP 2.1).
 PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
+#: Follows the name of a ready accelerator: the same at the slower clock of its file, for the first start on a board.
+FIRST_LIGHT = "_first_light"
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
 
@@ -36,7 +39,7 @@ class Accelerator:
 
     ``systolic``: the numbers of the kernel, those of the engines beside the array included.
     ``digest`` is the SHA-256 of the numbers and of the layout of descriptors, registers and streams (name and
-    description do not enter); ``path`` is the file read.
+    description do not enter); ``path`` is the file read. ``first_light_mhz``: the slower clock of the file, or 0.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Accelerator:
     systolic: SystolicConfig
     digest: str
     path: Path
+    first_light_mhz: float = 0.0
 
 
 def accelerator_names() -> list[str]:
@@ -53,13 +57,35 @@ def accelerator_names() -> list[str]:
     return names("accelerators")
 
 
+def is_ready(name: str) -> bool:
+    """Whether a name is that of a ready accelerator, at its own clock or at that of the first light."""
+    return name.removesuffix(FIRST_LIGHT) in accelerator_names()
+
+
+def ready_accelerators() -> Iterator[Accelerator]:
+    """All ready accelerators; after each the same at the clock of the first light, where it has one."""
+    for name in accelerator_names():
+        accelerator = load_accelerator(name)
+        yield accelerator
+        if accelerator.first_light_mhz:
+            yield at_first_light(accelerator)
+
+
 def load_accelerator(name_or_path: str | Path) -> Accelerator:
-    """The accelerator of a ready name or of a YAML file.
+    """The accelerator of a ready name, with FIRST_LIGHT behind it or not, or of a YAML file.
 
     Raises ConfigurationError: one message with every problem of the file, each with line and key path.
     """
-    path = resolve(name_or_path, "accelerators")
-    document = read_document(path, "an accelerator")
+    path, first_light = accelerator_path(name_or_path)
+    accelerator = accelerator_of(read_document(path, "an accelerator"))
+    return at_first_light(accelerator) if first_light else accelerator
+
+
+def accelerator_of(document: Document) -> Accelerator:
+    """The accelerator that a document describes, read from a file or not.
+
+    Raises ConfigurationError: one message with every problem of the document.
+    """
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     engines = engine_sections(document, described)
@@ -72,8 +98,32 @@ def load_accelerator(name_or_path: str | Path) -> Accelerator:
         clock_mhz=float(described.clock_mhz),
         systolic=config,
         digest=digest(board, described.clock_mhz, config),
-        path=path,
+        path=document.source,
+        first_light_mhz=float(described.first_light_mhz),
     )
+
+
+def at_first_light(accelerator: Accelerator) -> Accelerator:
+    """The accelerator at the slower clock of its file, with the name and the digest that follow.
+
+    ConfigurationError if the file has none.
+    """
+    clock, name = accelerator.first_light_mhz, accelerator.name
+    if not clock:
+        raise ConfigurationError(f"{name} has no key first_light_mhz, so there is no {name}{FIRST_LIGHT}")
+    number = digest(accelerator.board, clock, accelerator.systolic)
+    return replace(accelerator, name=f"{name}{FIRST_LIGHT}", clock_mhz=clock, digest=number)
+
+
+def accelerator_path(name_or_path: str | Path) -> tuple[Path, bool]:
+    """The file of a ready name or of a path, and whether the name asks for its first clock.
+
+    ConfigurationError for a name that is unknown.
+    """
+    given = str(name_or_path)
+    name = given.removesuffix(FIRST_LIGHT)
+    first_light = name != given and name in accelerator_names()
+    return resolve(name if first_light else name_or_path, "accelerators"), first_light
 
 
 def accelerator_files(name_or_path: str | Path) -> list[Path]:
@@ -81,7 +131,7 @@ def accelerator_files(name_or_path: str | Path) -> list[Path]:
 
     ConfigurationError for a file that cannot be read as YAML.
     """
-    path = resolve(name_or_path, "accelerators")
+    path, _ = accelerator_path(name_or_path)
     value = read_document(path, "an accelerator").value
     board = value.get("board") if isinstance(value, dict) else None
     return [path, resolve(board, "boards", path.parent)] if isinstance(board, str) else [path]
@@ -167,14 +217,21 @@ def check(
     document: Document, described: AcceleratorFile, engines: EngineSections, board: Board, config: SystolicConfig
 ) -> None:
     """Constraints between keys, then the board's limits; raises with all of them."""
-    clock, low, high = described.clock_mhz, board.clock_min, board.clock_max
-    if not low <= clock <= high:
-        document.refuse(("clock_mhz",), f"is {clock:g}; must be {low:g}..{high:g} on {board.title}")
-    elif problem := clock_problem(board.processing_system, clock, low, high):
-        document.refuse(("clock_mhz",), problem)
+    check_clock(document, "clock_mhz", described.clock_mhz, board.clock_max, board)
+    if described.first_light_mhz:
+        check_clock(document, "first_light_mhz", described.first_light_mhz, described.clock_mhz, board)
     for finding in config_findings(config) or board_findings(config, board):
         document.refuse(engines.path(finding.engine, finding.key), finding.text)
     document.raise_problems("an accelerator")
+
+
+def check_clock(document: Document, key: str, clock: float, high: float, board: Board) -> None:
+    """Refuse a clock in MHz beyond the board's lowest and ``high``, or one that no divider makes."""
+    low = board.clock_min
+    if not low <= clock <= high:
+        document.refuse((key,), f"is {clock:g}; must be {low:g}..{high:g} on {board.title}")
+    elif problem := clock_problem(board.processing_system, clock, low, board.clock_max):
+        document.refuse((key,), problem)
 
 
 def digest(board: Board, clock_mhz: float, config: SystolicConfig) -> str:

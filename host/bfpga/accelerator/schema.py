@@ -199,6 +199,9 @@ class AcceleratorFile(Section):
     description: str = Field("", max_length=400, description="what it is for, in one sentence")
     board: str = Field(min_length=1, description="name of a board (`bfpga boards`) or path of a board file")
     clock_mhz: float = Field(gt=0, le=1000, description="clock of the engines in MHz, within the board's range")
+    first_light_mhz: float = Field(
+        0, ge=0, le=1000, description="a slower clock, for the first start on a board, of NAME_first_light; 0: none"
+    )
     engines: list[EngineSection] = Field(
         min_length=1,
         max_length=3,

@@ -175,7 +175,7 @@ def _rendered_handoff(manifest: Manifest) -> Path | None:
 def _render(manifest: Manifest) -> bytes | None:
     """The text of the handoff of a manifest's accelerator; None if that is no ready one."""
     try:
-        from bfpga.accelerator.loader import accelerator_names, load_accelerator
+        from bfpga.accelerator.loader import is_ready, load_accelerator
         from bfpga.vendor.block_design import block_design
         from bfpga.vendor.handoff import render_handoff
     except ImportError as error:
@@ -185,7 +185,7 @@ def _render(manifest: Manifest) -> bytes | None:
             "another machine, or deploy a bundle"
         ) from None
     name = manifest.accelerator.name
-    accelerator = load_accelerator(name) if name in accelerator_names() else None
+    accelerator = load_accelerator(name) if is_ready(name) else None
     if accelerator is None or accelerator.digest != manifest.accelerator.digest:
         return None
     return render_handoff(block_design(accelerator)).encode()
@@ -328,11 +328,10 @@ def _has_bitstream(directory: Path) -> bool:
 def _generate(digest: str) -> Path | None:
     """The overlay of the ready accelerator of that digest, in the cache; None if there is none or no way to make it."""
     try:
-        from bfpga.accelerator.loader import accelerator_names, load_accelerator
+        from bfpga.accelerator.loader import ready_accelerators
     except ImportError:  # A board has no YAML library.
         return None
-    for name in accelerator_names():
-        accelerator = load_accelerator(name)
+    for accelerator in ready_accelerators():
         if accelerator.digest == digest:
             return store_overlay(accelerator)
     return None

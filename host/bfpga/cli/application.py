@@ -10,11 +10,13 @@ import typer
 import bfpga
 from bfpga.cli.build import build
 from bfpga.cli.check_tcl import check_tcl
+from bfpga.cli.compare import compare
 from bfpga.cli.deploy import deploy
+from bfpga.cli.explore import explore
 from bfpga.cli.guard import guarded
 from bfpga.cli.kernels import lint_hls, render, verify
 from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
-from bfpga.cli.networks import compile_command, estimate, evaluate, run
+from bfpga.cli.networks import compile_command, estimate, evaluate, report, run
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
 from bfpga.cli.report_partition import report_partition
@@ -69,6 +71,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compile": compile_command,
     "run": run,
     "evaluate": evaluate,
+    "report": report,
+    "compare": compare,
+    "explore": explore,
     "verify": verify,
     "render": render,
     "synthesize": synthesize,

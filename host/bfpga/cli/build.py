@@ -46,7 +46,8 @@ def build(
         Path | None, typer.Option(help="Folder with board files that Vivado lacks.", metavar="DIR")
     ] = None,
     cosim: Annotated[
-        bool, typer.Option("--cosim", help="Co-simulate C and RTL after C synthesis, on the vectors of the testbench.")
+        bool,
+        typer.Option("--cosim", help="Co-simulate C and RTL after C synthesis, on the testbench's vectors (one loop)."),
     ] = False,
     accept: Annotated[
         list[str] | None,
@@ -77,7 +78,7 @@ def build(
       bfpga build pynq_z2_dense --dry-run
       bfpga build my_accelerator.yaml --until utilization --jobs 2 --timeout 6
       bfpga build pynq_z2_dense --from implementation --vivado-version 2022.1
-      bfpga build tiny --cosim --until hls_check
+      bfpga build pynq_z2_hetero --cosim --until hls_check
       bfpga build pynq_z2_dense --accept Array
       bfpga build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786
 

@@ -57,9 +57,13 @@ def accelerators(json: Json = None) -> None:
     headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
     output.table("Ready accelerators", headers, rows)
     output.say("* columns x rows x lanes; MAC/cycle is that of the systolic array; the other engines skip zeros.")
+    slower = ", ".join(f"{a.name} {a.first_light_mhz:g} MHz" for a in ready if a.first_light_mhz)
+    if slower:
+        output.say(f"NAME_first_light is an accelerator at a slower clock, for the first start on a board: {slower}.")
     content = [
         {"name": a.name, "board": a.board.name, "clock_mhz": a.clock_mhz, "digest": a.digest, "path": str(a.path),
-         "systolic": config_to_dict(a.systolic), "engines": reports.engine_operations(a.systolic)}
+         "first_light_mhz": a.first_light_mhz, "systolic": config_to_dict(a.systolic),
+         "engines": reports.engine_operations(a.systolic)}
         for a in ready
     ]  # fmt: skip
     output.write_json(json, {"accelerators": content})

@@ -16,7 +16,9 @@ from bfpga.cli.options import (
     InputShapes,
     Json,
     Model,
+    PrecisionOptions,
     RunOptions,
+    SampleOptions,
     ScaleOptions,
     Scheduler,
     grouped,
@@ -69,6 +71,7 @@ def compile_command(
     input_shape: InputShapes = None,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    precision: PrecisionOptions,
     explain: Annotated[
         bool,
         typer.Option("--explain", help="Print the cycles of each layer on each engine, the choice and its reason."),
@@ -86,8 +89,10 @@ def compile_command(
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -c mnist_calibration.npz -o lenet.bfpga
       bfpga compile lenet_mnist.onnx -a zcu104_hetero -c mnist_calibration.npz -o lenet.bfpga --explain
       bfpga compile lenet_mnist.onnx -a pynq_z2_dense -o lenet.bfpga --policy dynamic --flow auto
+      bfpga compile lenet_mnist.onnx -a pynq_z2_shift -c mnist_calibration.npz -o lenet.bfpga --accuracy-drop 0.3
     """
     from bfpga.accelerator.loader import load_accelerator
+    from bfpga.cli import precision as finding
     from bfpga.cli import reports, work
     from bfpga.cli.pictures import check_picture
     from bfpga.cli.report_engines import print_engines, write_engines
@@ -97,16 +102,18 @@ def compile_command(
     output.check_target(json)
     output.check_target(target)
     check_picture(picture)
+    finding.check(precision)
     described = load_accelerator(accelerator)
-    options = work.compile_options(engines, exponents)
-    program = work.compile_for_file(described, work.read(model, input_shape), calibration, options)
+    options, network = work.compile_options(engines, exponents), work.read(model, input_shape)
+    found = finding.for_file(precision, described, network, calibration, options)
+    program = found.program if found else work.compile_for_file(described, network, calibration, options)
     if picture is not None:
         write_engines(picture, program)
     save_program(program, target)
     output.say(listing(program).rstrip())
     if explain:
         print_engines(program)
-    content = reports.program_content(described, program)
+    content = reports.program_content(described, program) | finding.report(found, precision)
     output.say(f"program in {target}")
     output.write_json(json, content)
 
@@ -116,6 +123,7 @@ def run(
     task: RunOptions,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    precision: PrecisionOptions,
     device: Annotated[
         str,
         typer.Option(
@@ -144,21 +152,32 @@ def run(
       bfpga run net.onnx -a my.yaml -d samples.npz --device csim --compare --samples 20 --json result.json
       bfpga run net.onnx -a pynq_z2_dense -d samples.npz --device remote:10.0.0.5,remote:10.0.0.6
       bfpga run net.onnx -a pynq_z2_dense -d samples.npz --device virtual --boards 4
+      bfpga run net.onnx -a my.yaml -d samples.npz --device virtual --report report.html
     """
+    from bfpga.cli import precision as finding
     from bfpga.cli import reports, work
     from bfpga.cli.device_choice import DeviceChoice, device_name
+    from bfpga.cli.report_page import check_report, sources, write_run_report
     from bfpga.runtime import check_device
 
     output.check_target(task.json)
+    check_report(task.report)
     choice = DeviceChoice(device_name(device, boards), board_timeout, scheduler)
     check_device(choice.name)
     choice.check()
-    job = work.prepare(task, work.compile_options(engines, exponents))
+    finding.check(precision)
+    job, found = finding.prepare(precision, task, work.compile_options(engines, exponents))
+    searched = finding.report(found, precision)
     if not compare:
-        output.write_json(task.json, reports.run_report(job, work.run(job, choice, task.batch), choice.name))
+        result = work.run(job, choice, task.batch)
+        content = reports.run_report(job, result, choice.name)
+        write_run_report(task.report, job, sources(task, exponents), content, result)
+        output.write_json(task.json, content | searched)
         return
     comparison = work.compare(job, choice, task.batch)
-    output.write_json(task.json, reports.comparison_report(job, comparison, choice.name))
+    content = reports.comparison_report(job, comparison, choice.name)
+    write_run_report(task.report, job, sources(task, exponents), content, comparison.got)
+    output.write_json(task.json, content | searched)
     if not comparison.bit_exact:
         raise typer.Exit(1)
 
@@ -168,6 +187,7 @@ def evaluate(
     task: RunOptions,
     exponents: ExponentOptions,
     engines: EngineOptions,
+    precision: PrecisionOptions,
     scale: ScaleOptions,
 ) -> None:
     """Compare a network on an accelerator with float: accuracy, and the signal to noise ratio of every layer.
@@ -176,13 +196,49 @@ def evaluate(
     Examples:
       bfpga evaluate examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz
       bfpga evaluate resnet.onnx -a zcu104_dense -d cifar.npz --workers 8
+      bfpga evaluate net.onnx -a pynq_z2_shift -d samples.npz --accuracy-drop 0.3 --save-recipe net.yaml
     """
+    from bfpga.cli import precision as finding
     from bfpga.cli import reports, work
+    from bfpga.cli.report_page import check_report, sources, write_evaluation_report
     from bfpga.scale.choice import check_choice
 
     output.check_target(task.json)
+    check_report(task.report)
     check_choice(scale.workers, scale.scheduler)
-    job = work.prepare(task, work.compile_options(engines, exponents))
+    finding.check(precision)
+    job, found = finding.prepare(precision, task, work.compile_options(engines, exponents))
+    searched = finding.report(found, precision)
     with work.opened_workers(scale) as workers:
         evaluation = work.evaluate(job, task.batch, workers)
-    output.write_json(task.json, reports.evaluation_report(job, evaluation))
+    content = reports.evaluation_report(job, evaluation)
+    write_evaluation_report(task.report, job, sources(task, exponents), content, evaluation)
+    output.write_json(task.json, content | searched)
+
+
+@grouped
+def report(
+    task: SampleOptions,
+    exponents: ExponentOptions,
+    engines: EngineOptions,
+    target: Annotated[Path, typer.Option("--output", "-o", help="HTML file.", metavar="FILE", show_default=False)],
+) -> None:
+    """Evaluate a network and write all there is to know about it on an accelerator into one HTML file.
+
+    Accuracy with confidence intervals, noise and saturation of every layer, the roofline, a timeline, where cycles go,
+    memory, resources, engines, digests. The file needs no network and no other file (docs/report.md).
+
+    \b
+    Example:
+      bfpga report examples/models/lenet_mnist.onnx -a pynq_z2_dense -d examples/models/mnist_test.npz -o report.html
+    """
+    from bfpga.cli import reports, work
+    from bfpga.cli.report_page import check_report, sources, write_evaluation_report
+
+    output.check_target(task.json)
+    check_report(target)
+    job = work.prepare(task, work.compile_options(engines, exponents))
+    evaluation = work.evaluate(job, task.batch)
+    content = reports.evaluation_report(job, evaluation)
+    write_evaluation_report(target, job, sources(task, exponents), content, evaluation)
+    output.write_json(task.json, content)

@@ -48,7 +48,7 @@ Picture = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class SampleOptions:
     """A network, an accelerator, and the samples that run on it."""
 
     model: Model
@@ -64,6 +64,16 @@ class RunOptions:
     batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=65536, help="Samples computed at once.")] = 64
     input_shape: InputShapes = None
     json: Json = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(SampleOptions):
+    """The same, and a report of it."""
+
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", help="Write a report as one HTML file (docs/report.md).", metavar="FILE"),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +126,25 @@ class ExponentOptions:
         typer.Option(
             "--side-by-side", min=1, help="Samples computed together, one a column (fully connected networks)."
         ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionOptions:
+    """How much accuracy may be lost, and where the recipe that is found for it goes."""
+
+    accuracy_drop: Annotated[
+        float | None,
+        typer.Option(
+            "--accuracy-drop",
+            help="Search a format and a precision for each layer, so that no more than POINTS of accuracy are lost "
+            "against float, in as few cycles as possible.",
+            metavar="POINTS",
+        ),
+    ] = None
+    save_recipe: Annotated[
+        Path | None,
+        typer.Option("--save-recipe", help="With --accuracy-drop: the recipe found, for --recipe.", metavar="FILE"),
     ] = None
 
 

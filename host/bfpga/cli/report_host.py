@@ -9,7 +9,7 @@ from bfpga.cli.output import note, say
 from bfpga.contract.program import Program
 from bfpga.devices.host_time import HostTime, measure_host
 from bfpga.errors import ProgramError
-from bfpga.estimate.host import arm_seconds
+from bfpga.estimate.host import arm_seconds, host_seconds
 from bfpga.program.host import host_nodes, host_share
 
 
@@ -22,7 +22,7 @@ def host_content(accelerator: Accelerator, program: Program, array_seconds: floa
     nodes, cores = host_nodes(program), accelerator.board.arm_cores
     measured = _measured(program) if nodes else None
     arm = [arm_seconds(node, cores) for node in nodes] if cores else []
-    board_seconds = sum(arm) if cores or not nodes else None
+    board_seconds = host_seconds(program, cores)
     latency = array_seconds + (board_seconds or 0.0)
     return {
         "host_share": host_share(program),

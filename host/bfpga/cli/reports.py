@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.engines.array import counted_resources
+from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_parts, estimate_roofline
@@ -65,7 +68,7 @@ def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     """Print an accelerator's resources and roofline."""
     board, config = accelerator.board, accelerator.systolic
-    parts = estimate_parts(accelerator)
+    parts, origin = resource_parts(accelerator)
     limits = board.resources
     rows: list[tuple[object, ...]] = [(name, r.dsp, r.bram36, r.lut, r.ff) for name, r in parts.items()]
     rows.append((board.title, *limits.values()))
@@ -73,6 +76,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
+    if origin:
+        say(origin)
     roofline = estimate_roofline(accelerator)
     table(
         "Roofline",
@@ -105,6 +110,21 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         "roofline": {**asdict(roofline), "ridge_macs_per_byte": roofline.ridge_macs_per_byte},
         "hardware": hardware,
     }
+
+
+def resource_parts(accelerator: Accelerator) -> tuple[dict[str, Resources], str]:
+    """Resources of every part and their total, and where those of a kernel of processes come from."""
+    if accelerator.systolic.kernel != "processes":
+        return estimate_parts(accelerator), ""
+    figures = kept_figures(accelerator, cache_directory() / "synthesis")
+    if figures is None or not figures.counted:
+        rows, error = len(counted_resources.table()), counted_resources.largest_error()
+        return estimate_parts(accelerator), (
+            f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
+            f"there; bfpga synthesize {accelerator.name} counts these"
+        )
+    counted = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
+    return {**counted, "total": sum(counted.values(), Resources())}, "counted in the netlist of the code"
 
 
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:

@@ -130,6 +130,7 @@ def show(figures: HardwareFigures, board: Board, loop: str) -> None:
         if loop:
             _show_parts(one)
     if figures.counted:
+        _show_ips(figures)
         _show_total(figures, board)
 
 
@@ -158,7 +159,19 @@ def _show_parts(loop: LoopFigures) -> None:
         output.table(f"functions of {loop.name}", ["function", "instances", "LUT", "FF", "DSP"], rows)
 
 
+def _show_ips(figures: HardwareFigures) -> None:
+    rows = []
+    for ip in figures.ips:
+        area = ip.loops + ip.memories
+        rows.append((ip.name, area.tables, area.ff, area.dsp, area.bram36, f"{ip.path:.1f}", ip.outside.tables))
+    headers = ["IP", "LUT", "FF", "DSP", "BRAM36", "longest path ns", "LUT between loops, at most"]
+    if rows:
+        output.table("IPs, with their memories", headers, rows)
+
+
 def _show_total(figures: HardwareFigures, board: Board) -> None:
+    from bfpga.engines.array.counted_resources import STREAMS
+
     def row(name: str, area: Area) -> tuple[object, ...]:
         return name, area.dsp, area.bram36, area.tables, area.ff
 
@@ -170,6 +183,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
     ]
     rows += [
         row("memories", figures.memories),
+        *([row(STREAMS, figures.streams)] if figures.ips else []),
         row("interconnect, DMAs (assumed)", figures.infrastructure),
         row("total", total),
         (board.title, *limits.values()),

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from bfpga import runtime
 from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.cli.device_choice import DeviceChoice, hear
-from bfpga.cli.options import EngineOptions, ExponentOptions, RunOptions, ScaleOptions
+from bfpga.cli.options import EngineOptions, ExponentOptions, SampleOptions, ScaleOptions
 from bfpga.cli.output import progress, say, waiting
 from bfpga.compiler.compiler import Calibration
+from bfpga.compiler.noise import noise_inputs, without_samples
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.recipes import load_recipe
@@ -52,17 +53,22 @@ class Job:
     calibrated_on: str = JUDGED_SAMPLES
 
 
-def prepare(task: RunOptions, options: CompileOptions) -> Job:
+def prepare(task: SampleOptions, options: CompileOptions) -> Job:
     """Load everything a run needs and compile; what is wrong is found before any work is spent."""
-    described = load_accelerator(task.accelerator)
-    network = read(task.model, task.input_shape)
-    samples = load_inputs(task.data, network.inputs, task.samples)
+    described, network, samples = load(task)
     if task.calibration is not None:
         sources, origin = load_inputs(task.calibration, network.inputs).inputs, OWN_SAMPLES
     else:
         sources, origin = samples.first(CALIBRATION_SAMPLES), JUDGED_SAMPLES
     program = compile_program(described, network, sources, options)
     return Job(network, described, program, samples, min(map(len, sources.values())), origin)
+
+
+def load(task: SampleOptions) -> tuple[Accelerator, Network, InputSamples]:
+    """The accelerator, the network and the samples of a run."""
+    described = load_accelerator(task.accelerator)
+    network = read(task.model, task.input_shape)
+    return described, network, load_inputs(task.data, network.inputs, task.samples)
 
 
 def read(model: Path, shapes: list[str] | None) -> Network:
@@ -114,12 +120,8 @@ def compile_for_estimate(
     """
     if calibration is not None:
         return compile_for_file(accelerator, network, calibration, options)
-    random = np.random.default_rng(0)
-    separate = "linear" in accelerator.systolic.weight_formats  # the graph that is compiled then, made once
-    shapes = network.graph(separate_averages=separate).shapes  # checked: noise of any shape would not do
-    noise = {name: random.normal(size=(2, *shapes[name])).astype(np.float32) for name in network.inputs}
-    options = replace(options, bias_correction=False, compensation=False, count_zeros=False)
-    return compile_program(accelerator, network, noise, options)
+    noise = noise_inputs(network, accelerator.systolic)
+    return compile_program(accelerator, network, noise, without_samples(options))
 
 
 @contextmanager
@@ -187,7 +189,12 @@ def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Eva
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
     """The samples' labels where the network's first output holds a score for each of them, else None."""
-    labels, scores = job.samples.y, int(np.prod(next(iter(job.program.outputs.values()))))
+    return labels_of(job.samples, int(np.prod(next(iter(job.program.outputs.values())))))
+
+
+def labels_of(samples: InputSamples, scores: int) -> npt.NDArray[Any] | None:
+    """Labels of samples where they are classes of ``scores``, else None."""
+    labels = samples.y
     if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
         return None
     return labels

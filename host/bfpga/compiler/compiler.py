@@ -20,11 +20,12 @@ from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.lower.recurrent import unroll
-from bfpga.compiler.numbers.averages import fold_averages, stored_scales, unfit_averages
+from bfpga.compiler.numbers.averages import fold_averages, inner, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
+from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
 from bfpga.compiler.numbers.remainders import with_remainders
@@ -105,6 +106,7 @@ def compile_network(
         builder.measured = measure(graph, lowered, config, options, samples, grouping)
     say("choose formats and pack the weights")
     builder.choose_numbers()
+    builder.part_values()
     builder.add_nodes()
     builder.correct_biases()
     if len(config.engines) > 1:
@@ -229,18 +231,40 @@ class _Builder:
         for name, factor in self.factors.items():
             self.scales[name] = self.scales.get(name, np.zeros(self.lowered.tensors[name].channels)) + np.log2(factor)
 
+    def part_values(self) -> None:
+        """Results and weights in the parts that the options ask for; what samples tell is of the values themselves.
+
+        Raises ConfigurationError if they cannot be, or if a layer does not fit the array with them.
+        """
+        fixed = {}
+        for name, tensor in self.lowered.tensors.items():
+            if not inner(name, self.lowered, self.graph.outputs):
+                fixed[name] = f"{name} leaves the array"
+            elif tensor.remainder:
+                fixed[name] = f"{name} has channels for its remainders"
+        before = {layer.name: layer for layer in self.lowered.layers}
+        self.lowered = with_parts(self.lowered, fixed, self.options, self.measured is not None)
+        for name, reason in misfits(self.lowered, self.config).items():
+            raise ConfigurationError(f"{name} does not fit the array with values in parts: {reason}")
+        for layer in self.lowered.layers:
+            if layer.name in self.moments:
+                self.moments[layer.name] = moments_of_parts(self.moments[layer.name], before[layer.name], layer)
+
     def add_nodes(self) -> None:
         """Nodes in the order of their stages, with formats."""
         order = stages(self.graph, self.lowered)
         layers = [layer for stage in order for layer in stage.layers]
         edges = frozenset((*self.graph.inputs, *self.graph.outputs))
-        choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges, self.graph.grids)
+        summed = {layer.output for layer in layers if layer.kind == "sum"}  # additions round all their parts alike
+        parts = {name: item.parts for name, item in self.lowered.tensors.items() if name not in summed}
+        choice = PolicyChoice(self.config, self.options, self.histograms, layers, edges, self.graph.grids, parts)
         made = {layer.output for layer in layers}
         for name, tensor in self.lowered.tensors.items():
             axes = tensor.axes()
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
             spec.remainder, spec.factor = tensor.remainder, self.factors.get(name, 1.0)
-            spec.channel_shift = tuple(int(shift) for shift in self.shifts.get(name, ()))
+            shifts = np.repeat(self.shifts.get(name, np.zeros(0, np.int64)), tensor.parts)
+            spec.channel_shift = tuple(int(shift) for shift in shifts)
             if name not in made:
                 spec.input_exponent = choice.input_exponent(name)
             self.tensors[name] = spec
@@ -274,6 +298,7 @@ class _Builder:
             )
             policy.base = product_base(product, self.config)
             return product
+        shift_parts(layer, self.lowered.tensors[layer.output].parts, policy.exponent)
         exponent = policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.moments.get(layer.name)
         options = self.options.layer(layer.name, layer.output)
@@ -296,13 +321,17 @@ class _Builder:
         """Take the mean error of rounded weights out of the biases."""
         measured = self.measured
         if measured is not None and measured.means is not None:
-            correct_biases(measured.products, self.array_nodes(), self.config, measured.means, self.scales)
+            corrected = {layer.name for layer in measured.products}
+            layers = [layer for layer in self.lowered.layers if layer.name in corrected]
+            correct_biases(layers, self.array_nodes(), self.config, measured.means, self.scales)
 
     def sampled_inputs(self) -> dict[str, IntArray]:
         """Mantissas of samples by tensor, as far as zeros decide on engines."""
         if self.measured is None or self.measured.inputs is None:
             return {}
-        return self.measured.inputs.mantissas(self.scales, self.exponents, self.config.format)
+        found = self.measured.inputs.mantissas(self.scales, self.exponents, self.config.format)
+        tensors = self.lowered.tensors
+        return {name: np.repeat(mantissas, tensors[name].parts, axis=3) for name, mantissas in found.items()}
 
     def choose_engines(self, inputs: Mapping[str, IntArray]) -> None:
         """Give every array node its engine. inputs: mantissas of samples by tensor."""

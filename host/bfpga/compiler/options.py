@@ -24,6 +24,9 @@ DispatchRule = Literal["cost", "majority", "band"]
 #: How statistics of results become an exponent, for ``dynamic`` and ``delayed`` (FP 2.3).
 RuleName = Literal["rate", "max", "lsb", "window", "lead"]
 
+#: Parts that results and weights may have.
+RESULT_PARTS, WEIGHT_PARTS = (1, 2, 4), (1, 2)
+
 #: Values of the largest window that the kernel's statistics unit counts.
 LARGEST_WINDOW = 1 << STATISTICS_WINDOW_BITS
 #: Policies that fix every exponent before the run.
@@ -45,6 +48,7 @@ class LayerOptions:
     which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before.
     engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
     ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
+    result_parts, weight_parts: mantissas that hold each result, or each weight, together (docs/mixed-precision.md).
     """
 
     policy: PolicyName = "auto"
@@ -65,6 +69,8 @@ class LayerOptions:
     dispatch: DispatchRule = "cost"
     band_dense: float = 40.0
     band_sparse: float = 80.0
+    result_parts: int = 1
+    weight_parts: int = 1
 
     def __post_init__(self) -> None:
         named = {"formats": FormatChoice, "engine": EngineChoice, "dispatch": DispatchRule}
@@ -85,6 +91,10 @@ class LayerOptions:
         for key, low, high in (("sample", 1, 64), ("rate", 0, 16), ("margin", 0, 15)):
             if not low <= getattr(self, key) <= high:
                 raise ConfigurationError(f"{key} = {getattr(self, key)} is not between {low} and {high}")
+        for key, counts in (("result_parts", RESULT_PARTS), ("weight_parts", WEIGHT_PARTS)):
+            if getattr(self, key) not in counts:
+                known = " or ".join(map(str, counts))
+                raise ConfigurationError(f"{key} = {getattr(self, key)!r} is not a number of parts: {known}")
         if not 0 <= self.limit <= WORD_MAX:
             raise ConfigurationError(f"limit = {self.limit} is not a number of overflows between 0 and {WORD_MAX}")
         if self.range is not None and not self.range > 0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import Field
 
 from bfpga.accelerator.boards import names, resolve
@@ -22,6 +24,7 @@ from bfpga.compiler.policy_names import PolicyName
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS
 from bfpga.errors import ConfigurationError
+from bfpga.formats.files import replace_file
 
 LayerName = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -47,6 +50,8 @@ class LayerSection(Section):
     dispatch: DispatchRule = Field("cost", description="how `auto` chooses an engine: by cycles or by zeros")
     band_dense: float = Field(40.0, ge=0, le=100, description="band: up to this percentage of zeros an input is dense")
     band_sparse: float = Field(80.0, ge=0, le=100, description="band: from this percentage of zeros an input is sparse")
+    result_parts: Literal[1, 2, 4] = Field(1, description="mantissas that hold each result together")
+    weight_parts: Literal[1, 2] = Field(1, description="mantissas that hold each weight together")
 
 
 class RecipeFile(LayerSection):
@@ -88,6 +93,27 @@ def load_recipe(name_or_path: str | Path) -> CompileOptions:
     document.raise_problems("a recipe")
     assert options is not None
     return options
+
+
+def save_recipe(options: CompileOptions, path: Path, description: str = "") -> None:
+    """Write options as a recipe that ``load_recipe`` reads: what differs from the defaults.
+
+    The file appears complete or not at all. ConfigurationError if it cannot be written.
+    """
+    defaults = CompileOptions()
+    values: dict[str, Any] = {"description": description} if description else {}
+    for item in fields(options):
+        value = getattr(options, item.name)
+        if item.name != "layers" and value != getattr(defaults, item.name):
+            values[item.name] = value
+    layers = {name: dict(chosen) for name, chosen in options.layers.items() if chosen}
+    if layers:
+        values["layers"] = layers
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=1000) if values else "{}\n"
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot write the recipe there: {error.strerror}") from None
 
 
 def _checked(document: Document, path: tuple[str, ...], values: dict[str, Any]) -> CompileOptions | None:

@@ -27,11 +27,11 @@ WAITING_OPERATIONS = 8
 STORE_CREDITS = 64
 #: Passes whose results the scratchpad may await.
 AWAITED_PASSES = 2
-#: Clocks that an operation of the scratchpad waits when what it needs is finished: more than any pipeline has
-#: between the stage that writes and the stage that reads, and than registered comparisons lag.
+#: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
+#: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
-#: The smallest FIFO that the vendor's IP makes.
-SHALLOW = 16
+#: The smallest FIFO that the vendor's IP makes, and the deepest that is made of look-up tables.
+SHALLOW, DEEPEST_DISTRIBUTED = 16, 64
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,16 @@ class ProcessStream:
     def octets(self) -> int:
         """Bytes of a word on the wire."""
         return -(-self.bits // 8)
+
+    @property
+    def fifo_words(self) -> int:
+        """Words of the FIFO in the stream: a power of two (PG085)."""
+        return max(SHALLOW, 1 << (self.depth - 1).bit_length())
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """Whether the FIFO is made of block memory."""
+        return self.fifo_words > DEEPEST_DISTRIBUTED
 
 
 def process_function(process: str) -> str:

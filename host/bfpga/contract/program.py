@@ -7,6 +7,7 @@ Only the standard library and numpy are imported here: a board loads programs wi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Descriptor, Function, LeadRule, Policy
@@ -95,6 +96,13 @@ class TensorSpec:
     #: Of tensors that enter from the host: width and channels are those of the folded image.
     folded: FoldedColumns | None = None
 
+    @property
+    def parts(self) -> int:
+        """Channels beside each other that hold one value of the network together; more than 1 only on the array."""
+        values = prod(self.onnx_shape)
+        whole = self.remainder == 0 and self.folded is None and self.onnx_shape != ()
+        return self.height * self.width * self.channels // values if whole and values else 1
+
 
 @dataclass
 class Window:
@@ -132,6 +140,13 @@ class Window:
     def tensor_rows(self, y0: int, y1: int) -> tuple[int, int]:
         """Rows [first, last) of the tensor that output rows [y0, y1) lie in."""
         return self.first_y + y0 * self.spread_y, self.first_y + (y1 - 1) * self.spread_y + 1
+
+    def input_rows(self, height: int, y0: int, y1: int) -> tuple[int, int]:
+        """Rows [first, last) of an input of ``height`` rows that output rows [y0, y1) read, at least one."""
+        first = y0 * self.stride_y - self.pad_top
+        last = (y1 - 1) * self.stride_y - self.pad_top + (self.kernel_height - 1) * self.dilation_y + 1
+        first = min(max(first, 0), height - 1)
+        return first, max(min(last, height), first + 1)
 
     def pixels_of(self, y0: int, y1: int, step: int, x0: int, x1: int) -> tuple[slice, slice]:
         """Rows and columns of the tensor that rows y0, y0 + step, ... and columns [x0, x1) of the output are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -26,6 +26,7 @@ from bfpga.engines.array import streams
 from bfpga.errors import ClockWarning
 from bfpga.program.cycles import longest_clocks, started_clocks
 from bfpga.program.packets import SamplePackets
+from bfpga.program.start_clocks import start_clocks
 
 #: A start takes as many samples as its longest stream fits into this, so that two starts fit a cache and a small pool.
 START_BYTES = 1 << 18
@@ -42,6 +43,7 @@ class OperationStarts:
         self.kernel = kernel
         self.config = config
         self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
+        self._schedules: Schedules = {}
 
     def run_operations(
         self,
@@ -61,7 +63,7 @@ class OperationStarts:
                 predicted_cycles=sum(longest_clocks(self.config, operation) for operation in operations),
             )
         )
-        result = self.kernel.finish()
+        result = with_schedule(self.kernel.finish(), operations, self.config, self._schedules)
         streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
         return shared_cycles(result, operations, [started_clocks(self.config, operation) for operation in operations])
 
@@ -106,6 +108,7 @@ class StreamingDevice(KernelDevice):
     def __init__(self, program: Program, kernel: StreamingKernel, name: str) -> None:
         self.streaming = kernel
         self._packets: dict[tuple[bool, ...], SamplePackets] = {}
+        self._schedules: Schedules = {}
         super().__init__(program, OperationStarts(kernel, program.config), name)
 
     def run(self, inputs: Mapping[str, npt.NDArray[np.floating[Any]]], *, trace: bool = False) -> DeviceResult:
@@ -191,10 +194,39 @@ class StreamingDevice(KernelDevice):
     def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
         result = self.streaming.finish()
         packets, count = group.packets, group.last - group.first
+        result = with_schedule(
+            result, packets.operations, self.program.config, self._schedules, count, packets.ahead
+        )
         packets.unpack(result.output, values.array, group.first, group.last)
         sent = packets.sent(count)
         operations = [packets.operations[index] for index in sent]
         tally.add(operations, shared_cycles(result, operations, [packets.cycles[index] for index in sent]))
+
+
+#: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.
+Schedules = dict[tuple[int, ...], tuple[Sequence[KernelOperation], int]]
+
+
+def with_schedule(
+    result: KernelResult,
+    operations: Sequence[KernelOperation],
+    config: SystolicConfig,
+    known: Schedules,
+    samples: int = 1,
+    ahead: int = 0,
+) -> KernelResult:
+    """The result of a start with the schedule of its measured clocks, if the kernel is processes.
+
+    known: schedules that need not be made again.
+    """
+    if result.measured is None or config.kernel == "loop":
+        return result
+    key = (samples, ahead, *(id(operation.descriptor) for operation in operations))
+    if key not in known:
+        while len(known) >= KEPT_STREAMS:
+            known.pop(next(iter(known)))
+        known[key] = operations, start_clocks(config, operations, samples, ahead)
+    return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
 
 
 def _samples_a_start(packets: SamplePackets) -> int:

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from bfpga.engines.array.counted_resources import BESIDE_KERNEL, STREAMS
 from bfpga.formats.files import read_file, replace_file
 
-#: Share of a resource that an accelerator may take, interconnect and DMAs included: more does not route reliably.
-FULL = 0.8
+#: Share of a resource that a routed design may use, interconnect and DMAs included. Beyond it, a small change no longer
+#: routes, or misses its timing.
+ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
+FULL = ROUTED_LIMITS["lut"]
 _LARGEST = 1 << 24
 
 
@@ -66,8 +69,9 @@ class LoopFigures:
     """A pipelined loop as hardware.
 
     ``interval``: of its schedule; ``slack``: ns that the worst path leaves at the clock; ``carried``: ns of the longest
-    recurrence at interval 1 in the mapped netlist, 0 where it was not mapped; ``carried_by``: its registers. ``parts``:
-    functions of the loop with how often they are there and the cells of all of them.
+    recurrence at interval 1 in the mapped netlist, 0 where it was not mapped; ``carried_by``: its registers; ``path``:
+    ns of the mapped netlist's longest path between two registers. ``parts``: functions of the loop with how often they
+    are there and the cells of all of them. ``ip``: the IP that it belongs to, empty where the kernel is one.
     """
 
     name: str
@@ -84,6 +88,8 @@ class LoopFigures:
     carried: float = 0.0
     carried_by: tuple[str, ...] = ()
     parts: tuple[tuple[str, int, Area], ...] = ()
+    path: float = 0.0
+    ip: str = ""
 
     @property
     def is_pipelined(self) -> bool:
@@ -102,10 +108,25 @@ class LoopFigures:
 
 
 @dataclass(frozen=True)
+class IpFigures:
+    """An IP of a kernel of processes: cells of its loops, of what lies between them, of its memories.
+
+    ``path``: ns of the longest path between two registers of its mapped loops.
+    """
+
+    name: str
+    loops: Area
+    outside: Area
+    memories: Area
+    path: float
+
+
+@dataclass(frozen=True)
 class HardwareFigures:
     """All loops of an accelerator's kernel, its memories, and what stands beside the kernel.
 
     ``sources``: digest of the kernel's sources; ``period`` and ``usable``: ns of the clock, and of it for logic.
+    ``memories``: of all IPs, by ``memories_of``; ``streams``: the FIFOs between the IPs.
     """
 
     accelerator: str
@@ -117,11 +138,33 @@ class HardwareFigures:
     memories: Area = field(default_factory=Area)
     infrastructure: Area = field(default_factory=Area)
     counted: bool = False
+    memories_of: dict[str, Area] = field(default_factory=dict)
+    streams: Area = field(default_factory=Area)
 
     @property
     def kernel(self) -> Area:
-        """Cells of the kernel's loops and memories."""
-        return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories)
+        """Cells of the kernel's loops and memories, and of the streams between its IPs."""
+        return sum((loop.area for loop in self.loops if loop.is_pipelined), self.memories + self.streams)
+
+    @property
+    def parts(self) -> dict[str, Area]:
+        """Cells of every IP with its memories, of the streams between them, of what stands beside the kernel."""
+        return {
+            **{ip.name: ip.loops + ip.memories for ip in self.ips},
+            STREAMS: self.streams,
+            BESIDE_KERNEL: self.infrastructure,
+        }
+
+    @property
+    def ips(self) -> tuple[IpFigures, ...]:
+        """The IPs of a kernel that has several, each with what belongs to it."""
+        return tuple(self._ip(name, memories) for name, memories in self.memories_of.items() if name)
+
+    def _ip(self, name: str, memories: Area) -> IpFigures:
+        own = [loop for loop in self.loops if loop.ip == name]
+        loops = sum((loop.area for loop in own if loop.is_pipelined), Area())
+        outside = sum((loop.area for loop in own if not loop.is_pipelined), Area())
+        return IpFigures(name, loops, outside, memories, max((loop.path for loop in own), default=0.0))
 
     @property
     def outside(self) -> Area:
@@ -166,10 +209,11 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
     if figures.counted:
         for kind, amount in figures.total.used.items():
-            if amount > FULL * resources[kind]:
+            most = ROUTED_LIMITS[kind]
+            if amount > most * resources[kind]:
                 share = 100 * amount / resources[kind]
                 found.append(
-                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * FULL:.0f} %"
+                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * most:.0f} %"
                 )
     return found
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bfpga.accelerator.boards import ArmCores
-from bfpga.contract.program import HostNode
+from bfpga.contract.program import HostNode, Program
+from bfpga.program.host import host_nodes
 
 
 def arm_seconds(node: HostNode, cores: ArmCores) -> float:
@@ -12,3 +13,11 @@ def arm_seconds(node: HostNode, cores: ArmCores) -> float:
     One core, since numpy computes most operators with one, and those of one sample are too small to share.
     """
     return node.flops / (cores.assumed_gflops * 1e9) + len(node.operators) * cores.assumed_call_us * 1e-6
+
+
+def host_seconds(program: Program, cores: ArmCores | None) -> float | None:
+    """Seconds of all that is left to the host, for one sample; None where a board's cores are not known."""
+    nodes = host_nodes(program)
+    if cores is None:
+        return None if nodes else 0.0
+    return sum((arm_seconds(node, cores) for node in nodes), 0.0)

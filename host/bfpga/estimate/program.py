@@ -26,7 +26,7 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
-from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, step_operations
+from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, started_clocks, step_operations
 from bfpga.program.explanation import node_engine
 
 
@@ -118,16 +118,25 @@ def add_operation(
     """
     config = accelerator.systolic
     cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
-    moved = stream_bytes(config, operation.descriptor)
-    if operation_engine(operation) is not None:
-        moved += len(operation.weights)
     if limits is None:
         limits = operation_limits(config, operation.descriptor, cycles)
-    seconds = max((cycles + fetch) / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
-    layer.bytes += times * moved
-    layer.seconds += times * seconds
+    layer.bytes += times * moved_bytes(config, operation)
+    layer.seconds += times * operation_seconds(accelerator, operation)
     for limit, share in {**limits, "descriptors": fetch}.items():
         layer.limits[limit] = layer.limits.get(limit, 0) + times * share
+
+
+def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Bytes that an operation moves over the streams, its descriptor and its kernels included."""
+    moved = stream_bytes(config, operation.descriptor)
+    return moved if operation_engine(operation) is None else moved + len(operation.weights)
+
+
+def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
+    """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
+    cycles = started_clocks(accelerator.systolic, operation)
+    moved = moved_bytes(accelerator.systolic, operation)
+    return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
 
 def split_idle_tiles(layer: LayerEstimate, peak: int) -> None:

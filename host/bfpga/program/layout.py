@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bfpga.contract.program import BlockTensor, TensorSpec
 from bfpga.errors import DataError
-from bfpga.formats.arrays import FloatArray
+from bfpga.formats.arrays import FloatArray, IntArray
 from bfpga.formats.block_float import decode, encode_remainders, encode_samples
 from bfpga.formats.block_format import BlockFormat
 
@@ -48,6 +48,7 @@ def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
 
 def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
     """The power of two that every element of a sample is stored times, in the layout of the ONNX value."""
+    spec = values_alone(spec)
     factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
     shaped: npt.NDArray[np.float32] = np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels))
     result: npt.NDArray[np.float32] = from_array(shaped, spec)[0]
@@ -96,6 +97,8 @@ def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTen
     if spec.channel_shift:
         x = x * channel_factors(spec)
     mantissa, exponent = encode_samples(x, fmt, spec.input_exponent)
+    if spec.parts > 1:
+        return BlockTensor(_encode_parts(x, exponent, spec, fmt), exponent)
     if not spec.remainder:
         return BlockTensor(to_array(mantissa, spec), exponent)
     values, left = values_alone(spec), encode_remainders(x, mantissa, exponent, fmt, spec.remainder)
@@ -103,8 +106,10 @@ def encode_tensor(x: FloatArray, spec: TensorSpec, fmt: BlockFormat) -> BlockTen
 
 
 def values_alone(spec: TensorSpec) -> TensorSpec:
-    """The tensor without the channels of its remainders."""
-    return replace(spec, channels=spec.channels // 2, remainder=0) if spec.remainder else spec
+    """The tensor with one channel for each value: without remainders, without parts."""
+    if spec.remainder:
+        return replace(spec, channels=spec.channels // 2, remainder=0)
+    return replace(spec, channels=spec.channels // spec.parts, channel_shift=spec.channel_shift[:: spec.parts])
 
 
 def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
@@ -117,10 +122,35 @@ def decode_tensor(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float
         halves = np.split(np.asarray(tensor.mantissa), 2, axis=3)
         value = decode_tensor(BlockTensor(halves[0], tensor.exponent), alone)
         return value + decode_tensor(BlockTensor(halves[1], tensor.exponent - spec.remainder), alone)
+    if spec.parts > 1:
+        return _decode_parts(tensor, spec)
     values: npt.NDArray[np.float32] = from_array(decode(tensor.mantissa, tensor.exponent), spec).astype(
         np.float32, copy=False
     )
     return values / channel_factors(spec) if spec.channel_shift else values
+
+
+def part_offsets(parts: int) -> FloatArray:
+    """By how much of the last place each part of a value is moved before it is rounded; their sum is 0."""
+    return (np.arange(parts) + 0.5) / parts - 0.5
+
+
+def _encode_parts(x: FloatArray, exponent: IntArray, spec: TensorSpec, fmt: BlockFormat) -> IntArray:
+    """Mantissas (samples, height, width, channels) of values whose last place is 2**exponent (samples,)."""
+    count, alone = spec.parts, values_alone(spec)
+    places = np.ldexp(x.astype(np.float64), -exponent.reshape(-1, *[1] * (x.ndim - 1)))
+    found = [to_array(encode_samples(places + offset, fmt, 0)[0], alone) for offset in part_offsets(count)]
+    result: IntArray = np.stack(found, axis=4).reshape(len(x), spec.height, spec.width, spec.channels)
+    return result
+
+
+def _decode_parts(tensor: BlockTensor, spec: TensorSpec) -> npt.NDArray[np.float32]:
+    """The mean of the parts of each value."""
+    count, alone = spec.parts, values_alone(spec)
+    mantissa = np.asarray(tensor.mantissa)
+    values = [decode_tensor(BlockTensor(mantissa[..., part::count], tensor.exponent), alone) for part in range(count)]
+    mean: npt.NDArray[np.float32] = np.mean(values, axis=0, dtype=np.float32)
+    return mean
 
 
 def together(x: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:

@@ -56,6 +56,7 @@ class SamplePackets:
     def __init__(self, operations: Sequence[KernelOperation], config: SystolicConfig, ahead: int = 0) -> None:
         self.config = config
         self.operations = list(operations)
+        self.ahead = ahead
         self._row = SampleRow.of(self.operations, ahead)
         self.weights = weight_stream(operations)
         self.cycles = [started_clocks(config, operation) for operation in operations]

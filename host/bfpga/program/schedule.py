@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import SystolicConfig
@@ -35,6 +36,7 @@ from bfpga.engines.array.cycles import (
     tensor_beats,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
+from bfpga.formats.arrays import IntArray
 
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
@@ -111,32 +113,50 @@ class _Clock:
     end: dict[int, float] = field(default_factory=dict)
 
 
+class StreamRates(NamedTuple):
+    """Bytes that memory gives or takes in a clock, by stream; None: a stream is never waited for."""
+
+    input: float | None = None
+    weights: float | None = None
+    output: float | None = None
+
+
 def schedule(
     config: SystolicConfig,
     operations: Sequence[KernelOperation],
     samples: int = 1,
-    bytes_per_clock: float | None = None,
+    bytes_per_clock: float | StreamRates | None = None,
+    needs: IntArray | None = None,
 ) -> StartSchedule:
     """Clocks of one start of ``samples`` samples on a kernel of processes, and when each operation ran.
 
-    bytes_per_clock: what memory gives each stream; None: streams are never waited for. ValueError for a kernel of one
-    loop, which does one operation after the other, and for operations of other engines than the array.
+    bytes_per_clock: what memory gives each stream; None: streams are never waited for. needs: (operations, counts) what
+    every operation waits for, not wrapped; by default what ``start_counts`` finds. ValueError for a kernel of one loop,
+    which does one operation after the other, and for operations of other engines than the array.
     """
     if config.kernel != "processes":
         raise ValueError("a kernel of one loop has no schedule: it does one operation after the other")
-    return _Run(config, operations, samples, bytes_per_clock).schedule()
+    if needs is None:
+        needs = start_counts(operations, config, samples)
+    rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
+    return _Run(config, operations, samples, rates, needs).schedule()
 
 
 class _Run:
     """The processes of one start, from event to event."""
 
     def __init__(
-        self, config: SystolicConfig, operations: Sequence[KernelOperation], samples: int, rate: float | None
+        self,
+        config: SystolicConfig,
+        operations: Sequence[KernelOperation],
+        samples: int,
+        rates: StreamRates,
+        needs: IntArray,
     ) -> None:
         self.config, self.count, self.samples = config, len(operations), samples
-        needs = start_counts(operations, config, samples).reshape(-1, len(COUNTS)).tolist()
-        kinds = [_task(config, operation.descriptor, rate) for operation in operations]
-        self.tasks = [_copy(kinds[index % self.count], waits) for index, waits in enumerate(needs)]
+        kinds = [_task(config, operation.descriptor, rates) for operation in operations]
+        waits = needs.reshape(-1, len(COUNTS)).tolist()
+        self.tasks = [_copy(kinds[index % self.count], each) for index, each in enumerate(waits)]
         results = 0
         for task in self.tasks:
             task.earlier_results = results
@@ -366,14 +386,15 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     )
 
 
-def _task(config: SystolicConfig, descriptor: Descriptor, rate: float | None) -> _Task:
+def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation = Operation(descriptor.operation)
     work = operation_cycles(config, descriptor)
     computes = operation in ARRAY_OPERATIONS
-    beats = _weight_beats(config, descriptor) * config.weight_stream_bits / 8
+    moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
     if operation in (Operation.LOAD, Operation.STORE):
-        beats = (1 + tensor_beats(config, descriptor)) * config.stream_bits / 8
-    limit = beats / rate if rate is not None else 0.0
+        moved = (1 + tensor_beats(config, descriptor)) * config.stream_bits / 8
+        rate = rates.input if operation is Operation.LOAD else rates.output
+    limit = moved / rate if rate is not None else 0.0
     streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
     reads = writes = 0.0
     if computes and work:

@@ -111,13 +111,17 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """Loop-carried state of ``width`` bits: ``current`` is its STATE operation, ``next`` what it becomes."""
+    """Loop-carried state of ``width`` bits: ``current`` is its STATE operation, ``next`` what it becomes.
+
+    ``left``: mask of the bits of a variable that somebody may read after the loop.
+    """
 
     name: str
     width: int
     current: int
     next: int
     place: Place | None = None
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)

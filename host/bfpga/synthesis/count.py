@@ -54,6 +54,7 @@ def _implemented(figure: LoopFigures, made: Implementation) -> LoopFigures:
         figure,
         area=_area(made.logic),
         carried=round(made.recurrence.period * figure.interval, 2),
+        path=round(made.path.delay, 2) if made.path is not None else 0.0,
         carried_by=tuple(dict.fromkeys(end.name.partition("[")[0] for end in made.recurrence.cycle)),
         parts=tuple((name, number, area) for name, (number, area) in ordered),
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
+from bfpga.engines.interface.beside_kernel import BESIDE
+from bfpga.engines.interface.fifos import stream_cells
 from bfpga.estimate.hardware import Area, HardwareFigures, IntervalLimit, LoopFigures
 from bfpga.synthesis.body import LoopBody, Place
 from bfpga.synthesis.delays import technology_of
@@ -17,12 +19,8 @@ from bfpga.synthesis.kept import sources_digest
 from bfpga.synthesis.memories import memories_area
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Limit, Schedule
-
-#: Two AXI DMAs, the interconnects to the memory and to the registers, reset: figures of designs like it on a 7-series
-#: device; no design of this one has been built.
-INFRASTRUCTURE = Area(lut=4600, lut_memory=400, ff=6500, bram18=8)
-#: The clock counter (rtl/clock_counter.v), mapped by Yosys.
-CLOCK_COUNTER = Area(lut=402, ff=392)
+from bfpga.vendor.kernel_ips import kernel_ips
+from bfpga.vendor.render import top_files
 
 #: Called with (steps done, steps in all).
 Progress = Callable[[int, int], None]
@@ -84,6 +82,9 @@ def synthesize(
         figures = count_loops(figures, [(loop.body, loop.schedule) for loop in loops], accelerator.board.part, cache)
     clock = clock_of(accelerator)
     part = accelerator.board.part
+    names = ip_names(accelerator)
+    figures = [replace(figure, ip=names[loop.ip]) for figure, loop in zip(figures, loops, strict=True)]
+    memories = {name: _memories(loops, number, part) for number, name in enumerate(names)}
     return HardwareFigures(
         accelerator=accelerator.name,
         part=part,
@@ -91,19 +92,28 @@ def synthesize(
         period=clock.period,
         usable=clock.usable,
         loops=tuple(figures),
-        memories=_memories(loops, part),
-        infrastructure=INFRASTRUCTURE + CLOCK_COUNTER,
+        memories=sum(memories.values(), Area()),
+        infrastructure=Area(lut=BESIDE.lut, ff=BESIDE.ff, bram18=2 * BESIDE.bram36),
         counted=count and not only,
+        memories_of=memories,
+        streams=_streams(accelerator),
     )
 
 
-def _memories(loops: Sequence[Loop], part: str) -> Area:
-    """Memories belong to one IP; those of two that are called alike are two."""
-    owners = sorted({loop.ip for loop in loops})
-    technology = technology_of(part)
-    return sum(
-        (memories_area((loop.body for loop in loops if loop.ip == owner), technology) for owner in owners), Area()
-    )
+def _streams(accelerator: Accelerator) -> Area:
+    lut, stored, ff, halves = stream_cells(accelerator.systolic)
+    return Area(lut=lut, lut_memory=stored, ff=ff, bram18=halves)
+
+
+def ip_names(accelerator: Accelerator) -> list[str]:
+    """Names of the IPs in the order of their sources; one that is the whole kernel has none."""
+    by_source = {ip.source: ip.part for ip in kernel_ips(accelerator.systolic)}
+    return [by_source[source] for source in top_files(accelerator.systolic)]
+
+
+def _memories(loops: Sequence[Loop], ip: int, part: str) -> Area:
+    """Memories of one IP; those of two that are called alike are two."""
+    return memories_area((loop.body for loop in loops if loop.ip == ip), technology_of(part))
 
 
 def _loop_figures(loop: Loop) -> LoopFigures:

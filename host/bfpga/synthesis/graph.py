@@ -38,6 +38,7 @@ class Graph:
         self._zeros: list[int] = []
         self._signs: list[int] = []
         self._sliceable: list[bool] = []
+        self._moved_from: dict[int, frozenset[int]] = {}
         self._slices: dict[tuple[int, int, int], int] = {}
 
     # -- construction
@@ -109,10 +110,30 @@ class Graph:
         return self.add(Operation(Opcode.SLICE, width, (index,), low))
 
     def _is_sliceable(self, operation: Operation) -> bool:
-        """Whether a slice of it needs no logic of its own: wiring, or a selection among wiring."""
+        """Whether a slice of it needs no logic of its own: wiring, or a selection among wiring of other values.
+
+        A selection between a value and the same value moved is a stage of a shifter: slices of it overlap, and each
+        would be a shifter of its own.
+        """
         if operation.opcode is Opcode.SELECT:
-            return self._sliceable[operation.operands[1]] and self._sliceable[operation.operands[2]]
+            _, one, other = operation.operands
+            if not (self._sliceable[one] and self._sliceable[other]):
+                return False
+            return self._origins(one).isdisjoint(self._origins(other))
         return operation.opcode in _MOVED
+
+    def _origins(self, index: int) -> frozenset[int]:
+        """Values of which wiring and selections among wiring put a value together; constants are none."""
+        if index not in self._moved_from:
+            operation = self.operations[index]
+            found: frozenset[int] = frozenset((index,))
+            if operation.opcode is Opcode.CONSTANT:
+                found = frozenset()
+            elif operation.operands and self._sliceable[index]:
+                parts = operation.operands[1:] if operation.opcode is Opcode.SELECT else operation.operands
+                found = frozenset().union(*map(self._origins, parts))
+            self._moved_from[index] = found
+        return self._moved_from[index]
 
     def _slice_of_concat(self, whole: Operation, low: int, width: int) -> int:
         parts, position = [], 0
@@ -361,6 +382,16 @@ class Graph:
             narrow if narrow is not None else self.add(Operation(Opcode.SELECT, width, (condition, if_true, if_false)))
         )
 
+    def element(self, values: Sequence[int], index: int) -> int:
+        """The value with the number ``index``, by a multiplexer for each bit of the index; any beyond the last."""
+        level, bit = list(values), 0
+        while len(level) > 1 and bit < self.width(index):
+            chosen = self.slice(index, bit, 1)
+            pairs = [level[k : k + 2] for k in range(0, len(level), 2)]
+            level = [self.select(chosen, pair[1], pair[0]) if len(pair) > 1 else pair[0] for pair in pairs]
+            bit += 1
+        return level[0]
+
     def _merged_select(self, condition: int, if_true: int, if_false: int) -> int | None:
         """Two multiplexers with one value in common are one with both conditions: the enable of a register."""
         for arm, other, holds in ((if_true, if_false, condition), (if_false, if_true, self.invert(condition))):
@@ -438,13 +469,21 @@ class Graph:
         return self._plain(opcode, one, other, width, binding)
 
     def _plain(self, opcode: Opcode, one: int, other: int, width: int, binding: str) -> int:
-        if opcode is not Opcode.MUL and width > 1 and self._zeros[other] & 1 and self._trailing_zeros(other, width):
+        # A product and what is added to it share a DSP block.
+        whole = opcode is Opcode.MUL or self._is_block_product(one)
+        if not whole and width > 1 and self._zeros[other] & 1 and self._trailing_zeros(other, width):
             low = self._trailing_zeros(other, width)
             high = self.arithmetic(opcode, self.slice(one, low, width - low), self.slice(other, low, width - low))
             return self.concat([self.slice(one, 0, low), high])
         if opcode in _COMMUTATIVE and self.constant_of(other) is None:
             one, other = min(one, other), max(one, other)
         return self.add(Operation(opcode, width, (one, other), binding=binding))
+
+    def _is_block_product(self, index: int) -> bool:
+        operation = self.operations[index]
+        while operation.opcode in (Opcode.SEXT, Opcode.ZEXT):
+            operation = self.operations[operation.operands[0]]
+        return operation.opcode is Opcode.MUL and operation.binding != "fabric"
 
     def _trailing_zeros(self, index: int, width: int) -> int:
         count = 0
@@ -483,6 +522,8 @@ class Graph:
         kept = self._compared_width(opcode, one, other, width)
         if kept < width:
             return self.compare(opcode, self.slice(one, 0, kept), self.slice(other, 0, kept))
+        if opcode in (Opcode.EQ, Opcode.NE) and (low := self._common_zeros(one, other, width)):
+            return self.compare(opcode, self.slice(one, low, width - low), self.slice(other, low, width - low))
         if opcode in (Opcode.EQ, Opcode.NE) and a is not None:
             one, other = other, one
         elif opcode in (Opcode.EQ, Opcode.NE) and b is None:
@@ -507,7 +548,15 @@ class Graph:
             return self.compare(Opcode.NE, other, self.constant(0, width))
         if b is not None and opcode in (Opcode.EQ, Opcode.NE) and b & self._zeros[one]:
             return self.constant(opcode is Opcode.NE, 1)
+        low = (self._zeros[one] + 1 & ~self._zeros[one]).bit_length() - 1
+        if b is not None and opcode in (Opcode.EQ, Opcode.NE) and 0 < low < width:
+            # Bits that are zero in both decide nothing.
+            return self.compare(opcode, self.slice(one, low, width - low), self.constant(b >> low, width - low))
         return None
+
+    def _common_zeros(self, one: int, other: int, width: int) -> int:
+        """Lowest bits that are 0 on both sides."""
+        return min(self._trailing_zeros(one, width), self._trailing_zeros(other, width))
 
     def _compared_width(self, opcode: Opcode, one: int, other: int, width: int) -> int:
         plain = max(self._unsigned_width(one), self._unsigned_width(other), 1)

@@ -90,13 +90,15 @@ def group_operations(body: LoopBody, lut_inputs: int, slice_bits: tuple[int, int
     return groups
 
 
-def live_operations(body: LoopBody) -> list[bool]:
-    """Which operations an effect, an output or the loop's end depends on."""
+def live_operations(body: LoopBody, registers: bool = False) -> list[bool]:
+    """Which operations an effect, an output or the loop's end depends on; ``registers``: or any register."""
     operations = body.operations
     live = [False] * len(operations)
     following = {register.current: register.next for register in body.registers}
-    waiting = [index for index, operation in enumerate(operations) if operation.opcode in _EFFECTS]
+    waiting = list(following) if registers else []
+    waiting += [index for index, operation in enumerate(operations) if operation.opcode in _EFFECTS]
     waiting += [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]
+    waiting += [register.current for register in body.registers if register.left]
     while waiting:
         index = waiting.pop()
         if live[index]:
@@ -116,7 +118,7 @@ def _uses(body: LoopBody, live: list[bool]) -> list[int]:
             for operand in operation.operands:
                 uses[operand] += 1
     for register in body.registers:
-        uses[register.next] += live[register.current]
+        uses[register.next] += live[register.current] + bool(register.left)
     for index in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]:
         uses[index] += 1
     return uses

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bfpga.engines.interface.resource_units import half_blocks
+from bfpga.engines.interface.resource_units import half_blocks, lut_memory_tables
 from bfpga.estimate.hardware import Area
 from bfpga.synthesis.body import LoopBody, Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
 
 #: Words and bits of an UltraRAM (UG573, chapter 2).
 URAM_SHAPE = (4096, 72)
-#: Distributed memory with a write and a read port: (words, bits, look-up tables) of RAM32M and RAM64M (UG474).
-_SHALLOW, _DEEP = (32, 6, 4), (64, 3, 4)
 
 
 def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
@@ -23,8 +21,7 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
         return Area(uram=-(-memory.words // URAM_SHAPE[0]) * -(-bits // URAM_SHAPE[1]))
     copies = -(-reads // 2) if memory.initial and reads > 2 else 1
     if implementation == "lutram":
-        words, width, tables = _SHALLOW if memory.words <= _SHALLOW[0] else _DEEP
-        return Area(lut_memory=copies * tables * -(-memory.words // words) * -(-bits // width))
+        return Area(lut_memory=copies * lut_memory_tables(memory.words, bits))
     return Area(bram18=copies * half_blocks(memory.words, bits))
 
 

@@ -38,6 +38,7 @@ def demanded_bits(body: LoopBody) -> list[int]:
     roots += [
         (k, mask_of(body.operations[k].width)) for k in [*body.outputs, *([body.leaves] if body.leaves >= 0 else [])]
     ]
+    roots += [(register.current, register.left) for register in body.registers]
     for index, mask in roots:
         demands[index] |= mask
     changed = True
@@ -260,8 +261,9 @@ class _Narrowing:
             number = len(self._registers)
             current = graph.add(Operation(Opcode.STATE, end - begin, register=number), shared=False)
             name = register.name if edges == [0, end] else f"{register.name}@{begin}"
+            left = register.left >> begin & mask_of(end - begin)
             self._registers.append(
-                (Register(name, end - begin, current, operation.register, register.place), begin, end - begin)
+                (Register(name, end - begin, current, operation.register, register.place, left), begin, end - begin)
             )
             parts.append(current)
         if top < operation.width:

@@ -148,6 +148,12 @@ def hls_config(ip: KernelIp) -> str:
     return f"{ip.stem}_config.cfg"
 
 
+def simulated(design: BlockDesign) -> ScriptOptions:
+    """The options with every simulation of the vendor's tools that the design's kernel can have (check_simulations)."""
+    single = len(kernel_ips(design.accelerator.systolic)) == 1
+    return ScriptOptions(csim=single, cosim=single)
+
+
 def check_simulations(design: BlockDesign, wanted: bool) -> None:
     """ConfigurationError if the vendor's simulations are ``wanted`` of a kernel of several IPs.
 

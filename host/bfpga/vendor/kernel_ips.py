@@ -23,10 +23,8 @@ LIBRARY = "xilinx.com:hls"
 KERNEL_VERSION = "1.0"
 #: The cell with registers and interrupt: the kernel as the host knows it.
 KERNEL_CELL = "accelerator"
-#: FIFO of a stream between two processes (PG085), the least that it holds, and the deepest that is made of LUTs.
+#: FIFO of a stream between two processes (PG085).
 FIFO_IP, FIFO_VERSION = "xilinx.com:ip:axis_data_fifo", "2.0"
-SHALLOWEST_FIFO = 16
-DEEPEST_DISTRIBUTED_FIFO = 64
 
 
 @dataclass(frozen=True)
@@ -108,13 +106,12 @@ def fifo_cell(stream: ProcessStream) -> str:
 
 
 def fifo_parameters(stream: ProcessStream) -> dict[str, str]:
-    """CONFIG of the FIFO of a stream: its depth is a power of two (PG085)."""
-    depth = max(SHALLOWEST_FIFO, 1 << (stream.depth - 1).bit_length())
+    """CONFIG of the FIFO of a stream."""
     return {
         "TDATA_NUM_BYTES": str(stream.octets),
         "HAS_TLAST": "0",
-        "FIFO_DEPTH": str(depth),
-        "FIFO_MEMORY_TYPE": "distributed" if depth <= DEEPEST_DISTRIBUTED_FIFO else "block",
+        "FIFO_DEPTH": str(stream.fifo_words),
+        "FIFO_MEMORY_TYPE": "block" if stream.is_in_blocks else "distributed",
     }
 
 

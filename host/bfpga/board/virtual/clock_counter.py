@@ -1,9 +1,10 @@
 """The clock counter of a design: what a start took, by a model of time, behind the registers of the Verilog module.
 
 The kernel of a virtual board is C++ without clocks. Its operations tell the clocks of their schedule and the beats they
-moved; to these the model adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Its
-rates are assumptions, none was measured on a board: a stream moves one beat a clock, the first one comes
-``FIRST_BEAT_CLOCKS`` after the start, and ``BUFFERED_BEATS`` wait on the way.
+moved; to these the model adds the clocks in which a stream does not keep up, and what a `SlowKernel` takes longer. Of a
+kernel of processes the descriptors that it was sent have a schedule. The model's rates are assumptions, none was
+measured on a board: a stream moves one beat a clock, the first one comes ``FIRST_BEAT_CLOCKS`` after the start, and
+``BUFFERED_BEATS`` wait on the way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from bfpga.board.virtual.bus import WORD, Slave
 from bfpga.board.virtual.faults import Faults, SlowKernel, SlowStream
 from bfpga.board.virtual.hls_slave import HlsSlave
-from bfpga.board.virtual.kernel_model import OperationTime
+from bfpga.board.virtual.kernel_model import KernelModel, OperationTime, OverlappingKernel
+from bfpga.board.virtual.process_time import ProcessTime, process_time
 from bfpga.board.virtual.stream_faults import BoardStream
 from bfpga.contract.registers import COUNTER_REGISTERS, counter_offset_of
 
@@ -102,10 +104,17 @@ class ClockCounter(Slave):
         model = self.kernel.kernel
         paces = [self._pace(port, credit=-FIRST_BEAT_CLOCKS) for port in model.inputs]
         paces += [self._pace(port, credit=BUFFERED_BEATS) for port in model.outputs]
-        counted = elapsed(model.operations(), paces, slow.interval if slow else 1.0)
+        counted = self._elapsed(model, paces, slow.interval if slow else 1.0)
         values = (counted.clocks, counted.waits, *counted.stream_waits)
         for register, value in zip(COUNTER_REGISTERS, values, strict=False):
             self._values[register.offset] = min(value, WORD)
+
+    @staticmethod
+    def _elapsed(model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
+        if isinstance(model, OverlappingKernel) and (received := model.received()):
+            clocks_a_beat = [pace.clocks_a_beat for pace in paces]
+            return process_time(model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval)
+        return elapsed(model.operations(), paces, interval)
 
     def _pace(self, port: str, credit: float) -> StreamPace:
         stream = self.kernel.streams[port]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from bfpga.board.virtual.kernel_model import OperationTime
+from bfpga.board.virtual.process_time import read_descriptors
 from bfpga.board.virtual.stream import Stream
 from bfpga.contract.bridge import OperationRecord, PieceRecord, RunRecord, StartState
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import ProcessStream, process_streams
@@ -45,6 +47,8 @@ class CompiledKernel:
         self._output = np.zeros(PIECE_BYTES, np.uint8)
         self._state = StartState.FINISHED
         self._text = ""
+        #: Input of the start, of a kernel of processes.
+        self._input = bytearray()
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
@@ -69,6 +73,7 @@ class CompiledKernel:
         signed = count - (1 << 32) if count >> 31 else count
         self._library.bfpga_start(self._instance, signed, arguments["control"] & CLEAR_POLICIES)
         self._state, self._text = StartState.NEEDS_INPUT, "not stepped yet"
+        self._input.clear()
 
     def step(self, streams: Mapping[str, Stream]) -> bool:
         """Go on until a stream is empty or full; True if a beat moved or the start came to its end."""
@@ -85,6 +90,8 @@ class CompiledKernel:
             output_capacity=min(sink.space, PIECE_BYTES),
         )
         self._library.bfpga_resume(self._instance, ctypes.byref(piece))
+        if self.config.kernel == "processes":
+            self._input += read[: piece.input_used].tobytes()
         source.drop(piece.input_used)
         weights.drop(piece.weights_used)
         if piece.output_bytes:
@@ -115,6 +122,10 @@ class CompiledKernel:
             OperationTime(record.cycles, (record.input_beats, record.weight_beats, record.output_beats))
             for record in records[: count.value]
         ]
+
+    def received(self) -> list[Descriptor]:
+        """Operations of the start that finished last, of a kernel of processes."""
+        return list(read_descriptors(self._input, self.config))
 
     def reset(self) -> None:
         """As after programming: no start, empty memories, nothing learned."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from bfpga.board.virtual.stream import Stream
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
 
 
 class OperationTime(NamedTuple):
@@ -60,6 +62,17 @@ class KernelModel(Protocol):
 
     def close(self) -> None:
         """Release memory and files."""
+        ...
+
+
+@runtime_checkable
+class OverlappingKernel(Protocol):
+    """A kernel model that tells which operations it was sent, where they overlap."""
+
+    config: SystolicConfig
+
+    def received(self) -> Sequence[Descriptor]:
+        """Operations of the start that finished last, in order; none if the kernel is one loop."""
         ...
 
 

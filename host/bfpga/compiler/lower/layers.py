@@ -30,12 +30,14 @@ class ArrayTensor:
     layout: (height, width, channels) flat positions in the ONNX value (batch axis left out).
     remainder: not 0 where the second half of the channels holds remainders times 2**remainder (numbers/remainders.py);
     their positions follow the last one of the ONNX value.
+    parts: channels beside each other that hold one value together (numbers/parts.py).
     """
 
     name: str
     onnx_shape: tuple[int, ...]
     layout: IndexArray
     remainder: int = 0
+    parts: int = 1
 
     @property
     def height(self) -> int:
@@ -52,6 +54,7 @@ class ArrayTensor:
     def axes(self) -> tuple[int, ...] | None:
         """Axis order that leads from the ONNX value to the layout; None if a transposition alone does not."""
         values = self.layout[:, :, : self.channels // 2] if self.remainder else self.layout
+        values = values[:, :, :: self.parts]
         return axes_of(self.onnx_shape, values)
 
 
@@ -96,6 +99,10 @@ class Layer:
     channel_offset: int = 0
     macs: int = 0
     operators: list[Operator] = field(default_factory=list)
+    #: Parts of each input value, which lie beside each other among the weights' last axis (numbers/parts.py).
+    input_parts: int = 1
+    #: Axis of the weights along which a tap is repeated, so that two weights meet each value; 0: none is.
+    repeated: int = 0
     #: matmul: (batch, rows, inner, columns)
     product: tuple[int, int, int, int] = (1, 1, 1, 1)
 

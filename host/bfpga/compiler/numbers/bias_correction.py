@@ -55,8 +55,9 @@ def correct_biases(
     by_name = {layer.name: layer for layer in layers}
     for node in nodes:
         if node.name in by_name:
-            name = by_name[node.name].inputs[0]
-            _correct(node, by_name[node.name], means.mean(name, scales.get(name)), config)
+            layer = by_name[node.name]
+            mean = means.mean(layer.inputs[0], scales.get(layer.inputs[0]))
+            _correct(node, layer, np.repeat(mean, layer.input_parts, axis=2), config)
 
 
 def _correct(node: ArrayNode, layer: Layer, mean: Floats, config: SystolicConfig) -> None:

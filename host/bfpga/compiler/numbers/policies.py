@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,12 +39,15 @@ class PolicyChoice:
         layers: list[Layer],
         edges: frozenset[str] = frozenset(),
         grids: Grids | None = None,
+        parts: Mapping[str, int] | None = None,
     ) -> None:
         """edges: inputs and outputs of the network. What is unusual shows in their largest values: they keep them.
 
         grids: what a quantized network says of its values; a step that is a power of two is their exponent, other
-        ranges serve where no samples tell more.
+        ranges serve where no samples tell more. parts: of tensors' values, where each is rounded
+        at a place of its own.
         """
+        self.parts = parts or {}
         self.grids = grids or {}
         self.edges = edges
         self.config = config
@@ -192,7 +197,10 @@ class PolicyChoice:
         if name not in self.histograms:
             return exponent_without_overflow(self.grids[name].largest, self.form)
         method = "max" if name in self.edges else self.options.exponents
-        return best_exponent(self.histograms[name], self.form, method)
+        # Parts have finer steps between them: less is gained by letting large values saturate.
+        finer = self.parts.get(name, 1).bit_length() - 1
+        form = replace(self.form, mantissa_bits=self.form.mantissa_bits + finer)
+        return min(best_exponent(self.histograms[name], form, method) + finer, self.form.exponent_max)
 
     def _histogram(self, layer: Layer, policy: str) -> Histogram:
         return self._histogram_of(layer.output, layer, policy)

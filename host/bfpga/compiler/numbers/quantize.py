@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.program import ArrayNode, PolicySpec
@@ -51,12 +53,14 @@ def quantize_rows(
     weight_format: WeightFormat = "linear",
     moments: Moments | None = None,
     biases: FloatArray | None = None,
+    parts: IntArray | None = None,
 ) -> QuantizedRows:
     """Weights (rows, terms) as integers of a format.
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
     moments: of the inputs; weights of shift units then make good each other's errors. biases: as for ``sum_limits``.
+    parts: (values, parts) terms that meet parts of one value: what one of them is rounded by, the next makes good.
     """
     linear = weight_format == "linear"
     exponents = row_exponents(weights, config, method) if linear else shift_exponents(weights, config, weight_format)
@@ -65,8 +69,10 @@ def quantize_rows(
     wanted, largest = exponents, config.largest_weight(weight_format)
     while True:
         scaled = np.ldexp(weights, -exponents[:, None])
-        if linear:
-            mantissas = np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
+        if parts is not None and (linear or moments is None):
+            mantissas = _in_parts(scaled, parts, lambda values: _rounded(values, config, weight_format))
+        elif linear:
+            mantissas = _rounded(scaled, config, weight_format)
         else:
             mantissas = shift_integers(scaled, config, weight_format, moments)
         over = np.abs(mantissas).sum(axis=1) > sum_limits(config, exponents, biases)
@@ -75,6 +81,26 @@ def quantize_rows(
         exponents = exponents + over
     kind = np.int8 if largest < 128 else np.int32
     return QuantizedRows(mantissas.astype(kind), exponents.astype(np.int32), int((exponents > wanted).sum()))
+
+
+def _rounded(scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
+    """The nearest integers of a format."""
+    if weight_format != "linear":
+        return shift_integers(scaled, config, weight_format)
+    largest = config.largest_weight(weight_format)
+    return np.clip(np.rint(scaled), -largest, largest).astype(np.int64)
+
+
+def _in_parts(scaled: FloatArray, parts: IntArray, nearest: Callable[[FloatArray], IntArray]) -> IntArray:
+    """Integers for weights (rows, terms): the sum of those that meet parts of one value comes close to its sum."""
+    result = np.zeros(scaled.shape, np.int64)
+    wanted = np.cumsum(scaled[:, parts], axis=2)
+    given = np.zeros(wanted.shape[:2], np.int64)
+    for part in range(parts.shape[1]):
+        found = nearest(wanted[:, :, part] - given)
+        result[:, parts[:, part]] = found
+        given = given + found
+    return result
 
 
 def sum_limits(config: SystolicConfig, exponents: IntArray, biases: FloatArray | None) -> IntArray:
@@ -137,7 +163,7 @@ def quantize_layer(
     if bias is not None:
         node.bias, node.bias_exponent = quantize_bias(bias, config)
     biases = _biases(node, input_exponent)
-    rows = quantize_rows(weights, config, lowest, method, weight_format, moments, biases)
+    rows = quantize_rows(weights, config, lowest, method, weight_format, moments, biases, terms_of_parts(layer))
     node.weight_format = weight_format
     node.weights = rows.mantissas.reshape(layer.weights.shape)
     node.weight_exponents = rows.exponents

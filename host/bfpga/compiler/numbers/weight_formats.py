@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bfpga.compiler.lower.layers import Layer
+from bfpga.compiler.numbers.parts import terms_of_parts
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.options import CompileOptions, FormatChoice, LayerOptions
@@ -15,7 +16,7 @@ from bfpga.contract.program import EXACT_DB, ArrayNode, FormatFigures
 from bfpga.engines.array.descriptors import channel_runs, taps
 from bfpga.engines.array.streams import block_rows, input_window, working_columns
 from bfpga.errors import ConfigurationError
-from bfpga.formats.arrays import Float64Array
+from bfpga.formats.arrays import Float64Array, IntArray
 
 #: An average is used as it is, so its weight must be as good as activations of 8 bits.
 AVERAGE_SNR_DB = 50.0
@@ -37,13 +38,16 @@ def format_figures(
     assert layer.weights is not None
     weights = np.asarray(layer.weights, np.float64).reshape(layer.channels, -1)
     result = []
+    parts = terms_of_parts(layer)
+    whole = weights if parts is None else weights[:, parts].sum(axis=2)
     for weight_format in config.weight_formats:
-        error = weights - _rounded(weights, config, method, weight_format)
+        error = weights - _rounded(weights, config, method, weight_format, parts=parts)
         sums = None
         if moments is not None:
             left = weights - _rounded(weights, config, method, weight_format, moments)
             sums = _decibel(float(moments.power(weights).sum()), float(moments.power(left).sum()))
-        own = _decibel(float((weights**2).sum()), float((error**2).sum()))
+        error = error if parts is None else error[:, parts].sum(axis=2)
+        own = _decibel(float((whole**2).sum()), float((error**2).sum()))
         result.append(FormatFigures(weight_format, own, sums, product_cycles(layer, config, weight_format)))
     return result
 
@@ -54,8 +58,9 @@ def _rounded(
     method: str,
     weight_format: WeightFormat,
     moments: Moments | None = None,
+    parts: IntArray | None = None,
 ) -> Float64Array:
-    rows = quantize_rows(weights, config, None, method, weight_format, moments)
+    rows = quantize_rows(weights, config, None, method, weight_format, moments, parts=parts)
     return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
 
 

@@ -93,6 +93,24 @@ class NodeOperations:
         self._phase(Flag.NONE, whole)
         return self.operations
 
+    def by_strips(self, once: bool) -> tuple[list[KernelOperation], list[list[KernelOperation]]]:
+        """What brings the weights of all strips, and the operations of each strip; of a layer that measures nothing.
+
+        once: otherwise every strip brings its weights.
+        """
+        self.loaded = self.loaded and once
+        self._weights()
+        brought, strips = len(self.operations), []
+        whole, computed = everything(self.node.channels), []
+        for strip in self.strips:
+            first = len(self.operations)
+            work = [(tile, self._parts(strip, tile, Flag.NONE, whole)) for tile in self.plan.tiles]
+            computed += self._strip(strip, work, Flag.NONE)
+            strips.append(self.operations[first:])
+        computed[0].descriptor.flags |= int(Flag.FIRST)
+        computed[-1].descriptor.flags |= int(Flag.LAST)
+        return self.operations[:brought], strips
+
     def _weights(self) -> None:
         if self.loaded:
             self.operations.append(weights_operation(self.node, self.plan, self.plan.tiles[0], self.config))

@@ -17,17 +17,24 @@ from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
 COMPARED_SAMPLES = 2
-#: Places of a sample that are tried for the loads of the next one: behind so many of its last computing operations.
-TRIED_PLACES = 24
+#: Places of a sample that are tried for the loads of the next one, all over its computing operations.
+TRIED_PLACES = 32
 
 
 def overlapped(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
     """The operations of a start in an order of the same results that takes no longer."""
-    if config.kernel == "loop" or not any(_fills(operation) for operation in operations):
+    moved = forward(operations, config)
+    if moved is operations:
         return operations
-    moved = _Forward(operations, config).order()
     clocks = [schedule(config, order, COMPARED_SAMPLES).clocks for order in (operations, moved)]
     return moved if clocks[1] < clocks[0] else operations
+
+
+def forward(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
+    """The operations with WEIGHTS moved forward; they themselves if there is nothing to move."""
+    if config.kernel == "loop" or not any(_fills(operation) for operation in operations):
+        return operations
+    return _Forward(operations, config).order()
 
 
 def _fills(operation: KernelOperation) -> bool:
@@ -92,7 +99,8 @@ def ahead(operations: Sequence[KernelOperation], config: SystolicConfig) -> int:
     if all(item.descriptor.operation != Operation.LOAD for item in operations[: computing[0]]):
         return 0
     allowed = first_place(operations, computing[0])
-    places = [0, *(index + 1 for index in computing[-TRIED_PLACES:] if allowed <= index + 1 <= stores[-1])]
+    possible = [index + 1 for index in computing if allowed <= index + 1 <= stores[-1]]
+    places = [0, *possible[:: -(-len(possible) // TRIED_PLACES) or 1]]
     return min(places, key=lambda place: schedule(config, in_stream(operations, COMPARED_SAMPLES + 1, place)).clocks)
 
 

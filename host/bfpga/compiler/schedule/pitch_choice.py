@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from bfpga.compiler.schedule.groups import group_clocks
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
-from bfpga.engines.array.descriptors import blocks_of, reduction
 from bfpga.engines.array.pitch import read_slots, write_slots
 from bfpga.engines.array.regions import Region
-from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.engines.array.streams import working_columns
 from bfpga.engines.registry import engine_beside
 
 
@@ -71,8 +71,4 @@ class PitchChoice:
                 columns, banks, window.output_width, pixels, write_pitch, window.spread_x, window.spread_y
             )
         channels = self.tensors[node.inputs[0]].channels
-        size = block_rows(node, config)
-        words = reduction(node, config, 0, min(size, node.channels), -(-channels // config.lanes)).channel_words
-        steps = window.kernel_height * window.kernel_width * words * reads
-        drain = size // config.lanes * max(config.lanes, writes)
-        return -(-pixels // columns) * blocks_of(node, config, node.channels) * max(steps, drain)
+        return -(-pixels // columns) * group_clocks(config, node, channels, reads, writes)

@@ -8,28 +8,23 @@ that its window needs. Nothing in activation memory is kept from one start to th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 
-from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
+from bfpga.compiler.schedule.chain_choice import best_chain
+from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
+from bfpga.compiler.schedule.node_operations import Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
+from bfpga.compiler.schedule.strips import LayerStrips
+from bfpga.compiler.schedule.two_parts import LayerParts
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
-from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec, Window
-from bfpga.engines.array.regions import ActivationMemory, Region
-from bfpga.engines.registry import engine_beside
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
+from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.errors import ModelError
-from bfpga.program.schedule import schedule
-
-
-def input_rows(window: Window, height: int, y0: int, y1: int) -> tuple[int, int]:
-    """Input rows [first, last) that output rows [y0, y1) read, at least one."""
-    first = y0 * window.stride_y - window.pad_top
-    last = (y1 - 1) * window.stride_y - window.pad_top + (window.kernel_height - 1) * window.dilation_y + 1
-    first = min(max(first, 0), height - 1)
-    return first, max(min(last, height), first + 1)
 
 
 class Scheduler:
@@ -62,12 +57,20 @@ class Scheduler:
         self.on_host = {name for name in self.uses if name not in produced}
         self.partial = set(begun) & produced
         self.steps: list[LaunchStep] = []
+        self.is_trial = False
         self._restart()
 
     def run(self) -> list[LaunchStep]:
         """The kernel starts of the stage; fills ``tiles`` of the nodes."""
-        for node in self.nodes:
-            self._layer(node)
+        done = 0
+        while done < len(self.nodes):
+            choice = best_chain(self, self.nodes[done:]) if self._may_chain(done) else None
+            if choice is None:
+                self.layer(self.nodes[done])
+                done += 1
+            else:
+                self.take(choice.chain, choice.layout, choice.flushed)
+                done += len(choice.chain.nodes)
         self._flush()
         return self.steps
 
@@ -78,9 +81,13 @@ class Scheduler:
         self.placed: dict[str, Region] = {}
         self.operations: list[KernelOperation] = []
         self.stored: set[str] = set()
+        #: What a start begins with: the regions of its first input and result.
+        self.first: list[Region] = []
+        self.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
+        self.parts.join(self.operations)
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
@@ -90,7 +97,8 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            self.steps.append(LaunchStep(overlapped(self.operations, self.config)))
+            operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
+            self.steps.append(LaunchStep(operations))
         self._restart()
 
     def _keep(self, name: str) -> None:
@@ -106,7 +114,8 @@ class Scheduler:
 
     # Placement of whole tensors
 
-    def _layer(self, node: ArrayNode) -> None:
+    def layer(self, node: ArrayNode) -> None:
+        """Compute a layer by itself, as a whole or in strips."""
         names = [*dict.fromkeys(node.inputs), node.output]
         if any(name in self.stored and name not in self.placed for name in names):
             self._flush()
@@ -124,15 +133,26 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        plan, spec = self.plans[node.name], self.tensors[node.inputs[0]]
-        self.operations += NodeOperations(self.config, node, spec, plan, strips).scheduled()
+        self.parts.add(self.operations, node, strips)
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:
         spec = self.tensors[name]
+        size = (0, spec.height), pitch, spec.width, spec.channels
+        processes = self.config.kernel == "processes"
+        if processes and not self.uses[name] and self.first:
+            # Away from what the next sample begins with: it does not wait until the result has been stored.
+            apart = self.memory.copy()
+            apart.regions += [region for region in self.first if region not in apart.regions]
+            region = apart.place(name, *size)
+            if region is not None:
+                self.memory.regions.append(region)
+                return region
         # Away from the others, so that processes can load the next sample's while they compute.
-        at_end = self.config.kernel == "processes" and name in self.on_host
-        return self.memory.place(name, (0, spec.height), pitch, spec.width, spec.channels, at_end)
+        region = self.memory.place(name, *size, at_end=processes and name in self.on_host)
+        if region is not None and len(self.first) < 2:
+            self.first.append(region)
+        return region
 
     def _place(self, names: Iterable[str]) -> list[Region] | None:
         """Regions for whole tensors that are not in memory yet; all or none."""
@@ -175,18 +195,83 @@ class Scheduler:
                 return False
         return True
 
+    # Depth first
+
+    def _may_chain(self, index: int) -> bool:
+        """Whether memory is too small for the operands of a layer, or of one of those that a chain may reach."""
+        return not self._fits(self.nodes[index]) or any(map(self._tight, self.nodes[index : index + LONGEST]))
+
+    def _fits(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node fit beside what is in memory."""
+        new = self._place(dict.fromkeys([*node.inputs, node.output]))
+        for region in new or ():
+            self.memory.release(region)
+        return new is not None
+
+    def _tight(self, node: ArrayNode) -> bool:
+        """Whether the operands of a node do not fit an empty memory."""
+        words = 0
+        for name in {*node.inputs, node.output}:
+            spec = self.tensors[name]
+            words += region_words(self.config, spec.height, self.pitches.of(name), spec.width, spec.channels)
+        return words > self.config.activation_words
+
+    def trial(self, flushed: bool = False) -> Scheduler:
+        """A copy that goes on from here without consequences and with nothing to its name; flushed: in a new start."""
+        trial = copy(self)
+        trial.memory = self.memory.copy()
+        trial.uses, trial.producers = self.uses.copy(), self.producers.copy()
+        trial.placed, trial.writers = dict(self.placed), dict(self.writers)
+        trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
+        trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
+        trial.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
+        if flushed:
+            trial._flush()
+        return trial
+
+    def chains(self, nodes: Sequence[ArrayNode]) -> Iterator[Chain]:
+        """Chains that begin with the first of ``nodes``."""
+        begun = {*self.partial, *self.stored, *self.placed}
+        return chains(nodes, self.uses, self.producers, self.leaving, begun)
+
+    def layouts(self, chain: Chain) -> Iterator[Layout]:
+        """Layouts of a chain in what memory has left; none if a new start is needed for its inputs."""
+        loaded = [name for name in chain.outside if name not in self.placed]
+        if any(name in self.stored or name not in self.on_host for name in loaded):
+            return iter(())
+        pitches = {name: self.pitches.of(name) for name in (*chain.outside, *chain.between, chain.last)}
+        copies = replace(chain, nodes=[node.unscheduled() for node in chain.nodes])
+        layouts = DepthFirst(self.config, self.tensors, copies, self.plans, pitches)
+        return layouts.layouts(self.memory, self.placed, self.uses[chain.last] > 0)
+
+    def take(self, chain: Chain, layout: Layout, flushed: bool = False) -> None:
+        """Compute a chain in a layout; flushed: in a new start."""
+        if flushed:
+            self._flush()
+        self.parts.join(self.operations)
+        if layout.whole is not None:
+            self.memory.regions.append(layout.whole)
+            self.placed[chain.last] = layout.whole
+        self.operations += layout.operations
+        for node in chain.nodes:
+            node.tiles[:] = layout.tiles[node.name]
+            self._after(node, passing=node.output in chain.between)
+
     # Strips
 
     def _strips(self, node: ArrayNode) -> list[Strip] | None:
         """The node in strips of output rows: operands in memory stay, others pass through it row by row."""
         if any(name not in self.placed and name not in self.on_host for name in node.inputs):
             return None
+        cutter = LayerStrips(
+            self.config, self.tensors, self.plans, self.pitches, self.memory, self.placed, self.partial
+        )
         resident = [True, False] if self.uses[node.output] and node.output not in self.placed else [False]
         for whole in [False] if node.output in self.placed else resident:
             new = self._place([node.output]) if whole else []
             if new is None:
                 continue
-            strips = self._cut(node, new[0] if new else self.placed.get(node.output))
+            strips = cutter.cut(node, new[0] if new else self.placed.get(node.output))
             if strips is not None:
                 for region in new:
                     self._enter(node, region)
@@ -195,109 +280,18 @@ class Scheduler:
                 self.memory.release(region)
         return None
 
-    def _cut(self, node: ArrayNode, output: Region | None) -> list[Strip] | None:
-        """The largest even strips whose regions fit; ``output``: the whole result's region if it is in memory.
+    def _after(self, node: ArrayNode, passing: bool = False) -> None:
+        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place.
 
-        Processes may load one strip while they compute another: each second strip has regions of its own then.
+        passing: the result is used up already.
         """
-        strips = self._largest_strips(node, output, 1)
-        if self.config.kernel == "loop" or strips is None or len(strips) == 1:
-            return strips
-        pairs = self._largest_strips(node, output, 2)
-        return min((choice for choice in (strips, pairs) if choice), key=lambda choice: self._clocks(node, choice))
-
-    def _largest_strips(self, node: ArrayNode, output: Region | None, count: int) -> list[Strip] | None:
-        """The largest even strips of which ``count`` fit beside each other."""
-        height, tried = node.window.output_height, 0
-        for parts in range(count, height + 1):
-            rows = -(-height // parts)
-            if rows == tried:
-                continue
-            tried = rows
-            sets = self._sets(node, output, rows, count)
-            if sets is not None:
-                beside = engine_beside(node)
-                rows = rows if beside is None else beside.strip_rows(node, self.config, rows)
-                return [
-                    self._strip(node, output, sets[index % count], y, min(y + rows, height))
-                    for index, y in enumerate(range(0, height, rows))
-                ]
-        return None
-
-    def _sets(self, node: ArrayNode, output: Region | None, rows: int, count: int) -> list[dict[str, Region]] | None:
-        """Regions for ``count`` strips of ``rows`` output rows that fit together; they are free again afterwards."""
-        sets: list[dict[str, Region]] = []
-        while len(sets) < count and (regions := self._strip_regions(node, output, rows)) is not None:
-            sets.append(regions)
-        for regions in sets:
-            for region in regions.values():
-                self.memory.release(region)
-        if len(sets) < count:
-            return None
-        # The exponent of all strips is chosen once, when the first of them is computed.
-        for regions in sets[1:]:
-            if output is None:
-                regions[node.output] = replace(regions[node.output], slot=sets[0][node.output].slot)
-        return sets
-
-    def _clocks(self, node: ArrayNode, strips: list[Strip]) -> int:
-        """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
-        trial = node.unscheduled()
-        spec = self.tensors[node.inputs[0]]
-        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
-        return schedule(self.config, operations).clocks
-
-    def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:
-        """Regions for ``rows`` output rows and the input rows they need, for operands that are not in memory."""
-        window = node.window
-        found: dict[str, Region] = {}
-        pitch = self.pitches.strip(node, [self.placed[name] for name in node.inputs if name in self.placed])
-        reach = (rows - 1) * window.stride_y + (window.kernel_height - 1) * window.dilation_y + 1
-        wanted = [(name, min(reach, self.tensors[name].height), pitch) for name in dict.fromkeys(node.inputs)
-                  if name not in self.placed]
-        if output is None:
-            first, last = window.tensor_rows(0, rows)
-            wanted.append((node.output, last - first, self.tensors[node.output].width))
-        for name, count, row_pitch in wanted:
-            spec = self.tensors[name]
-            region = self.memory.place(name, (0, count), row_pitch, spec.width, spec.channels)
-            if region is None:
-                for other in found.values():
-                    self.memory.release(other)
-                return None
-            found[name] = region
-        return found
-
-    def _strip(
-        self, node: ArrayNode, output: Region | None, regions: dict[str, Region], y0: int, y1: int
-    ) -> Strip:
-        loads: list[Region] = []
-        inputs: list[Region] = []
-        for name in node.inputs:
-            region = regions.get(name)
-            if region is None:
-                inputs.append(self.placed[name])
-                continue
-            first, last = input_rows(node.window, self.tensors[name].height, y0, y1)
-            part = replace(region, y0=first, y1=last)
-            inputs.append(part)
-            if name not in [load.tensor for load in loads]:
-                loads.append(part)
-        if output is not None:
-            return Strip(y0, y1, inputs, output, loads)
-        first, last = node.window.tensor_rows(y0, y1)
-        target = replace(regions[node.output], y0=first, y1=last)
-        if node.output in self.partial:
-            loads.append(target)
-        return Strip(y0, y1, inputs, target, loads, target)
-
-    def _after(self, node: ArrayNode) -> None:
-        """Count the node as done: results that leave are stored, tensors nobody reads any more give up their place."""
         name = node.output
         self.producers[name] -= 1
         self.writers[name] = node.name
         done = self.producers[name] == 0
-        if name not in self.placed:
+        if passing:
+            pass
+        elif name not in self.placed:
             self._keep(name)
         elif done and name in self.leaving:
             self._store(node.name, self.placed[name])

@@ -96,8 +96,8 @@ class _Edge:
         self.known = known
         self.number = number
         self.shape = onnx_shape(spec)
-        # Remainders of the values lie in channels of their own, folded columns too: numpy puts them there.
-        plain = not spec.remainder and spec.folded is None
+        # Remainders and parts of the values lie in channels of their own, folded columns too: numpy puts them there.
+        plain = not spec.remainder and spec.folded is None and spec.parts == 1
         self.strides = memory_strides(spec, memory_axes(spec), self.shape) if plain else None
         #: What channels are stored times. Values that enter with such factors are left to numpy.
         self.factors = np.exp2(np.asarray(spec.channel_shift, np.float32)) if spec.channel_shift else None

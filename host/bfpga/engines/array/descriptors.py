@@ -147,7 +147,14 @@ def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse | None:
     """
     reads = [] if place.flags & Flag.KEPT else place.inputs
     writes = [] if place.flags & Flag.MEASURE else [place.output]
-    return memory_use(config, reads, writes)
+    tile, window = place.tile, place.node.window
+    if config.kernel == "loop" or tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
+        return memory_use(config, reads, writes)
+    read = window.input_rows(place.spec.height, tile.y0, tile.y1)
+    return MemoryUse(
+        tuple(dict.fromkeys(region.words_of(config, *read, read=True) for region in reads)),
+        tuple(region.words_of(config, tile.y0, tile.y1, read=False) for region in writes),
+    )
 
 
 def operation_flags(place: Placement) -> Flag:
@@ -189,7 +196,7 @@ def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, fir
     result.pad_top, result.pad_left = first_row - top, first_column + window.pad_left
     result.input_height, result.input_width = place.spec.height - first_row, place.spec.width - first_column
     result.input_pixel_words = words
-    word, bank = split(config, (top - region.y0) * pitch - window.pad_left, words)
+    word, bank = split(config, region.pixel(top) - window.pad_left, words)
     result.input_word, result.input_bank = region.base + word + first_word, bank
     result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
     wrap = stride * pitch - window.output_width * window.stride_x
@@ -211,7 +218,7 @@ def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> N
     first, last = place.inputs[0], place.inputs[-1]
     if first.pitch != last.pitch or first.pixel_words != last.pixel_words:
         raise ProgramError(f"layer {place.node.name}: its operands have different pitches in memory")
-    word, bank = split(config, (first.y0 - last.y0) * first.pitch, first.pixel_words)
+    word, bank = split(config, last.pixel(first.y0) - first.pixel(first.y0), first.pixel_words)
     result.tap_x_word, result.tap_x_bank = last.base - first.base + word, bank
 
 
@@ -219,7 +226,7 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     region, width, window = place.output, result.output_width, place.node.window
     words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
     first_row, _ = window.tensor_rows(place.tile.y0, place.tile.y1)
-    word, bank = split(config, (first_row - region.y0) * region.pitch + window.first_x, words)
+    word, bank = split(config, region.pixel(first_row) + window.first_x, words)
     result.output_pixel_words = words
     result.output_word, result.output_bank = region.base + word + channel, bank
     result.output_step_word, result.output_step_bank = split(config, window.spread_x, words)

@@ -11,7 +11,10 @@ from bfpga.contract.program import MemoryUse
 
 @dataclass
 class Region:
-    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 in bank 0 at word ``base``."""
+    """Rows [y0, y1) of a tensor in memory: pixel 0 of row y0 is ``origin`` pixels behind bank 0 at word ``base``.
+
+    A negative pitch: the rows follow each other towards lower addresses.
+    """
 
     tensor: str
     base: int
@@ -23,6 +26,20 @@ class Region:
     slot: int
     y0: int
     y1: int
+    origin: int = 0
+
+    def pixel(self, row: int) -> int:
+        """Where the first pixel of a row of the tensor lies, in pixels from bank 0 at ``base``."""
+        return self.origin + (row - self.y0) * self.pitch
+
+    def words_of(self, config: SystolicConfig, y0: int, y1: int, read: bool) -> tuple[int, int]:
+        """Words [first, last) in every bank that rows [y0, y1) use; read: with those behind the last pixel's."""
+        if read and (y0, y1) == (self.y0, self.y1):
+            return self.base, self.base + self.words
+        first, last = sorted((self.pixel(y0), self.pixel(y1 - 1)))
+        behind = _words_behind(config, self.channels) if read else 0
+        words = (last + self.width - 1) // config.banks + 1
+        return self.base + first // config.banks * self.pixel_words, self.base + words * self.pixel_words + behind
 
 
 def pixel_words(config: SystolicConfig, channels: int) -> int:
@@ -34,11 +51,16 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
 
     Whole row blocks are read, so a pixel's last block may reach beyond its last word: the region ends behind it.
     """
-    words = pixel_words(config, channels)
     pixels = (rows - 1) * pitch + width
+    return -(-pixels // config.banks) * pixel_words(config, channels) + _words_behind(config, channels)
+
+
+def _words_behind(config: SystolicConfig, channels: int) -> int:
+    """Words that the last row block of a pixel reads behind the pixel."""
     largest = config.accumulator_rows
-    overshoot = -(-channels // largest) * largest // config.lanes - words if channels > config.rows else 0
-    return -(-pixels // config.banks) * words + overshoot
+    if channels <= config.rows:
+        return 0
+    return -(-channels // largest) * largest // config.lanes - pixel_words(config, channels)
 
 
 def memory_use(config: SystolicConfig, reads: Iterable[Region], writes: Iterable[Region]) -> MemoryUse | None:
@@ -95,6 +117,12 @@ class ActivationMemory:
                 return end - words
             end = region.base
         return end - words if end >= words else None
+
+    def copy(self) -> ActivationMemory:
+        """The same regions, to try what else fits."""
+        result = ActivationMemory(self.config)
+        result.regions = list(self.regions)
+        return result
 
     def release(self, region: Region) -> None:
         self.regions.remove(region)

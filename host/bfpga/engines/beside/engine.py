@@ -35,6 +35,18 @@ class Completion(NamedTuple):
     cycles: int
 
 
+class UnitShares(NamedTuple):
+    """How the units of an engine share an operation's work on one sample.
+
+    pieces: (first row, row behind the last, first column, column behind the last) of each unit in the operation's
+    rectangle; loads: non-zero elements of each; cycles: of the operation, without the fetch of its descriptor.
+    """
+
+    pieces: list[tuple[int, int, int, int]]
+    loads: list[int]
+    cycles: int
+
+
 @dataclass(frozen=True)
 class InputCycles:
     """Cycles of an engine that skips zeros of its inputs: they are known only with the data.
@@ -42,11 +54,13 @@ class InputCycles:
     counter: for a descriptor and its weights, what gives the cycles (samples,) of its rectangle's mantissas (samples,
     rows, columns, channels). most: no fewer cycles than the operation may take, whatever its data. measure: gives an
     operation the mean cycles on samples of its rectangle, with the fields of its descriptor that suit these samples.
+    shares: how units share one sample (1, rows, columns, channels): in pieces of equal size, and of equal work.
     """
 
     counter: Callable[[SystolicConfig, Descriptor, IntArray], Callable[[IntArray], Int64Array]]
     most: Callable[[SystolicConfig, Descriptor], int]
     measure: Callable[[SystolicConfig, KernelOperation, IntArray, IntArray], None]
+    shares: Callable[[SystolicConfig, Descriptor, IntArray, IntArray], tuple[UnitShares, UnitShares]]
 
 
 class WindowLimits(NamedTuple):

@@ -65,6 +65,12 @@ def lut_memory(depth: int, bits: int) -> float:
     return bits * (columns * LUTRAM_LUT_PER_BIT + selection(columns, 1))
 
 
+def lut_memory_tables(depth: int, bits: int) -> int:
+    """Whole tables of such a memory, without the selection among columns: RAM32M and RAM64M (UG474)."""
+    deep, width, tables = (SHALLOW_DEPTH, 6, 4) if depth <= SHALLOW_DEPTH else (LUTRAM_DEPTH, 3, 4)
+    return tables * -(-depth // deep) * -(-bits // width)
+
+
 def selection(inputs: int, bits: int) -> float:
     """Tables that select one of ``inputs`` numbers of ``bits`` bits."""
     return bits * inputs / 3 if inputs > 1 else 0

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.beside.cycles import drain_cycles, fixed_cycles, group_sizes, output_rows, segment_reads
-from bfpga.engines.beside.engine import Completion
+from bfpga.engines.beside.engine import Completion, UnitShares
 from bfpga.engines.sparse_cluster.limits import limits, piece_limits
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.formats.arrays import Float32Array, Float64Array, Int64Array, IntArray
@@ -75,6 +76,23 @@ class ClusterOperation:
         mean = loads.mean(axis=1)
         result: Float64Array = np.divide(loads.max(axis=1), mean, out=np.ones(len(loads)), where=mean > 0)
         return result
+
+    def shares(self, x: IntArray) -> UnitShares:
+        """What the units get of one sample: (1, input_height, input_width, input channels) mantissas."""
+        loads = next(self._held(x)).sum(axis=2)[0]
+        lines = (x != 0).astype(np.float32)
+        samples, rows, columns, channels = lines.shape
+        row_limits = self._row_limits(lines.reshape(samples, rows, columns * channels))
+        members = _members(row_limits, rows) @ lines.reshape(samples, rows, columns * channels)
+        bands = members.reshape(samples, self.build.grid_rows, columns, channels)
+        shape = samples, self.build.grid_rows, self.build.grid_columns + 1
+        column_limits = np.broadcast_to(self._column_limits(bands), shape)
+        pieces = [
+            (int(top), int(bottom), int(left), int(right))
+            for (top, bottom), limit in zip(pairwise(row_limits[0]), column_limits[0], strict=True)
+            for left, right in pairwise(limit)
+        ]
+        return UnitShares(pieces, loads.tolist(), int(self.clocks(x)[0]))
 
     def clocks_of(self, most: Int64Array) -> Int64Array:
         """Clocks of each sample for any partition: (samples,).
@@ -199,6 +217,20 @@ def measure(config: SystolicConfig, operation: KernelOperation, weights: IntArra
         found[step] = round(float(np.mean(strip.clocks(x))))
     operation.descriptor.count_step = min(found, key=lambda step: found[step])
     operation.clocks = found[operation.descriptor.count_step]
+
+
+def unit_shares(
+    config: SystolicConfig, descriptor: Descriptor, weights: IntArray, x: IntArray
+) -> tuple[UnitShares, UnitShares]:
+    """What the units get of one sample in pieces of equal size, and in pieces of equal work (``InputCycles``).
+
+    A strip that keeps equal pieces is told what counting every channel word would give.
+    """
+    steps = 0, descriptor.count_step or 1
+    equal, balanced = (
+        ClusterOperation(config, replace(descriptor, count_step=step), weights).shares(x) for step in steps
+    )
+    return equal, balanced
 
 
 def cycle_shares(config: SystolicConfig, operation: KernelOperation, weights: IntArray) -> dict[str, int]:

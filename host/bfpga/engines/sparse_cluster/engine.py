@@ -7,7 +7,7 @@ from bfpga.contract.descriptor import Operation
 from bfpga.engines.beside.engine import BesideEngine, Header, InputCycles
 from bfpga.engines.beside.header import header_numbers
 from bfpga.engines.sparse_cluster.constraints import findings
-from bfpga.engines.sparse_cluster.cycles import complete, counter, cycle_shares, measure, most_clocks
+from bfpga.engines.sparse_cluster.cycles import complete, counter, cycle_shares, measure, most_clocks, unit_shares
 from bfpga.engines.sparse_cluster.descriptors import descriptor, write_cycles
 from bfpga.engines.sparse_cluster.fit import refusals
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
@@ -47,5 +47,5 @@ SPARSE_CLUSTER = BesideEngine(
     write_cycles=write_cycles,
     cycle_shares=cycle_shares,
     random=RANDOM,
-    by_inputs=InputCycles(counter, most_clocks, measure),
+    by_inputs=InputCycles(counter, most_clocks, measure, unit_shares),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bfpga.errors import ToolError
@@ -22,7 +23,7 @@ from bfpga.synthesis.frontend.ir import (
 )
 from bfpga.synthesis.frontend.places import Places
 from bfpga.synthesis.frontend.region import END, Conditions, Region
-from bfpga.synthesis.graph import Graph
+from bfpga.synthesis.graph import Graph, mask_of
 
 #: A value that nobody may use: a variable before its first write.
 UNDEFINED = -1
@@ -100,6 +101,8 @@ class BodyBuilder:
         self._outgoing: dict[int, _PendingBeat] = {}
         self._incoming: dict[int, _ReadBeat] = {}
         self._header_phis: list[tuple[str, int, Instruction]] = []
+        #: Values of variables that a loop which is left out begins with.
+        self._handed_over: set[int] = set()
         cells.scan(function, region.blocks)
 
     # -- the walk through the blocks
@@ -131,12 +134,21 @@ class BodyBuilder:
         if name == self._region.header:
             self._state = {}
         elif len(before) == 1:
-            self._state = dict(self._states[before[0]])
+            self._state = dict(self._state_after(before[0]))
         else:
             self._state = self._merged_state(name, before)
 
+    def _state_after(self, block: str) -> dict[tuple[str, int], int]:
+        """What is known of variables behind a block; a loop that is left out may have changed those that it shares."""
+        state = self._states[block]
+        if block not in self._region.skipped:
+            return state
+        shared = [key for key in state if self._cells.is_carried(key)]
+        self._handed_over.update(state[key] for key in shared if state[key] != UNDEFINED)
+        return {key: value for key, value in state.items() if key not in set(shared)}
+
     def _merged_state(self, name: str, before: list[str]) -> dict[tuple[str, int], int]:
-        states = [self._states[b] for b in before]
+        states = [self._state_after(b) for b in before]
         keys = dict.fromkeys(key for state in states for key in state)
         merged = {}
         for key in keys:
@@ -448,13 +460,19 @@ class BodyBuilder:
     def _read(self, access: RegisterAccess | MemoryAccess, size: int) -> int:
         if isinstance(access, MemoryAccess):
             return self._graph.concat([self._read_memory(part, count) for part, count in _words(access, size)])
-        if not access.indices:
-            return self._read_bytes(access.root, access.offset, size)
-        places = self._element_places(access)
-        result = self._read_bytes(access.root, places[-1][0], size)
-        for offset, condition in reversed(places[:-1]):
-            result = self._graph.select(condition, self._read_bytes(access.root, offset, size), result)
-        return result
+        return self._read_element(access.root, access.offset, access.indices, size)
+
+    def _read_element(self, root: str, offset: int, indices: Sequence[Index], size: int) -> int:
+        """An element of registers: a tree of multiplexers by the bits of each index."""
+        if not indices:
+            return self._read_bytes(root, offset, size)
+        dimension, *inner = indices
+        index = self._index(dimension)
+        value = self._graph.constant_of(index)
+        if value is not None:
+            return self._read_element(root, offset + value * dimension.stride, inner, size)
+        places = (offset + choice * dimension.stride for choice in range(dimension.extent))
+        return self._graph.element([self._read_element(root, place, inner, size) for place in places], index)
 
     def _write(self, access: RegisterAccess | MemoryAccess, data: int, size: int, condition: int) -> None:
         if isinstance(access, MemoryAccess):
@@ -760,7 +778,7 @@ class BodyBuilder:
 
     def _finish(self) -> None:
         before = self._region.before[END]
-        state = self._merged_state(END, before) if len(before) > 1 else self._states[before[0]]
+        state = self._merged_state(END, before) if len(before) > 1 else self._state_after(before[0])
         nexts: dict[int, int] = {}
         for key, register in self._of_register.items():
             value = state.get(key, self._initial[key])
@@ -782,14 +800,18 @@ class BodyBuilder:
             current = self._body.registers[register].current
             value = values[0] if len(values) == 1 else self._gated(END, [b for _, b in incoming], values)
             nexts[register] = current if value == UNDEFINED else value
-        kept = [nexts[r] for r in nexts if r not in {n for _, n, _ in self._header_phis}]
-        self._body.registers = [replace(r, next=nexts.get(k, r.current)) for k, r in enumerate(self._body.registers)]
+        phis = {register for _, register, _ in self._header_phis}
+        self._body.registers = [
+            replace(r, next=nexts.get(k, r.current), left=0 if k in phis or k not in nexts else mask_of(r.width))
+            for k, r in enumerate(self._body.registers)
+        ]
         leaves = self._graph.constant(0, 1)
         exits = [] if self._region.skipped else self._region.exits
         for block, _ in exits:
             leaves = self._graph.logic(Opcode.OR, leaves, self._exit_condition(block))
         self._body.leaves = leaves if exits else -1
-        self._body.outputs = sorted({*self._live_outs(), *kept})
+        handed_over = (k for k in self._handed_over if self._graph.constant_of(k) is None)
+        self._body.outputs = sorted({*self._live_outs(), *handed_over})
         self._body.operations = self._graph.operations
 
     def _ends(self, block: str) -> bool:

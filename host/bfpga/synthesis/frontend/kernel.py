@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bfpga.accelerator.loader import Accelerator
@@ -14,9 +16,10 @@ from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
-from bfpga.synthesis.frontend.loops import loop_bodies
+from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
+from bfpga.synthesis.variables import without_unread
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
 from bfpga.vendor.render import kernel_sources, top_files
 
@@ -41,8 +44,11 @@ def analyse_kernel(accelerator: Accelerator, only: str = "") -> tuple[Analysis, 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
-    files = kernel_files(accelerator)
-    return tuple(analyse_files(files, top, only) for top in top_files(accelerator.systolic))
+    files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
+    if len(tops) == 1:
+        return (analyse_files(files, tops[0], only),)
+    with ProcessPoolExecutor() as pool:
+        return tuple(pool.map(partial(analyse_files, files, only=only), tops))
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:
@@ -61,7 +67,9 @@ def analyse_files(files: Mapping[str, str], top: str, only: str = "") -> Analysi
     module, notes, flat = flatten(text)
     named = {source_name(path): content for path, content in files.items()}
     loops = loop_bodies(module, notes, read_module(text), named, only)
-    return Analysis([narrowed(loop) for loop in loops], flat)
+    bodies = [narrowed(loop) for loop in loops]
+    # Of one loop alone nobody knows what the others read of it.
+    return Analysis(bodies if only else without_unread(bodies, visible_roots(module)), flat)
 
 
 def _compiled(sources: Path, top: str) -> str:

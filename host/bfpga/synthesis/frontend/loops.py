@@ -35,6 +35,12 @@ def variable_types(module: Module, function: Function) -> dict[str, str]:
     return types
 
 
+def visible_roots(module: Module) -> set[str]:
+    """Variables that others than the functions of a module read: arguments, and globals that are not its own."""
+    arguments = {name for function in module.functions.values() for name in function.arguments}
+    return arguments | {name for name, text in module.globals.items() if not re.search(r"\b(internal|private)\b", text)}
+
+
 def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
     """(file, line) of products whose BIND_OP says where they are: "dsp" or "fabric"."""
     found: dict[tuple[str, int], str] = {}

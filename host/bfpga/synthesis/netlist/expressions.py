@@ -27,13 +27,18 @@ def literal(value: int, width: int) -> str:
     return f"{width}'h{value & ((1 << width) - 1):x}"
 
 
+#: Registers of a product behind its multiplier; those before them are at its factors, as DSP blocks have them.
+_BEHIND = 1
+
+
 def assignment(
     name: str, operation: Operation, operands: Sequence[str], widths: Sequence[int], bits: Sequence[Bits]
 ) -> list[str]:
     """Lines that declare the wire ``name`` with the result of an operation; operands are names of whole vectors."""
     opcode, width = operation.opcode, operation.width
     if opcode is Opcode.MUL:
-        return _product(name, operation, operands, bits)
+        is_signed, factors = _factors(operation, operands, bits)
+        return _product(name, operation, factors, is_signed)
     if opcode is Opcode.POPCOUNT:
         return _ones(name, width, operands[0], widths[0])
     if opcode in (Opcode.CLZ, Opcode.CTZ):
@@ -74,18 +79,41 @@ def _expression(opcode: Opcode, operands: Sequence[str], widths: Sequence[int]) 
     return f"{second} == 0 ? {widths[0]}'sd0 : {value}" if quotient else value
 
 
-def _product(name: str, operation: Operation, operands: Sequence[str], bits: Sequence[Bits]) -> list[str]:
-    """A product of the bits of its factors that carry something: a DSP block takes 25 by 18, or 27 by 18, signed."""
+def registered_product(
+    name: str, operation: Operation, operands: Sequence[str], bits: Sequence[Bits], latency: int
+) -> list[str]:
+    """A product of a DSP block with registers inside: at the factors, and one behind the multiplier."""
+    is_signed, factors = _factors(operation, operands, bits)
+    lines: list[str] = []
+    for clock in range(latency - _BEHIND):
+        names = [f"{name}_{side}{clock}" for side in "ab"]
+        for register, (factor, count) in zip(names, factors, strict=True):
+            lines.append(f"reg {vector(count)} {register};")
+            lines.append(f"always @(posedge clk) if (ce) {register} <= {factor};")
+        factors = [(register, count) for register, (_, count) in zip(names, factors, strict=True)]
+    lines += _product(f"{name}_c", operation, factors, is_signed)
+    lines.append(f"reg {vector(operation.width)} {name}_p;")
+    lines.append(f"always @(posedge clk) if (ce) {name}_p <= {name}_c;")
+    return [*lines, f"wire {vector(operation.width)} {name} = {name}_p;"]
+
+
+def _factors(operation: Operation, operands: Sequence[str], bits: Sequence[Bits]) -> tuple[bool, list[tuple[str, int]]]:
+    """Whether a product is signed, and the bits of its factors that carry something, with how many these are: a DSP
+    block takes 25 by 18, or 27 by 18, signed."""
     is_signed = any(factor.is_signed for factor in bits)
     counts = [max(1, min(operation.width, factor.signed if is_signed else factor.unsigned)) for factor in bits]
-    factors = [f"{operand}{vector(count)}" for operand, count in zip(operands, counts, strict=True)]
-    plain = " * ".join(f"$signed({factor})" if is_signed else factor for factor in factors)
+    return is_signed, [(f"{operand}{vector(count)}", count) for operand, count in zip(operands, counts, strict=True)]
+
+
+def _product(name: str, operation: Operation, factors: Sequence[tuple[str, int]], is_signed: bool) -> list[str]:
+    plain = " * ".join(f"$signed({factor})" if is_signed else factor for factor, _ in factors)
     width = vector(operation.width)
     if operation.binding != "fabric":
         return [f"wire {width} {name} = {plain};"]
+    (one, one_bits), (other, other_bits) = factors
     cell = (
-        f"\\$__soft_mul #(.A_SIGNED({int(is_signed)}), .B_SIGNED({int(is_signed)}), .A_WIDTH({counts[0]}), "
-        f".B_WIDTH({counts[1]}), .Y_WIDTH({operation.width})) {name}_cell (.A({factors[0]}), .B({factors[1]}), "
+        f"\\$__soft_mul #(.A_SIGNED({int(is_signed)}), .B_SIGNED({int(is_signed)}), .A_WIDTH({one_bits}), "
+        f".B_WIDTH({other_bits}), .Y_WIDTH({operation.width})) {name}_cell (.A({one}), .B({other}), "
         f".Y({name}));"
     )
     return [f"wire {width} {name};", f"`ifdef {MAPPING}", cell, "`else", f"assign {name} = {plain};", "`endif"]

@@ -1,8 +1,9 @@
 """Parts of a loop body of a size that a synthesizer takes at once, each from one function of the source.
 
-The tree of inlined calls is cut from the outermost function inwards until a call fits; what a call does in several
-places that have nothing to do with each other (lanes, columns) becomes several parts, equal ones of which are
-synthesized once. What still is too large is cut along the order of the program.
+The tree of inlined calls is cut from the outermost function inwards until a call fits. Before it is cut, what a call
+does in several places that have nothing to do with each other (lanes, columns) is taken apart: such a piece stays whole
+with all that it calls, and equal ones are synthesized once. What still is too large is cut along the order of the
+program.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import Opcode, Place
+from bfpga.synthesis.grouping import live_operations
 from bfpga.synthesis.netlist.interpret import EXTERNAL, WRITES, amount_bits
 from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
 
@@ -30,18 +32,20 @@ class Group:
 
 
 def partition(pipeline: Pipeline, largest: int = LARGEST, smallest: int = SMALLEST) -> list[Group]:
-    """Groups of all operations with logic or registers of their own; wiring and fixed values belong to none.
+    """Groups of all operations with logic or registers of their own; wiring, fixed values and what nobody uses belong
+    to none.
 
     Values from outside and registers whose next value nobody computes are in groups of no logic.
     """
     operations = pipeline.body.operations
     weights = [cost(pipeline, index) for index in range(len(operations))]
-    logic = [index for index, operation in enumerate(operations) if has_logic(operation.opcode)]
+    live = live_operations(pipeline.body, registers=True)
+    logic = [index for index, operation in enumerate(operations) if live[index] and has_logic(operation.opcode)]
     tree = _Call(_short_name(pipeline.body.place.function))
     for index in logic:
         tree.add(_frames(operations[index].place), index, weights[index])
     groups: list[Group] = []
-    for name, members in tree.cut(largest, smallest):
+    for name, members in tree.cut(pipeline, weights, largest, smallest):
         groups += _split(pipeline, name, members, weights, largest, smallest)
     for group in groups:
         group.name = _common_function(operations[index].place for index in group.operations) or group.name
@@ -100,18 +104,35 @@ class _Call:
         """Operations of the call with all that it calls, in program order."""
         return sorted([*self.own, *(index for call in self.calls.values() for index in call.members())])
 
-    def cut(self, largest: float, smallest: float) -> Iterable[tuple[str, list[int]]]:
-        """Names and operations of the pieces: a call that fits, or its own operations beside its calls' pieces."""
+    def cut(
+        self, pipeline: Pipeline, weights: Sequence[float], largest: float, smallest: float
+    ) -> Iterable[tuple[str, list[int]]]:
+        """Names and operations of the pieces: a call that fits; else what is independent of the rest in it, and of the
+        rest its own operations beside its calls' pieces."""
         if self.weight <= largest:
             yield self.name, self.members()
             return
-        own = list(self.own)
+        apart: set[int] = set()
+        for piece in _components(pipeline, self.members()):
+            if smallest <= sum(weights[index] for index in piece) <= largest:
+                apart.update(piece)
+                yield self.name, piece
+        own = [index for index in self.own if index not in apart]
         for call in self.calls.values():
-            if call.weight < smallest:
-                own += call.members()
+            rest = call.without(apart, weights)
+            if rest.weight < smallest:
+                own += rest.members()
             else:
-                yield from call.cut(largest, smallest)
+                yield from rest.cut(pipeline, weights, largest, smallest)
         yield self.name, sorted(own)
+
+    def without(self, apart: set[int], weights: Sequence[float]) -> _Call:
+        """The call without some of its operations."""
+        rest = _Call(self.name)
+        rest.own = [index for index in self.own if index not in apart]
+        rest.calls = {frame: call.without(apart, weights) for frame, call in self.calls.items()}
+        rest.weight = sum(weights[index] for index in rest.own) + sum(call.weight for call in rest.calls.values())
+        return rest
 
 
 def _frames(place: Place | None) -> list[Frame]:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import LoopBody, Opcode
-from bfpga.synthesis.netlist.expressions import assignment, literal, vector, wiring
+from bfpga.synthesis.netlist.expressions import assignment, literal, registered_product, vector, wiring
 from bfpga.synthesis.netlist.interpret import ENABLED, EXTERNAL, WRITES
 from bfpga.synthesis.netlist.partition import Group, partition
 from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
@@ -373,12 +373,16 @@ class _Part(_Module):
         operands = [self.value(operand, stage) for operand in operation.operands]
         widths = [self.body.operations[operand].width for operand in operation.operands]
         bits = [self.pipeline.bits[operand] for operand in operation.operands]
-        self.lines += assignment(f"{name}_c" if latency else name, operation, operands, widths, bits)
-        for clock in range(latency):
+        in_block = latency > 0 and operation.opcode is Opcode.MUL and operation.binding != "fabric"
+        if in_block:
+            self.lines += registered_product(name, operation, operands, bits, latency)
+        else:
+            self.lines += assignment(f"{name}_c" if latency else name, operation, operands, widths, bits)
+        for clock in range(0 if in_block else latency):
             before = f"{name}_p{clock - 1}" if clock else f"{name}_c"
             self.lines.append(f"reg {vector(operation.width)} {name}_p{clock};")
             self.clocked(f"{name}_p{clock} <= {before};")
-        if latency:
+        if latency and not in_block:
             self.lines.append(f"wire {vector(operation.width)} {name} = {name}_p{latency - 1};")
         self.signals[index, 0] = name
         self._row(index, name, name)

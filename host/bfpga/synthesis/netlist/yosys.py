@@ -141,7 +141,7 @@ def script(modules: Mapping[str, str], family: Family) -> str:
         "read_verilog -lib +/xilinx/cells_xtra.v",
         f"read_verilog -sv -icells -D {MAPPING} parts.v",
         "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
-        *([f"{flow} map_dsp:coarse"] if products else ["chtype -set $mul t:$__soft_mul"]),
+        *(["opt_dff", f"{flow} map_dsp:coarse"] if products else ["chtype -set $mul t:$__soft_mul"]),
         "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
         *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
         "opt_expr -full", "opt_merge", "opt_dff", "opt_clean",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from bfpga.estimate.hardware import ROUTED_LIMITS
 from bfpga.vendor.bitstream.failure import BuildError
 from bfpga.vendor.bitstream.reports import Timing, Usage
 from bfpga.vendor.block_design import BlockDesign
@@ -18,9 +19,6 @@ REMEDIES = {
     "uram": "smaller activation_words or weight_words",
     "dsp": "fewer columns, rows or lanes, or multiplier: dsp_packed",
 }
-
-#: Share of a resource that a routed design may use. Beyond it, a small change no longer routes, or misses its timing.
-ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
 
 
 def utilization_table(usage: Mapping[str, Usage]) -> str:

@@ -15,8 +15,14 @@ class Turns {
     // `turns`: 1 or more.
     void start(count_t turns) {
 #pragma HLS INLINE
-        set(static_cast<count_t>(turns - 1), turns == 1);
+        set(turns);
         restart();
+    }
+
+    // As `start`, but counts when it has been restarted.
+    void set(count_t turns) {
+#pragma HLS INLINE
+        set(static_cast<count_t>(turns - 1), turns == 1);
     }
 
     // The turns after the first, whether there are none; counts when `restart` has been called.
@@ -40,6 +46,16 @@ class Turns {
         last_ = last;
     }
 
+    // A clock: to the next turn or, `again`, to the first one.
+    void step(bool next, bool again) {
+#pragma HLS INLINE
+        const bool first = again | (next & last_);
+        const count_t left = next ? static_cast<count_t>(left_ - 1) : left_;
+        const bool last = next ? left_ == 1 : last_;
+        left_ = first ? from_ : left;
+        last_ = first ? single_ : last;
+    }
+
     // Whether this is the last turn.
     bool last() const { return last_; }
 
@@ -57,22 +73,14 @@ class GroupCount {
     static constexpr int pixel_shift = bit_length(Config::transfer_pixels) - 1;
 
    public:
-    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each. `begin` follows a clock later.
+    // `pixels`: of the tensor, whole rows of `width` pixels of `words` words each. Its first clock follows later.
     void set(int32_t pixels, int32_t width, int32_t words) {
 #pragma HLS INLINE
         width_ = static_cast<coordinate_t>(width);
-        left_ = static_cast<coordinate_t>(pixels);
+        pixels_ = static_cast<coordinate_t>(pixels);
         word_.set(static_cast<coordinate_t>(words - 1), words == 1);
         group_.set(static_cast<coordinate_t>((width - 1) >> pixel_shift), width <= Config::transfer_pixels);
         any_ = pixels > 0;
-    }
-
-    void begin() {
-#pragma HLS INLINE
-        beyond_ = static_cast<coordinate_t>(left_ - width_);
-        last_row_ = left_ <= width_;
-        word_.restart();
-        group_.restart();
     }
 
     bool any() const { return any_; }
@@ -80,32 +88,27 @@ class GroupCount {
     // Whether the group that moves now is the tensor's last.
     bool last() const { return word_.last() && group_.last() && last_row_; }
 
-    // A clock; `moved`: the group has.
-    void step(bool moved) {
+    // A clock; `moved`: the group has. `begins`: the first group comes in the next clock.
+    void step(bool moved, bool begins) {
 #pragma HLS INLINE
         const bool group = moved && word_.last();
         const bool row = group && group_.last();
-        simulation_check(!row || left_ >= width_, "a transfer", "ends inside a row; pixels moved beyond its end:",
-                         static_cast<long long>(width_) - static_cast<long long>(left_));
+        simulation_check(!row || beyond_ >= 0, "a transfer",
+                         "ends inside a row; pixels moved beyond its end:", -static_cast<long long>(beyond_));
         // Of the row behind this one: the last if there are no pixels behind it.
-        const bool last_row = beyond_ <= width_;
-        const coordinate_t beyond = static_cast<coordinate_t>(beyond_ - width_);
-        if (row) {
-            left_ = beyond_;
-            beyond_ = beyond;
-            last_row_ = last_row;
-        }
-        if (group) {
-            group_.next();
-        }
-        if (moved) {
-            word_.next();
-        }
+        const bool next_last = beyond_ <= width_;
+        const bool first_last = pixels_ <= width_;
+        const coordinate_t next = static_cast<coordinate_t>(beyond_ - width_);
+        const coordinate_t first = static_cast<coordinate_t>(pixels_ - width_);
+        beyond_ = row ? next : begins ? first : beyond_;
+        last_row_ = row ? next_last : begins ? first_last : last_row_;
+        word_.step(moved, begins);
+        group_.step(group, begins);
     }
 
    private:
     Turns<coordinate_bits> word_, group_;
-    coordinate_t width_, left_, beyond_;  // pixels of a row; from this row on, behind it
+    coordinate_t width_, pixels_, beyond_;  // pixels of a row, of the tensor, behind this row
     bool last_row_, any_;
 };
 

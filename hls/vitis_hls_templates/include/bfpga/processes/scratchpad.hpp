@@ -39,34 +39,21 @@ class ScratchpadEngine {
         return running_ || (order_.pending() && order_.met(finished));
     }
 
-    // Whether the operation that waits begins.
-    bool begins(const FinishedOperations& finished) {
-#pragma HLS INLINE
-        const bool begins = order_.step(finished);
-        if (begins) {
-            running_ = true;
-            work_ = 0;
-        }
-        return begins;
-    }
+    // Whether the operation that waits begins in this clock, and whether the one that runs ends; `busy`: its part has
+    // steps left. Both are said by registers, and a part that begins is busy in the clock behind.
+    bool begins() const { return order_.begins(); }
+    bool ends(bool busy) const { return running_ && !busy; }
 
-    void works(bool step) {
-#pragma HLS INLINE
-        if (step) {
-            work_ = static_cast<uint_t<32>>(work_ + 1);
-        }
-    }
-
-    // Whether the operation ends; `busy`: its part has steps left.
+    // A clock; `begins` and `ends` as above; `works`: its part makes a step.
     template <class Trace>
-    bool ends(bool busy, Trace& trace) {
+    void step(const FinishedOperations& finished, bool begins, bool ends, bool works, Trace& trace) {
 #pragma HLS INLINE
-        const bool ends = running_ && !busy;
         if (ends) {
-            running_ = false;
             trace.finished(static_cast<int>(index_), static_cast<uint32_t>(work_));
         }
-        return ends;
+        running_ = begins || (running_ && !ends);
+        work_ = begins ? static_cast<uint_t<32>>(0) : static_cast<uint_t<32>>(work_ + (works ? 1 : 0));
+        order_.step(finished);
     }
 
    private:
@@ -104,8 +91,7 @@ class ScratchpadProcess {
             loop.iteration();
             running = !ended_;
             access(operands, vectors, stored);
-            advance(loads, results, credits);
-            order(trace);
+            advance(loads, results, credits, trace);
             receive(commands);
         } while (running);
         operands.write(to_wire(stop_beat()));
@@ -113,6 +99,11 @@ class ScratchpadProcess {
     }
 
    private:
+    // For each of the parts whether something happens to it.
+    struct Moves {
+        bool computes, loads, stores;
+    };
+
     void clear() {
 #pragma HLS INLINE
         computer_.clear();
@@ -125,6 +116,7 @@ class ScratchpadProcess {
         finished_.clear();
         word_ = 0;
         complete_ = false;
+        known_ = false;
         last_ = false;
         idle_ = false;
         ended_ = false;
@@ -178,7 +170,7 @@ class ScratchpadProcess {
 
     void select_write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
-        const bool results = writer_.writes(reader_.awaits());
+        const bool results = writer_.writes();
         if (results) {
             writer_.write(write);
         } else {
@@ -246,61 +238,51 @@ class ScratchpadProcess {
         return beat;
     }
 
-    // A step of every part.
+    // A step of every part. What begins, ends and is handed over in a clock is said by registers.
+    template <class Trace>
     void advance(stream<wire_t<GroupBeat<Config>>>& loads, stream<wire_t<ResultBeat<Config>>>& results,
-                 stream<bool>& credits) {
+                 stream<bool>& credits, Trace& trace) {
 #pragma HLS INLINE
-        const bool writes = writer_.writes(reader_.awaits());
-        const bool loaded = load_.waits() && !writes;
+        const Moves moves = {computer_.begins(), loader_.begins(), storer_.begins()};
+        const Moves ends = {computer_.ends(reader_.running() || writer_.running()), loader_.ends(load_.running()),
+                            storer_.ends(store_.running())};
+        const Moves free = {computer_.free(), loader_.free(), storer_.free()};
+        const bool idle = free.computes && free.loads && free.stores && store_.idle();
+        const bool writes = writer_.writes();
+        const bool waits = load_.waits();
+        const bool loaded = waits & !writes;
         const bool may = !store_.forced();
-        const bool goes = store_.wants() && !reader_.goes(may);
-        const bool returned = writer_.step(results, writes);
-        load_.step(loads, loaded);
-        const bool computed = reader_.step(may, returned);
-        store_.step(goes, credits);
-        computer_.works(computed);
-        loader_.works(loaded);
-        storer_.works(goes);
+        const bool wants = store_.wants();
+        const bool reads = reader_.goes(may);
+        const bool goes = wants & !reads;
+        const bool returned = writer_.returned();
+        writer_.step(results, reader_.asks(may), moves.computes);
+        load_.step(loads, loaded, moves.loads);
+        const bool computed = reader_.step(may, returned, moves.computes);
+        store_.step(goes, credits, moves.stores);
+        computer_.step(finished_, moves.computes, ends.computes, computed, trace);
+        loader_.step(finished_, moves.loads, ends.loads, loaded, trace);
+        storer_.step(finished_, moves.stores, ends.stores, goes, trace);
         const uint_t<2> steps = static_cast<uint_t<2>>((computed ? 1 : 0) + (loaded ? 1 : 0) + (goes ? 1 : 0));
         work_ = static_cast<uint_t<32>>(work_ + steps);
-    }
-
-    // Operations that end, begin, and are handed to their parts; behind the steps, so that nothing waits for them.
-    template <class Trace>
-    void order(Trace& trace) {
-#pragma HLS INLINE
-        const bool idle = computer_.free() && loader_.free() && storer_.free() && store_.idle();
-        const bool computed = computer_.ends(reader_.running() || writer_.running(), trace);
-        const bool loaded = loader_.ends(load_.running(), trace);
-        const bool stored = storer_.ends(store_.running(), trace);
-        if (computer_.begins(finished_)) {
-            reader_.start();
-            writer_.start(reader_.returns());
-        }
-        if (loader_.begins(finished_)) {
-            load_.start();
-        }
-        if (storer_.begins(finished_)) {
-            store_.start();
-        }
-        FinishedOperations::add(finished_.results, computed);
-        FinishedOperations::add(finished_.loads, loaded);
-        FinishedOperations::add(finished_.stores, stored);
+        FinishedOperations::add(finished_.results, ends.computes);
+        FinishedOperations::add(finished_.loads, ends.loads);
+        FinishedOperations::add(finished_.stores, ends.stores);
         // Nothing else arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = idle;
-        last_ = complete_ && static_cast<Operation>(incoming_[0]) == Operation::None;
-        dispatch();
+        dispatch(free);
     }
 
-    // A complete command goes to the part that executes it, if that one is free.
-    void dispatch() {
+    // A complete command goes to the part that executes it, if that one is free; which one that is, is known a clock
+    // after the command is complete.
+    void dispatch(const Moves& free) {
 #pragma HLS INLINE
         const Descriptor next = incoming();
         const Operation operation = static_cast<Operation>(next.operation);
-        const bool loads = complete_ && operation == Operation::Load && loader_.free();
-        const bool stores = complete_ && operation == Operation::Store && storer_.free();
-        const bool computes = complete_ && computes_here(operation) && computer_.free();
+        const bool loads = known_ && next_.loads && free.loads;
+        const bool stores = known_ && next_.stores && free.stores;
+        const bool computes = known_ && next_.computes && free.computes;
         if (loads) {
             loader_.take(next, heard_);
             load_.take(next);
@@ -314,12 +296,17 @@ class ScratchpadProcess {
             reader_.take(next);
             writer_.take(next);
         }
-        if (loads || stores || computes) {
-            complete_ = false;
+        taken_ = loads || stores || computes;
+        if (taken_) {
             ++heard_;
         }
+        last_ = known_ && !next_.computes && !next_.loads && !next_.stores;
+        next_.computes = computes_here(operation);
+        next_.loads = operation == Operation::Load;
+        next_.stores = operation == Operation::Store;
+        known_ = complete_ && !taken_;
         // What an operation waits for stands before it: nobody else could finish it.
-        simulation_check(!complete_ || progresses(), "a descriptor",
+        simulation_check(!known_ || progresses(), "a descriptor",
                          "waits for operations behind it; descriptors that use the activation memory so far:",
                          static_cast<long long>(heard_));
     }
@@ -341,7 +328,11 @@ class ScratchpadProcess {
     void receive(stream<command_t>& commands) {
 #pragma HLS INLINE
         command_t word = 0;
-        if (complete_ || !commands.read_nb(word)) {
+        if (complete_) {
+            complete_ = !taken_;
+            return;
+        }
+        if (!commands.read_nb(word)) {
             return;
         }
     Words_Shift:
@@ -377,7 +368,8 @@ class ScratchpadProcess {
     // The command that comes in
     int32_t incoming_[ScratchpadCommand::words];
     uint_t<7> word_;
-    bool complete_, last_, idle_, ended_;
+    bool complete_, known_, taken_, last_, idle_, ended_;
+    Moves next_;  // who executes it, if it is known
     int32_t heard_;
     uint_t<32> work_;
 };

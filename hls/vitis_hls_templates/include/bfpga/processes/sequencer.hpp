@@ -37,7 +37,7 @@ class SequencerProcess {
         start(descriptors);
         PipelinedLoop loop("Sequencer");
     Sequencer:
-        while (running_) {
+        do {
 // II=1: one beat is read at most and one word or one group written to each stream. Carried: what the next clock does,
 // told by flags and counters with registered ends, and the beat whose words or groups leave one by one.
 #pragma HLS PIPELINE II=1
@@ -56,7 +56,7 @@ class SequencerProcess {
                 Words::get(beat_, static_cast<int>(now.part), group.word);
                 loads.write(to_wire(group));
             }
-        }
+        } while (running_);
         return status(input.checksum(), scratchpad_report, weights_report, post_report, store_report);
     }
 
@@ -95,11 +95,7 @@ class SequencerProcess {
         own_index_ = 0;
         sent_.word = false;
         sent_.exponent = false;
-        begin_descriptor(descriptors <= 0);
-    }
-
-    void begin_descriptor(bool ends) {
-#pragma HLS INLINE
+        const bool ends = descriptors <= 0;
         clock_.word = true;
         clock_.exponent = false;
         clock_.begin = false;
@@ -124,55 +120,45 @@ class SequencerProcess {
         }
     }
 
-    // What the next clock does.
+    // What the next clock does. Each flag is told by those of this clock, side by side.
     void next(const Clock& now) {
 #pragma HLS INLINE
-        const bool post = hears_post_;
-        const bool ends_words = now.word && now.last;
-        const bool to_exponent = ends_words && post;
-        const bool to_begin = now.exponent && loads_;
+        const bool last_group = groups_.last();
+        const bool command_done = now.word ? now.last && !reaches_post_ : now.exponent && !brings_tensor_;
+        const bool tensor_done = now.begin ? !groups_.any() : now.tensor && last_group;
+        const bool done = command_done || tensor_done;
+        const bool to_exponent = now.word && now.last && reaches_post_;
+        const bool to_begin = now.exponent && brings_tensor_;
         const bool to_tensor = now.begin && groups_.any();
-        const bool done = (ends_words && !post) || (now.exponent && !loads_) || (now.begin && !groups_.any()) ||
-                          (now.tensor && groups_.last());
-        const int parts_of_beat = now.word ? words_per_beat : Words::groups;
-        const bool ends_beat = now.part == parts_of_beat - 1;
+        const bool words = now.word && !now.last;
+        const bool ends_beat = now.part == (now.word ? words_per_beat : Words::groups) - 1;
+        const bool next_beat = words ? ends_beat && !now.ends : now.tensor && !last_group && ends_beat;
+        const bool stays = words || (now.tensor && !last_group);
+        const bool none_left = now.ends || last_descriptor_;
         running_ = !stops_;
-        clock_.first = false;
-        clock_.last = now.index == Descriptor::words - 2;
-        clock_.index = static_cast<index_t>(now.index + 1);
-        clock_.part = ends_beat ? static_cast<part_t>(0) : static_cast<part_t>(now.part + 1);
-        clock_.reads = ends_beat && !now.ends;
-        groups_.step(now.tensor);
+        groups_.step(now.tensor, now.begin);
         if (now.exponent) {
             groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
         }
-        if (now.begin) {
-            groups_.begin();
-        }
-        if (to_exponent) {
-            clock_.word = false;
-            clock_.exponent = true;
-            clock_.reads = loads_;
-        }
-        if (to_begin) {
-            clock_.exponent = false;
-            clock_.begin = true;
-            clock_.reads = false;
-        }
-        if (to_tensor) {
-            clock_.begin = false;
-            clock_.tensor = true;
-            clock_.reads = true;
-            clock_.first = true;
-            clock_.part = 0;
-        }
+        clock_.word = done || words;
+        clock_.exponent = to_exponent;
+        clock_.begin = to_begin;
+        clock_.tensor = to_tensor || (now.tensor && !last_group);
+        clock_.reads = done ? !none_left : to_tensor || next_beat || (to_exponent && brings_tensor_);
+        clock_.first = done || to_tensor;
+        clock_.last = now.word && now.index == Descriptor::words - 2;
+        clock_.index = words ? static_cast<index_t>(now.index + 1) : static_cast<index_t>(0);
+        clock_.part = stays && !ends_beat ? static_cast<part_t>(now.part + 1) : static_cast<part_t>(0);
         if (done) {
             stops_ = now.ends;
-            begin_descriptor(now.ends || last_descriptor_);
+            clock_.ends = none_left;
             last_descriptor_ = left_ == 2;
             left_ = static_cast<int_t<32>>(left_ - 1);
             number_ = static_cast<int_t<32>>(number_ + 1);
         }
+        // What the first word of a descriptor has told is used behind its last one.
+        reaches_post_ = hears_post_;
+        brings_tensor_ = loads_;
     }
 
     // The word of this clock; it is sent in the next one.
@@ -273,8 +259,9 @@ class SequencerProcess {
     Sent sent_;
     bool running_, stops_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
-    int_t<32> left_, number_;  // descriptors from this one on, before it
-    index_t own_index_;        // of the word of the own command
+    bool reaches_post_, brings_tensor_;  // `hears_post_` and `loads_`, a clock later
+    int_t<32> left_, number_;            // descriptors from this one on, before it
+    index_t own_index_;                  // of the word of the own command
     beat_t beat_;
     Descriptor tensor_;
     GroupCount<Config> groups_;

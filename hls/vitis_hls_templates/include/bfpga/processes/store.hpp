@@ -26,7 +26,7 @@ class StoreProcess {
         bool running = true;
         PipelinedLoop loop("Store");
     Store:
-        while (running) {
+        do {
 // II=1: one word or one group is read, one beat written at most. Carried: the beat that is filled group by group,
 // flags, and counters with registered ends.
 #pragma HLS PIPELINE II=1
@@ -53,7 +53,7 @@ class StoreProcess {
                 output.write(beat_, now.group && last && tensor_.has(Flag::EndPacket));
                 beat_ = 0;
             }
-        }
+        } while (running);
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(output.checksum())));
     }
 
@@ -100,12 +100,9 @@ class StoreProcess {
         clock_.part = !now.group || full ? static_cast<part_t>(0) : static_cast<part_t>(now.part + 1);
         clock_.index = now.command && !now.last_word ? static_cast<index_t>(now.index + 1) : static_cast<index_t>(0);
         clock_.last_word = now.command && now.index == StoreCommand::words - 2;
-        groups_.step(now.group);
+        groups_.step(now.group, now.header);
         if (now.begin) {
             groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.input_pixel_words);
-        }
-        if (now.header) {
-            groups_.begin();
         }
     }
 

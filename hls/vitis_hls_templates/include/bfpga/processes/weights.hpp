@@ -38,39 +38,94 @@ class Finished {
 class Gate {
    public:
     static constexpr int guard = fill_guard;
+    // Clocks that are counted: the flag that opens is one more.
+    static constexpr int wait = guard - 1;
 
+    void clear() {
+#pragma HLS INLINE
+        met_ = false;
+        opens_ = false;
+        opened_ = false;
+        none_ = false;
+        left_ = wait;
+    }
+
+    // What the next operation needs; shut since the one before it has ended.
     void close(uint_t<16> needed) {
 #pragma HLS INLINE
         needed_ = needed;
-        shut();
-        none_ = false;
-        left_ = guard;
     }
 
-    void shut() {
-#pragma HLS INLINE
-        met_ = false;
-        open_ = false;
-    }
-
-    // Whether the operation may work.
-    bool open() const { return open_; }
+    // Whether the operation may work from the next clock on.
+    bool opens() const { return opens_; }
     // Whether it waits for operations that are not finished.
-    bool waits(const Finished& finished) const { return !open_ && !finished.reached(needed_); }
+    bool waits(const Finished& finished) const { return !opens_ && !opened_ && !finished.reached(needed_); }
 
     // One clock; the comparisons are registers, so the flag lags. `active`: there is an operation.
     void step(const Finished& finished, bool active) {
 #pragma HLS INLINE
-        open_ = open_ || (met_ && none_);
-        none_ = left_ == 0;
-        left_ = met_ && left_ != 0 ? static_cast<uint_t<5>>(left_ - 1) : left_;
+        const bool counts = met_ && left_ != 0;
+        const bool opened = opened_ || opens_;
+        opens_ = met_ && none_ && !opened;
+        opened_ = active && opened;
+        none_ = active && left_ == 0;
+        left_ = !active ? static_cast<uint_t<5>>(wait) : counts ? static_cast<uint_t<5>>(left_ - 1) : left_;
         met_ = active && (met_ || finished.reached(needed_));
     }
 
    private:
     uint_t<16> needed_;
-    bool met_, open_, none_;
+    bool met_, opens_, opened_, none_;
     uint_t<5> left_;
+};
+
+// The beats of a WEIGHTS one after the other: a beat for each row of parameters, then those of the weight words.
+template <class Config>
+class FillBeats {
+    using G = Geometry<Config>;
+    static constexpr bool single_beat = Config::beats_per_weight_word == 1;
+
+   public:
+    // Counts when it has been restarted.
+    void set(const Descriptor& d) {
+#pragma HLS INLINE
+        rows_left_.set(static_cast<typename G::parameter_address_t>(d.parameter_rows));
+        words_left_.set(static_cast<typename G::weight_address_t>(d.weight_words));
+        any_rows_ = d.parameter_rows != 0;
+        any_words_ = d.weight_words != 0;
+    }
+
+    bool row() const { return rows_; }
+    // The place of the beat in its weight word, and whether it is the last one there.
+    uint_t<8> beat() const { return beat_; }
+    bool last_beat() const { return last_beat_; }
+    // Whether it is the last of all.
+    bool last() const {
+#pragma HLS INLINE
+        return rows_ ? rows_left_.last() && !any_words_ : words_left_.last() && last_beat_;
+    }
+
+    // A clock: to the next beat or, `again`, to the first one.
+    void step(bool next, bool again) {
+#pragma HLS INLINE
+        const bool row = next && rows_;
+        const bool beat = next && !rows_;
+        const bool ends_word = last_beat_;
+        const bool before_last = beat_ == Config::beats_per_weight_word - 2;
+        const uint_t<8> one_more = static_cast<uint_t<8>>(beat_ + 1);
+        beat_ = again || (beat && ends_word) ? static_cast<uint_t<8>>(0) : beat ? one_more : beat_;
+        last_beat_ = again || (beat && ends_word) ? single_beat : beat ? before_last : last_beat_;
+        rows_ = again ? any_rows_ : rows_ && !(next && rows_left_.last());
+        rows_left_.step(row, again);
+        words_left_.step(beat && ends_word, again);
+    }
+
+   private:
+    Turns<G::parameter_address_bits> rows_left_;
+    Turns<G::weight_address_bits> words_left_;
+    bool any_rows_, any_words_, rows_;
+    uint_t<8> beat_;
+    bool last_beat_;
 };
 
 // Bias, exponents and weights on their way from the stream to memory.
@@ -80,40 +135,39 @@ class WeightFill {
     using weight_address_t = typename G::weight_address_t;
     using parameter_address_t = typename G::parameter_address_t;
     using beat_t = bits_t<Config::weight_stream_bits>;
-    static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
-    void clear() { end(); }
+    void clear() {
+#pragma HLS INLINE
+        active_ = false;
+        begins_ = false;
+        left_ = false;
+        wants_ = false;
+        fetches_ = false;
+        gate_.clear();
+    }
+
     bool active() const { return active_; }
     bool waits(const Finished& reads) const { return active_ && gate_.waits(reads); }
-    // Whether a beat is wanted.
-    bool wants() const { return gate_.open() && left_; }
+    // Whether a beat is taken as soon as it is there, and whether one is still to come from the stream.
+    bool wants() const { return wants_; }
+    bool fetches() const { return fetches_; }
     // Whether nothing is left to fill.
     bool ends() const { return active_ && !left_; }
     uint32_t work() const { return static_cast<uint32_t>(work_); }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
-        active_ = true;
         gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_reads) & 65535U));
+        place_.set(d);
+        fetch_.set(d);
         row_ = static_cast<parameter_address_t>(d.parameter_base);
-        rows_left_.start(static_cast<parameter_address_t>(d.parameter_rows));
-        rows_ = d.parameter_rows != 0;
         word_ = static_cast<weight_address_t>(d.weight_base);
-        words_left_.start(static_cast<weight_address_t>(d.weight_words));
-        words_ = d.weight_words != 0;
-        left_ = d.parameter_rows != 0 || d.weight_words != 0;
-        beat_ = 0;
-        last_beat_ = single_beat;
+        any_ = d.parameter_rows != 0 || d.weight_words != 0;
+        left_ = any_;
         work_ = 0;
         command_ = d;
         fetched_ = 0;
-    }
-
-    void end() {
-#pragma HLS INLINE
-        active_ = false;
-        gate_.shut();
     }
 
     template <class Source>
@@ -139,72 +193,61 @@ class WeightFill {
 #endif
     }
 
-    // Whether the beat that is due is the last of all.
-    bool last() const {
-#pragma HLS INLINE
-        const bool last_row = rows_left_.last() && !words_;
-        const bool last_word = words_left_.last() && last_beat_;
-        return rows_ ? last_row : last_word;
-    }
-
     // What becomes of a beat; writes come behind the reads of the clock.
     void write(const beat_t& beat, const WeightBeats<Config>& beats, WeightMemory<Config>& weights,
                ParameterMemory<Config>& parameters) const {
 #pragma HLS INLINE
-        if (rows_) {
+        if (place_.row()) {
             Parameters<Config> parameter;
             parameter.bias =
                 static_cast<int_t<Config::bias_bits>>(get_signed<Config::bias_bits>(beat, ParameterRowFields::bias));
             parameter.exponent = static_cast<int_t<16>>(
                 get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent));
             parameters.write(row_, parameter);
-        } else if (last_beat_) {
+        } else if (place_.last_beat()) {
             weights.write(word_, beats.word());
         }
     }
 
     // The place of the beat in its weight word.
-    int place() const { return static_cast<int>(beat_); }
+    int place() const { return static_cast<int>(place_.beat()); }
 
-    // One clock; `taken`: a beat was.
-    void step(const Finished& reads, bool taken) {
+    // One clock; `taken`: a beat was; `came`: one from the stream; `starts`: an operation does, `ended`: the one before
+    // it has.
+    void step(const Finished& reads, bool taken, bool came, bool starts, bool ended) {
 #pragma HLS INLINE
-        const bool last_beat = last_beat_;
-        const bool row = taken && rows_;
-        const bool word = taken && !rows_ && last_beat;
-        const bool none = last();
-        gate_.step(reads, active_);
+        const bool opens = gate_.opens();
+        const bool row = taken && place_.row();
+        const bool word = taken && !place_.row() && place_.last_beat();
+        const bool last = place_.last();
         if (taken) {
-            left_ = !none;
-        }
-        if (taken && !rows_) {
-            last_beat_ = last_beat ? single_beat : beat_ == Config::beats_per_weight_word - 2;
-            beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(beat_ + 1);
+            left_ = !last;
+            work_ = static_cast<uint_t<32>>(work_ + 1);
         }
         if (row) {
             row_ = static_cast<parameter_address_t>(row_ + 1);
-            rows_ = !rows_left_.last();
-            rows_left_.next();
         }
         if (word) {
             word_ = static_cast<weight_address_t>(word_ + 1);
-            words_ = !words_left_.last();
-            words_left_.next();
         }
-        if (taken) {
-            work_ = static_cast<uint_t<32>>(work_ + 1);
-        }
+        place_.step(taken, begins_);
+        const bool last_came = fetch_.last();
+        fetch_.step(came && fetches_, begins_);
+        wants_ = opens ? any_ : wants_ && !(taken && last);
+        fetches_ = opens ? any_ : fetches_ && !(came && last_came);
+        gate_.step(reads, active_);
+        active_ = starts || (active_ && !ended);
+        begins_ = starts;
     }
 
    private:
-    bool active_, left_, rows_, words_;  // anything, rows, words are left
+    bool active_, any_, left_;  // there are beats; some are left
+    bool wants_, fetches_;
+    bool begins_;  // the walks do
     Gate gate_;
+    FillBeats<Config> place_, fetch_;  // of the beat that is held, of the one that comes
     parameter_address_t row_;
-    Turns<G::parameter_address_bits> rows_left_;
     weight_address_t word_;
-    Turns<G::weight_address_bits> words_left_;
-    uint_t<8> beat_;  // of the word
-    bool last_beat_;  // it is the word's last
     uint_t<32> work_;
     // For what a simulation says
     Descriptor command_;
@@ -224,18 +267,20 @@ class WeightRead {
     void clear() {
 #pragma HLS INLINE
         active_ = false;
-        gate_.shut();
+        begins_ = false;
+        over_ = false;
+        works_ = false;
+        words_ = false;
+        rows_ = false;
+        gate_.clear();
     }
     bool active() const { return active_; }
     bool waits(const Finished& fills) const { return active_ && gate_.waits(fills); }
     // Whether a weight word is due, and where it comes from; whether a row is.
-    bool word() const { return gate_.open() && words_; }
+    bool word() const { return words_; }
     bool streams() const { return streams_; }
-    bool last_word() const {
-        return channel_words_.last() && kernel_columns_.last() && kernel_rows_.last() && blocks_.last() &&
-               groups_.last();
-    }
-    bool row() const { return gate_.open() && rows_ && exists_; }
+    bool last_word() const { return ends_pass_ && last_pass_; }
+    bool row() const { return rows_ && exists_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
     weight_address_t word_address() const { return address_; }
@@ -244,95 +289,99 @@ class WeightRead {
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         simulation_check(d.groups > 0, "a descriptor", "has no groups of output pixels; groups is", d.groups);
-        active_ = true;
         gate_.close(static_cast<uint_t<16>>(static_cast<uint32_t>(d.after_fills) & 65535U));
         streams_ = d.has(Flag::StreamWeights);
         kept_ = d.has(Flag::Kept);
         two_hot_ = d.has(Flag::TwoHot);
         power_of_two_ = d.has(Flag::PowerOfTwo);
-        groups_.start(static_cast<coordinate_t>(d.groups));
-        blocks_.start(static_cast<coordinate_t>(d.blocks));
-        kernel_rows_.start(static_cast<coordinate_t>(d.kernel_height));
-        kernel_columns_.start(static_cast<coordinate_t>(d.kernel_width));
-        channel_words_.start(static_cast<coordinate_t>(d.channel_words));
-        block_rows_.start(static_cast<coordinate_t>(block_rows<Config>(d)));
-        output_rows_.start(static_cast<coordinate_t>(d.output_rows));
-        words_ = !kept_;
-        rows_ = true;
-        exists_ = true;
+        groups_.set(static_cast<coordinate_t>(d.groups));
+        blocks_.set(static_cast<coordinate_t>(d.blocks));
+        kernel_rows_.set(static_cast<coordinate_t>(d.kernel_height));
+        kernel_columns_.set(static_cast<coordinate_t>(d.kernel_width));
+        channel_words_.set(static_cast<coordinate_t>(d.channel_words));
+        block_rows_.set(static_cast<coordinate_t>(block_rows<Config>(d)));
+        output_rows_.set(static_cast<coordinate_t>(d.output_rows));
         tap_step_ = static_cast<weight_address_t>(d.weight_tap_step);
         block_step_ = static_cast<weight_address_t>(d.weight_block_step);
         base_ = static_cast<weight_address_t>(d.weight_base);
         base_tap_ = static_cast<weight_address_t>(d.weight_base + d.weight_tap_step);
         base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
-        address_ = base_;
-        next_tap_ = base_tap_;
-        next_block_ = base_block_;
         parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
-        parameter_ = parameter_base_;
     }
 
-    // One clock; `may`: a weight word that is due can be sent. Returns whether the operation has ended. Rows of a block
-    // that do not exist take their clocks too: the passes of the array are no shorter.
-    bool step(const Finished& fills, bool may) {
+    // One clock; `may`: a weight word that is due can be sent; `starts`: an operation does. Returns whether the
+    // operation has ended with the clock before. Rows of a block that do not exist take their clocks too: the passes of
+    // the array are no shorter.
+    bool step(const Finished& fills, bool may, bool starts) {
 #pragma HLS INLINE
         // Side by side, not one behind the other: each of these is few levels of logic.
-        const bool works = gate_.open();
-        const bool last_tap = channel_words_.last() && kernel_columns_.last();
-        const bool last_word = last_tap && kernel_rows_.last();
-        const bool sends = works && words_ && may;
-        const bool row = works && rows_;
-        const bool rows_through = works && (!rows_ || block_rows_.last());
-        const bool words_through = !words_ || (may && last_word);
-        const bool block_through = rows_through && blocks_.last();
-        const bool group_through = block_through && groups_.last();
-        const bool sent = sends;
-        const bool tap = sends && channel_words_.last();
-        const bool kernel_row = sends && last_tap;
-        const bool words_end = sends && last_word;
-        const bool rows_end = row && block_rows_.last();
-        const bool pass = rows_through && words_through;
-        const bool group = block_through && words_through;
-        const bool ends = group_through && words_through;
+        const bool opens = gate_.opens();
+        const bool sends = words_ && may;
+        const bool last_row = block_rows_.last();
+        const bool rows_end = !rows_ || last_row;
+        const bool last_word = may && ends_pass_;
+        const bool pass = works_ && rows_end && (!words_ || last_word);
+        const bool group = pass && last_block_;
+        const bool ended = over_;
+        walk_words(sends, sends && ends_tap_, pass, group || begins_);
+        walk_rows(rows_, group);
+        walk_taps(sends || opens);
+        block_rows_.step(rows_, begins_);
+        const bool words = (opens & more_words_) | (words_ & !last_word);
+        const bool rows = (opens & more_rows_) | (rows_ & !last_row);
+        words_ = pass ? more_words_ : words;
+        rows_ = pass ? more_rows_ : rows;
+        works_ = opens || (works_ && !(pass && last_pass_));
+        over_ = pass && last_pass_;
+        walk_passes(pass || opens);
         gate_.step(fills, active_);
-        words_ = pass ? !kept_ : words_ && !words_end;
-        rows_ = pass || (rows_ && !rows_end);
-        walk_words(sent, tap, pass, group);
-        walk_rows(row, group);
-        if (sent) {
-            channel_words_.next();
-        }
-        if (tap) {
-            kernel_columns_.next();
-        }
-        if (kernel_row) {
-            kernel_rows_.next();
-        }
-        if (row) {
-            block_rows_.next();
-        }
-        if (pass) {
-            blocks_.next();
-        }
-        if (group) {
-            groups_.next();
-        }
-        active_ = active_ && !ends;
-        if (ends) {
-            gate_.shut();
-        }
-        return ends;
+        active_ = starts || (active_ && !ended);
+        begins_ = starts;
+        return ended;
     }
 
    private:
+    // The passes are one ahead: what the pass that goes on ends, and what follows it, is a register.
+    void walk_passes(bool on) {
+#pragma HLS INLINE
+        const bool last_block = blocks_.last();
+        const bool last = last_block && groups_.last();
+        if (on) {
+            last_block_ = last_block;
+            last_pass_ = last;
+            more_words_ = !kept_ && !last;
+            more_rows_ = !last;
+        } else if (begins_) {
+            more_words_ = !kept_;
+            more_rows_ = true;
+        }
+        groups_.step(on && last_block, begins_);
+        blocks_.step(on, begins_);
+    }
+
+    // The taps are a word ahead: whether the word that is due ends a tap, or all of them, is a register.
+    void walk_taps(bool on) {
+#pragma HLS INLINE
+        const bool tap = on && channel_words_.last();
+        const bool row = tap && kernel_columns_.last();
+        const bool last = channel_words_.last() && kernel_columns_.last() && kernel_rows_.last();
+        if (on) {
+            ends_tap_ = channel_words_.last();
+            ends_pass_ = last;
+        }
+        channel_words_.step(on, begins_);
+        kernel_columns_.step(tap, begins_);
+        kernel_rows_.step(row, begins_);
+    }
+
     // Steps of taps and of blocks are added ahead: an address is one addition wherever it goes.
-    void walk_words(bool sent, bool tap, bool pass, bool group) {
+    void walk_words(bool sent, bool tap, bool pass, bool again) {
 #pragma HLS INLINE
         const weight_address_t one_more = static_cast<weight_address_t>(address_ + 1);
         const weight_address_t tap_ahead = static_cast<weight_address_t>(next_tap_ + tap_step_);
         const weight_address_t tap_of_block = static_cast<weight_address_t>(next_block_ + tap_step_);
         const weight_address_t block_ahead = static_cast<weight_address_t>(next_block_ + block_step_);
-        if (group) {
+        if (again) {
             address_ = base_;
             next_tap_ = base_tap_;
             next_block_ = base_block_;
@@ -351,24 +400,26 @@ class WeightRead {
     void walk_rows(bool row, bool group) {
 #pragma HLS INLINE
         const bool exists = exists_ && !output_rows_.last();
-        const parameter_address_t one_more = static_cast<parameter_address_t>(parameter_ + 1);
-        if (row && exists_) {
-            output_rows_.next();
-        }
-        if (group) {
+        const bool again = group || begins_;
+        output_rows_.step(row && exists_, again);
+        if (again) {
             parameter_ = parameter_base_;
             exists_ = true;
-            output_rows_.restart();
         } else if (row) {
-            parameter_ = one_more;
+            parameter_ = static_cast<parameter_address_t>(parameter_ + 1);
             exists_ = exists;
         }
     }
 
     bool active_, streams_, kept_, two_hot_, power_of_two_;
+    bool begins_;        // the walks do
+    bool works_, over_;  // passes are left; the last one was the clock before
     Gate gate_;
     Counter groups_, blocks_, kernel_rows_, kernel_columns_, channel_words_, block_rows_, output_rows_;
-    bool words_, rows_, exists_;  // words, rows of the pass are left; the row is one of the output
+    bool ends_tap_, ends_pass_;    // the word that is due
+    bool last_block_, last_pass_;  // the pass that goes on
+    bool more_words_, more_rows_;  // the pass behind it
+    bool words_, rows_, exists_;   // words, rows of the pass are left; the row is one of the output
     weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
     parameter_address_t parameter_base_, parameter_;
 };
@@ -389,7 +440,7 @@ class WeightsProcess {
         bool running = true;
         PipelinedLoop loop("Weights");
     Weights:
-        while (running) {
+        do {
 // II=1: a beat is read at most; each memory is read once and written once. Carried: flags, counters with registered
 // ends and addresses that one addition updates. What is written is read when 24 clocks have passed, by the counts.
 #pragma HLS PIPELINE II=1
@@ -410,16 +461,16 @@ class WeightsProcess {
             if (filled) {
                 fill_.write(beat_, beats_, weights_, parameters_);
             }
-            if (streamed) {
-                streamed_last_ = last_beat ? single_beat : streamed_beat_ == Config::beats_per_weight_word - 2;
-                streamed_beat_ = last_beat ? static_cast<uint_t<8>>(0) : static_cast<uint_t<8>>(streamed_beat_ + 1);
-            }
-            const bool last = fill_.wants() ? fill_.last() : last_beat && read_.last_word();
-            refill(input, fill_.wants(), streams, last);
+            const bool before_last = streamed_beat_ == Config::beats_per_weight_word - 2;
+            const uint_t<8> one_more = static_cast<uint_t<8>>(streamed_beat_ + 1);
+            streamed_last_ = single_beat || (streamed ? before_last : last_beat);
+            streamed_beat_ = !streamed ? streamed_beat_ : last_beat ? static_cast<uint_t<8>>(0) : one_more;
+            const bool more_streams = streams && !(may && read_.last_word());
+            const bool came = refill(input, fill_.wants() || streams, fill_.fetches() || more_streams);
             const bool free = !complete_;
-            step(may, filled, trace);
+            step(may, filled, came, trace);
             take_command(commands, free);
-        }
+        } while (running);
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(work_)));
         reports.write(static_cast<int_t<32>>(static_cast<int32_t>(input.checksum())));
     }
@@ -443,13 +494,12 @@ class WeightsProcess {
         read_.clear();
     }
 
-    // The next beat, if an operation uses beats: it takes the one that is held. `last`: that is the operation's last.
+    // The next beat, if one is `wanted`; an operation that `uses` beats takes the one that is held. Returns whether one
+    // has come.
     template <class Input>
-    void refill(Input& input, bool fills, bool streams, bool last) {
+    bool refill(Input& input, bool uses, bool wanted) {
 #pragma HLS INLINE
-        const bool uses = fills || streams;
-        const bool wanted = uses && !(held_ && last);
-        const bool stays = held_ && !uses;
+        const bool fills = fill_.fetches();
         bool there = false;
         if (wanted) {
             if (fills) {
@@ -462,7 +512,8 @@ class WeightsProcess {
                 fill_.fetched();
             }
         }
-        held_ = stays || there;
+        held_ = there || (held_ && !uses);
+        return there;
     }
 
     void send(bool word, stream<wire_t<WeightBeat<Config>>>& weight_words,
@@ -484,7 +535,7 @@ class WeightsProcess {
 
     // Both engines go on, and operations begin and end.
     template <class Trace>
-    void step(bool may, bool filled, Trace& trace) {
+    void step(bool may, bool filled, bool came, Trace& trace) {
 #pragma HLS INLINE
         // What an operation waits for stands before it: nobody else could finish it.
         simulation_check(!(fill_.waits(reads_) && !read_.active()), "a weight transfer",
@@ -494,26 +545,26 @@ class WeightsProcess {
         const bool fill_ends = fill_.ends();
         const bool fill_free = !fill_.active();
         const bool read_free = !read_.active();
-        fill_.step(reads_, filled);
-        const bool read_ends = read_.step(fills_, may);
+        const bool fill_starts = complete_ && fills_next_ && fill_free;
+        const bool read_starts = complete_ && reads_next_ && read_free;
         if (fill_ends) {
-            fill_.end();
             fills_.one_more();
             work_ = static_cast<uint_t<32>>(work_ + fill_.work());
             trace.filled(fill_.work());
         }
-        if (read_ends) {
+        fill_.step(reads_, filled, came, fill_starts, fill_ends);
+        if (read_.step(fills_, may, read_starts)) {
             reads_.one_more();
         }
         // Nothing arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = fill_free && read_free;
         last_ = complete_ && !fills_next_ && !reads_next_;
-        if (complete_ && fills_next_ && fill_free) {
+        if (fill_starts) {
             fill_.start(command_);
             complete_ = false;
         }
-        if (complete_ && reads_next_ && read_free) {
+        if (read_starts) {
             read_.start(command_);
             ++gemms_;
             complete_ = false;

@@ -43,7 +43,7 @@ class StartOrder {
         loads_ = false;
         results_ = false;
         stores_ = false;
-        guard_ = ScratchpadTypes<Config>::start_guard;
+        guard_ = whole_guard;
     }
 
     bool pending() const { return pending_; }
@@ -64,14 +64,15 @@ class StartOrder {
         pending_ = true;
     }
 
-    // A clock; returns whether the operation begins. Each comparison is a register: the flags lag, and the guard lasts
-    // longer than that.
-    bool step(const FinishedOperations& now) {
+    // Whether the operation begins in this clock.
+    bool begins() const { return ready_; }
+
+    // A clock. Each comparison is a register: the flags lag, which is a part of the guard.
+    void step(const FinishedOperations& now) {
 #pragma HLS INLINE
         const bool begins = ready_;
         ready_ = !begins && met_ && guard_ == 1;
-        guard_ = !begins && met_ ? static_cast<uint_t<5>>(guard_ - 1)
-                                 : static_cast<uint_t<5>>(ScratchpadTypes<Config>::start_guard);
+        guard_ = !begins && met_ ? static_cast<uint_t<5>>(guard_ - 1) : static_cast<uint_t<5>>(whole_guard);
         met_ = !begins && pending_ && loads_ && results_ && stores_;
         loads_ = FinishedOperations::reached(now.loads, needed_.loads);
         results_ = FinishedOperations::reached(now.results, needed_.results);
@@ -79,11 +80,14 @@ class StartOrder {
         if (begins) {
             pending_ = false;
         }
-        return begins;
     }
 
    private:
     using count_t = FinishedOperations::count_t;
+    // Clocks from the last access of an operation to the count of it being compared: the engine's end, the count, the
+    // comparison, all of them.
+    static constexpr int lag = 4;
+    static constexpr int whole_guard = ScratchpadTypes<Config>::start_guard - lag;
 
     FinishedOperations needed_;
     bool pending_, ready_, met_, loads_, results_, stores_;

@@ -1,7 +1,8 @@
 // The nest of a computing operation: group > block > kernel row > kernel column > channel word > slot.
 //
-// Every "is last" is a register, so a step is an AND of flags. What a step reads is a register too (`ReadIssue`) and is
-// executed in the step behind, when the registers of a new group are in place.
+// The nest is a step ahead: what the step that comes reads, and whether it ends something, is a register, and whether
+// the step may go is one flag. What has gone is a register too and is executed in the step behind, when the registers
+// of a new group are in place.
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
@@ -32,22 +33,20 @@ class Pace {
    public:
     bool reached() const { return reached_; }
 
-    void start(uint_t<N> limit) {
+    // Counts when it has been restarted.
+    void set(uint_t<N> limit) {
 #pragma HLS INLINE
         limit_ = limit;
         one_ = limit == 1;
-        left_ = limit;
-        reached_ = one_;
     }
 
-    void step(bool enable, bool ends) {
+    // A clock; `enable`: with a step. `restart`: from the first one again.
+    void step(bool enable, bool restart) {
 #pragma HLS INLINE
-        const bool next = ends ? one_ : reached_ || left_ == 2;
-        const uint_t<N> fewer = ends ? limit_ : static_cast<uint_t<N>>(left_ - 1);
-        if (enable) {
-            left_ = fewer;
-            reached_ = next;
-        }
+        const bool next = reached_ | (enable & (left_ == 2));
+        const uint_t<N> left = enable ? static_cast<uint_t<N>>(left_ - 1) : left_;
+        reached_ = restart ? one_ : next;
+        left_ = restart ? limit_ : left;
     }
 
    private:
@@ -55,52 +54,33 @@ class Pace {
     bool one_, reached_;
 };
 
-// Limits of the nest.
-template <class Config>
-struct NestSetup {
-    static constexpr int bits = 16;
-    using T = ScratchpadTypes<Config>;
-    using coordinate_t = typename T::coordinate_t;
-    using limit_t = int_t<bits>;
-
-    limit_t slots, words, kernel_width, kernel_height, blocks, drain;
-    coordinate_t groups;
-    typename T::port_t columns;
-    typename T::word_t block_step;
-    Stride<Config> tap_x, tap_y;
-    coordinate_t dilation_y, dilation_x;
-    bool reads;    // KEPT: nothing is read, the passes go by
-    bool returns;  // MEASURE: no results come back
-
-    void take(const Descriptor& d) {
+// Passes that have begun and whose results have not come, one flag for each number: 2 at most.
+class AwaitedPasses {
+   public:
+    void clear() {
 #pragma HLS INLINE
-        const bool gemm = static_cast<Operation>(d.operation) == Operation::Gemm;
-        const int32_t window = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
-        slots = static_cast<limit_t>(d.read_slots);
-        kernel_width = static_cast<limit_t>(d.kernel_width);
-        kernel_height = static_cast<limit_t>(d.kernel_height);
-        // A pass without the array computes one word.
-        words = gemm ? static_cast<limit_t>(d.channel_words) : static_cast<limit_t>(1);
-        blocks = gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d));
-        block_step = gemm ? static_cast<typename T::word_t>(d.block_step) : static_cast<typename T::word_t>(1);
-        drain = drain_of(window, pass_words<Config>(d));
-        groups = static_cast<coordinate_t>(d.groups);
-        columns = static_cast<typename T::port_t>(active_columns<Config>(d));
-        tap_x = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
-        tap_y = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
-        dilation_y = static_cast<coordinate_t>(d.dilation_y);
-        dilation_x = static_cast<coordinate_t>(d.dilation_x);
-        reads = !d.has(Flag::Kept);
-        returns = !d.has(Flag::Measure);
+        none_ = true;
+        one_ = false;
+        two_ = false;
+    }
+
+    bool any() const { return !none_; }
+    bool most() const { return two_; }
+
+    // A clock; `begun`: a pass has; `returned`: the results of one have come.
+    void step(bool begun, bool returned) {
+#pragma HLS INLINE
+        static_assert(ProcessLimits::awaited_passes == 2, "the stream of results has room for those that have a flag");
+        const bool none = !begun & (returned ? one_ : none_);
+        const bool one = returned == begun ? one_ : begun ? none_ : two_;
+        const bool two = begun ? (returned ? two_ : one_) : !returned & two_;
+        none_ = none;
+        one_ = one;
+        two_ = two;
     }
 
    private:
-    // window x words, for the three numbers of words there are.
-    static limit_t drain_of(int32_t window, int words) {
-#pragma HLS INLINE
-        const int32_t block = window * Config::words_per_block;
-        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
-    }
+    bool none_, one_, two_;
 };
 
 // What a step reads.
@@ -110,7 +90,7 @@ struct ReadIssue {
 
     bool valid;
     bool fires, first, last;  // of the step: its last slot; of the pass: its first, its last step
-    int_t<NestSetup<Config>::bits> slot;
+    int_t<16> slot;
     typename T::word_t offset;  // word in the pixel
     Place<Config> tap;          // distance from the first tap
     typename T::coordinate_t y, x;
@@ -121,154 +101,178 @@ class PassNest {
     using T = ScratchpadTypes<Config>;
     using word_t = typename T::word_t;
     using coordinate_t = typename T::coordinate_t;
-    static constexpr int bits = NestSetup<Config>::bits;
-    using limit_t = typename NestSetup<Config>::limit_t;
+    static constexpr int bits = 16;
+    using limit_t = int_t<bits>;
 
    public:
     void clear() {
 #pragma HLS INLINE
-        running_ = false;
-        reading_ = false;
+        active_ = false;
+        between_ = false;
         pausing_ = false;
-        needs_group_ = false;
-        awaits_none_ = true;
-        awaits_one_ = false;
-        awaits_two_ = false;
+        primes_ = false;
+        needs_group_ = true;
+        next_.last = false;
+        awaited_.clear();
         issue_.valid = false;
     }
 
-    void start(const NestSetup<Config>& n) {
+    // What the next operation needs.
+    void take(const Descriptor& d) {
 #pragma HLS INLINE
-        slots_.start(n.slots);
-        words_.start(n.words);
-        kernel_width_.start(n.kernel_width);
-        kernel_height_.start(n.kernel_height);
-        blocks_.start(n.blocks);
-        groups_.start(n.groups);
-        drain_.start(n.drain);
-        columns_.start(n.columns);
-        slot_ = 0;
-        word_ = 0;
-        block_word_ = 0;
-        tap_ = Place<Config>::of(0, 0);
-        next_row_ = Place<Config>::of(n.tap_y);
-        y_ = 0;
-        x_ = 0;
-        first_ = true;
-        running_ = true;
-        needs_group_ = true;
+        const bool gemm = static_cast<Operation>(d.operation) == Operation::Gemm;
+        const int32_t window = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
+        slots_.set(static_cast<limit_t>(d.read_slots));
+        kernel_width_.set(static_cast<limit_t>(d.kernel_width));
+        kernel_height_.set(static_cast<limit_t>(d.kernel_height));
+        // A pass without the array computes one word.
+        words_.set(gemm ? static_cast<limit_t>(d.channel_words) : static_cast<limit_t>(1));
+        const limit_t blocks = gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d));
+        blocks_.set(blocks);
+        passes_.set(blocks);
+        block_step_ = gemm ? static_cast<word_t>(d.block_step) : static_cast<word_t>(1);
+        drain_.set(drain_of(window, pass_words<Config>(d)));
+        groups_.set(static_cast<coordinate_t>(d.groups));
+        columns_.set(static_cast<typename T::port_t>(active_columns<Config>(d)));
+        tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
+        tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
+        dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
+        dilation_x_ = static_cast<coordinate_t>(d.dilation_x);
+        reads_ = !d.has(Flag::Kept);
+        returns_ = !d.has(Flag::Measure);
     }
 
+    // MEASURE: no results come back.
+    bool returns() const { return returns_; }
     // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
-    bool running() const { return running_ || issue_.valid; }
+    bool running() const { return active_ || between_ || pausing_ || issue_.valid; }
     const ReadIssue<Config>& issue() const { return issue_; }
 
-    // What a step does, from registers alone. `full`: the pixels of a group are there; `may`: no store has the port.
-    bool begins(bool full, bool may) const {
-#pragma HLS INLINE
-        return running_ && !reading_ && !pausing_ && !awaits_two_ && may && (!needs_group_ || full);
-    }
-    bool goes(bool begins, bool may) const { return begins || (reading_ && may); }
-    // Whether results of a pass are due. Those of a KEPT operation may come before the operation has begun.
-    bool awaits() const { return !awaits_none_; }
-    bool takes_group(bool begins) const { return begins && needs_group_; }
+    // What a step does, from registers alone: it reads; it begins a pass, or one that needs the pixels of a new group.
+    // `may`: no store has the port.
+    bool goes(bool may) const { return active_ & may; }
+    bool begins(bool may) const { return between_ & goes(may); }
+    bool takes_group(bool may) const { return needs_group_ & (between_ & goes(may)); }
 
-    // A clock, with what `begins` and `goes` have said; `returned`: the results of a pass have arrived. Returns whether
-    // the clock is one of the operation's work.
-    bool step(const NestSetup<Config>& n, bool begins, bool goes, bool returned) {
+    // A clock; `full`: the pixels of a group are there in the next one; `returned`: the results of a pass have arrived;
+    // `starts`: an operation does. Returns whether the clock is one of the operation's work.
+    bool step(bool may, bool full, bool returned, bool starts) {
 #pragma HLS INLINE
-        const bool ticks = goes || pausing_;
-        // What ends with the step, were there one: of registers alone, so that `goes` is one AND before each.
-        const bool word_ends = slots_.last();
-        const bool tap_ends = word_ends && words_.last();
-        const bool row_ends = tap_ends && kernel_width_.last();
-        const bool read_ends = row_ends && kernel_height_.last();
-        const bool pass_may_end = drain_.reached() && (!blocks_.last() || columns_.reached());
-        const bool pass_ends = read_ends && pass_may_end;
-        const bool pause_ends = pausing_ && pass_may_end;
-        const bool word = goes && word_ends;
-        const bool tap = goes && tap_ends;
-        const bool row = goes && row_ends;
-        const bool read = goes && read_ends;
-        const bool pass = (goes && pass_ends) || pause_ends;
-        const bool group = (goes && pass_ends && blocks_.last()) || (pause_ends && blocks_.last());
-        const bool end =
-            (goes && pass_ends && blocks_.last() && groups_.last()) || (pause_ends && blocks_.last() && groups_.last());
-        issue(n, goes);
-        if (word) {
-            first_ = read;
-        }
-        walk_words(n, goes, word, pass);
-        walk_taps(n, tap, row, read);
-        needs_group_ = group || (needs_group_ && !begins);
-        running_ = running_ && !end;
-        pausing_ = (goes && read_ends && !pass_may_end) || (pausing_ && !pass_may_end);
-        reading_ = (goes || reading_) && !read;
-        await(begins && n.returns, returned);
-        if (goes) {
-            slots_.next();
-        }
-        if (word) {
-            words_.next();
-        }
-        if (tap) {
-            kernel_width_.next();
-        }
-        if (row) {
-            kernel_height_.next();
-        }
-        if (pass) {
-            blocks_.next();
-        }
-        if (group) {
-            groups_.next();
-        }
-        drain_.step(ticks, pass);
-        columns_.step(ticks, group);
+        // `&` and `|`, here and elsewhere in the process: flags are told side by side, not one only if the other says
+        // so.
+        const bool go = goes(may);
+        const bool begin = begins(may);
+        const bool ticks = (go & !primes_) | pausing_;
+        const bool drained = drain_.reached();
+        const bool walked = columns_.reached();
+        const bool may_end = drained & (!last_block_ | walked);
+        const bool ends_reading = (go & next_.last) | pausing_;
+        const bool pass = ends_reading & may_end;
+        const bool group = pass & last_block_;
+        const bool room = !awaited_.most() | returned;
+        // What a pass needs that ends in the clock in which it has begun is known a clock later.
+        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
+        const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
+        const bool primed = go & primes_;
+        awaited_.step(begin & returns_, returned);
+        needs_group_ = pass ? last_block_ : needs_group_ & !begin;
+        active_ = starts | (ends_reading ? follows : waits);
+        pausing_ = ends_reading & !may_end;
+        between_ = primed | (pass & !last_pass_) | (between_ & !go);
+        drain_.step(ticks, pass | starts);
+        columns_.step(ticks, group | starts);
+        walk_passes(pass | primed, starts);
+        issue(go);
+        walk(go, starts);
+        primes_ = starts | (primes_ & !go);
         return ticks;
     }
 
    private:
-    void issue(const NestSetup<Config>& n, bool goes) {
+    // window x words, for the three numbers of words there are.
+    static limit_t drain_of(int32_t window, int words) {
 #pragma HLS INLINE
-        issue_.valid = goes && n.reads;
-        issue_.fires = slots_.last();
-        issue_.first = first_;
-        issue_.last = slots_.last() && words_.last() && kernel_width_.last() && kernel_height_.last();
-        issue_.slot = slot_;
-        issue_.offset = static_cast<word_t>(block_word_ + word_);
-        issue_.tap = tap_;
-        issue_.y = y_;
-        issue_.x = x_;
+        const int32_t block = window * Config::words_per_block;
+        return static_cast<limit_t>(words == 1 ? window : words == Config::words_per_block ? block : block + block);
     }
 
-    void walk_words(const NestSetup<Config>& n, bool goes, bool word, bool pass) {
+    void issue(bool go) {
 #pragma HLS INLINE
-        const limit_t next_slot = slots_.last() ? static_cast<limit_t>(0) : static_cast<limit_t>(slot_ + 1);
-        const word_t next_word = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
-        const word_t next_block =
-            blocks_.last() ? static_cast<word_t>(0) : static_cast<word_t>(block_word_ + n.block_step);
-        if (goes) {
-            slot_ = next_slot;
+        issue_ = next_;
+        issue_.valid = go && reads_ && !primes_;
+    }
+
+    // The passes are one ahead: what the one that goes on, or begins next, ends is a register.
+    void walk_passes(bool on, bool starts) {
+#pragma HLS INLINE
+        const bool last_block = passes_.last();
+        const bool last_pass = last_block & groups_.last();
+        if (on) {
+            last_block_ = last_block;
+            last_pass_ = last_pass;
         }
-        if (word) {
-            word_ = next_word;
+        groups_.step(on & last_block, starts);
+        passes_.step(on, starts);
+    }
+
+    // The nest goes a step further, and what it was at is the step that comes.
+    void walk(bool on, bool starts) {
+#pragma HLS INLINE
+        const bool word_ends = slots_.last();
+        const bool tap_ends = word_ends & words_.last();
+        const bool row_ends = tap_ends & kernel_width_.last();
+        const bool read_ends = row_ends & kernel_height_.last();
+        const bool word = on & word_ends;
+        const bool tap = on & tap_ends;
+        const bool row = on & row_ends;
+        const bool read = on & read_ends;
+        if (on) {
+            prepare(word_ends, read_ends);
+        } else if (starts) {
+            next_.last = false;
         }
-        if (pass) {
-            block_word_ = next_block;
-        }
+        walk_words(on, word, read, starts);
+        walk_taps(tap, row, read | starts);
+        first_ = word ? read_ends : starts | first_;
+        slots_.step(on, starts);
+        words_.step(word, starts);
+        kernel_width_.step(tap, starts);
+        kernel_height_.step(row, starts);
+        blocks_.step(read, starts);
+    }
+
+    void prepare(bool word_ends, bool read_ends) {
+#pragma HLS INLINE
+        next_.fires = word_ends;
+        next_.first = first_;
+        next_.last = read_ends;
+        next_.slot = slot_;
+        next_.offset = static_cast<word_t>(block_word_ + word_);
+        next_.tap = tap_;
+        next_.y = y_;
+        next_.x = x_;
+    }
+
+    void walk_words(bool on, bool word, bool read, bool starts) {
+#pragma HLS INLINE
+        const limit_t next_slot = static_cast<limit_t>(slot_ + 1);
+        const word_t next_word = static_cast<word_t>(word_ + 1);
+        const word_t next_block = static_cast<word_t>(block_word_ + block_step_);
+        slot_ = (starts | word) ? static_cast<limit_t>(0) : on ? next_slot : slot_;
+        word_ = (starts | (word & words_.last())) ? static_cast<word_t>(0) : word ? next_word : word_;
+        block_word_ = (starts | (read & blocks_.last())) ? static_cast<word_t>(0) : read ? next_block : block_word_;
     }
 
     // `next_row_` is one kernel row ahead, so a tap is one addition to a register wherever it lies.
-    void walk_taps(const NestSetup<Config>& n, bool tap, bool row, bool read) {
+    void walk_taps(bool tap, bool row, bool again) {
 #pragma HLS INLINE
-        const Place<Config> next_tap = tap_.after(n.tap_x);
-        const Place<Config> row_ahead = next_row_.after(n.tap_y);
-        const coordinate_t next_y = static_cast<coordinate_t>(y_ + n.dilation_y);
-        const coordinate_t next_x = static_cast<coordinate_t>(x_ + n.dilation_x);
-        if (read) {
+        const Place<Config> next_tap = tap_.after(tap_x_);
+        const Place<Config> row_ahead = next_row_.after(tap_y_);
+        const coordinate_t next_y = static_cast<coordinate_t>(y_ + dilation_y_);
+        const coordinate_t next_x = static_cast<coordinate_t>(x_ + dilation_x_);
+        if (again) {
             tap_ = Place<Config>::of(0, 0);
-            next_row_ = Place<Config>::of(n.tap_y);
+            next_row_ = Place<Config>::of(tap_y_);
             y_ = 0;
             x_ = 0;
         } else if (row) {
@@ -282,30 +286,30 @@ class PassNest {
         }
     }
 
-    // Passes that await results, one flag for each number: 2 at most.
-    void await(bool one_more, bool returned) {
-#pragma HLS INLINE
-        static_assert(ProcessLimits::awaited_passes == 2, "the stream of results has room for those that have a flag");
-        const bool more = one_more && !returned;
-        const bool fewer = returned && !one_more;
-        const bool none = (awaits_none_ && !more) || (awaits_one_ && fewer);
-        const bool one = (awaits_none_ && more) || (awaits_two_ && fewer) || (awaits_one_ && !more && !fewer);
-        const bool two = (awaits_one_ && more) || (awaits_two_ && !fewer);
-        awaits_none_ = none;
-        awaits_one_ = one;
-        awaits_two_ = two;
-    }
-
+    // The operation
+    word_t block_step_;
+    Stride<Config> tap_x_, tap_y_;
+    coordinate_t dilation_y_, dilation_x_;
+    bool reads_;  // KEPT: nothing is read, the passes go by
+    bool returns_;
+    // The nest
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
-    Turns<Geometry<Config>::coordinate_bits> groups_;
-    Pace<bits> drain_;
-    Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
     limit_t slot_;
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;
     coordinate_t y_, x_;
-    bool first_, running_, reading_, pausing_, needs_group_;
-    bool awaits_none_, awaits_one_, awaits_two_;
+    bool first_;
+    ReadIssue<Config> next_;
+    // The passes: a step reads as soon as it may (`active_`), and is the first of a pass (`between_`), another one, or
+    // none yet, by which the nest gets ahead (`primes_`); a pass whose reading is shorter than it must last pauses
+    Turns<bits> passes_;
+    Turns<Geometry<Config>::coordinate_bits> groups_;
+    Pace<bits> drain_;
+    Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
+    AwaitedPasses awaited_;
+    bool active_, between_, pausing_, primes_;
+    bool needs_group_;             // the pass that begins next
+    bool last_block_, last_pass_;  // the pass that goes on, or begins next
     ReadIssue<Config> issue_;
 };
 

@@ -44,8 +44,9 @@ class OperandReader {
     // What the next operation needs.
     void take(const Descriptor& d) {
 #pragma HLS INLINE
-        limits_.take(d);
-        setup_.take(d, Place<Config>::of(d.input_word, d.input_bank),
+        nest_.take(d);
+        walk_.take(d);
+        setup_.take(Place<Config>::of(d.input_word, d.input_bank),
                     Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
                     d.input_wrap_bank, d.input_pixel_words);
         const Operation operation = static_cast<Operation>(d.operation);
@@ -61,19 +62,9 @@ class OperandReader {
         left_ = static_cast<coordinate_t>(-d.pad_left);
     }
 
-    void start() {
-#pragma HLS INLINE
-        nest_.start(limits_);
-        walk_.start(setup_);
-        y_ = top_;
-        x_ = left_;
-        run_ = 0;
-    }
-
-    bool running() const { return nest_.running(); }
-    bool awaits() const { return nest_.awaits(); }
+    bool running() const { return nest_.running() || !walk_.full(); }
     bool vector() const { return vector_; }
-    bool returns() const { return limits_.returns; }
+    bool returns() const { return nest_.returns(); }
     const ReadIssue<Config>& issue() const { return nest_.issue(); }
 
     // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
@@ -106,20 +97,19 @@ class OperandReader {
     }
 
     // Whether a step reads: it begins a pass or goes on with one. `may`: no store has the port.
-    bool goes(bool may) const {
-#pragma HLS INLINE
-        return nest_.goes(nest_.begins(walk_.full(), may), may);
-    }
+    bool goes(bool may) const { return nest_.goes(may); }
+    // Whether it begins a pass that gives results.
+    bool asks(bool may) const { return nest_.begins(may) && nest_.returns(); }
 
-    // A clock; `returned`: the results of a pass have arrived. Returns whether it is one of the operation's work.
-    bool step(bool may, bool returned) {
+    // A clock; `returned`: the results of a pass have arrived; `starts`: an operation does. Returns whether it is one
+    // of the operation's work.
+    bool step(bool may, bool returned, bool starts) {
 #pragma HLS INLINE
-        const bool begins = nest_.begins(walk_.full(), may);
-        const bool take = nest_.takes_group(begins);
-        const bool work = nest_.step(limits_, begins, nest_.goes(begins, may), returned);
+        const bool take = nest_.takes_group(may);
+        const bool work = nest_.step(may, walk_.fills_up(), returned, starts);
         hand_over(take);
-        fill();
-        walk_.step(setup_, take);
+        fill(starts);
+        walk_.step(setup_, take, starts);
         return work;
     }
 
@@ -137,7 +127,7 @@ class OperandReader {
     }
 
     // The walk's pixel goes to its column.
-    void fill() {
+    void fill(bool starts) {
 #pragma HLS INLINE
         const bool fills = walk_.fills();
         const bool ends = walk_.ends_row();
@@ -158,11 +148,14 @@ class OperandReader {
             x_ = next_x;
             y_ = next_y;
             run_ = next_run;
+        } else if (starts) {
+            x_ = left_;
+            y_ = top_;
+            run_ = 0;
         }
     }
 
     // The operation
-    NestSetup<Config> limits_;
     WalkSetup<Config> setup_;
     bool vector_, tests_image_, runs_;
     typename T::word_t pixel_words_;

@@ -37,19 +37,8 @@ class TransferPlaces {
         last_pixels_ = static_cast<pixels_t>(last);
         width_ = static_cast<int_t<bits>>(d.output_width);
         pixel_count_ = static_cast<int_t<bits>>(d.output_pixels);
-        row_groups_ = static_cast<int_t<bits>>((d.output_width + pixels - 1) >> (pixel_bits - 1));
-    }
-
-    void start() {
-#pragma HLS INLINE
-        place_ = first_;
-        word_ = 0;
-        words_.start(static_cast<int_t<bits>>(pixel_words_));
-        groups_.start(row_groups_);
-        choose();
-        rest_ = static_cast<int_t<bits>>(pixel_count_ - width_);
-        last_row_ = pixel_count_ <= width_;
-        running_ = true;
+        words_.set(static_cast<int_t<bits>>(pixel_words));
+        groups_.set(static_cast<int_t<bits>>((d.output_width + pixels - 1) >> (pixel_bits - 1)));
     }
 
     bool running() const { return running_; }
@@ -70,19 +59,22 @@ class TransferPlaces {
         return !groups_.last() || i < last_pixels_;
     }
 
-    // A clock; `enable`: the words have been moved.
-    void step(bool enable) {
+    // A clock; `enable`: the words have been moved; `starts`: an operation does.
+    void step(bool enable, bool starts) {
 #pragma HLS INLINE
-        const bool word = enable && words_.last();
-        const bool row = word && groups_.last();
-        const word_t next_word = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
+        const bool word = enable & words_.last();
+        const bool row = word & groups_.last();
         if (enable) {
-            word_ = next_word;
+            word_ = words_.last() ? static_cast<word_t>(0) : static_cast<word_t>(word_ + 1);
+        } else if (starts) {
+            word_ = 0;
         }
         if (word) {
             place_ = place_.after(by_);
+        } else if (starts) {
+            place_ = first_;
         }
-        running_ = running_ && !(row && last_row_);
+        running_ = starts | (running_ & !(row & last_row_));
         simulation_check(!row || rest_ >= 0, "a transfer",
                          "ends inside a row; pixels moved beyond its end:", -static_cast<long long>(rest_));
         const bool last_row = rest_ <= width_;
@@ -90,13 +82,12 @@ class TransferPlaces {
         if (row) {
             last_row_ = last_row;
             rest_ = rest;
+        } else if (starts) {
+            last_row_ = pixel_count_ <= width_;
+            rest_ = static_cast<int_t<bits>>(pixel_count_ - width_);
         }
-        if (enable) {
-            words_.next();
-        }
-        if (word) {
-            groups_.next();
-        }
+        words_.step(enable, starts);
+        groups_.step(word, starts);
         choose();
     }
 
@@ -117,7 +108,6 @@ class TransferPlaces {
     word_t pixel_words_;
     pixels_t last_pixels_;
     int_t<bits> width_, pixel_count_;
-    int_t<bits> row_groups_;
     // The walk
     Place<Config> place_;
     Stride<Config> by_;
@@ -144,13 +134,8 @@ class LoadWriter {
         places_.take(d, d.output_word, d.output_bank, d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
     }
 
-    void start() {
-#pragma HLS INLINE
-        places_.start();
-    }
-
     bool running() const { return places_.running(); }
-    bool waits() const { return held_ && places_.running(); }
+    bool waits() const { return held_ & places_.running(); }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
@@ -167,13 +152,17 @@ class LoadWriter {
         }
     }
 
-    // A clock; `written`: what is held has gone to memory.
-    void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written) {
+    // A clock; `written`: what is held has gone to memory; `starts`: an operation does.
+    void step(stream<wire_t<GroupBeat<Config>>>& loads, bool written, bool starts) {
 #pragma HLS INLINE
-        if (places_.running() && (!held_ || written)) {
-            held_ = receive(loads);
+        const bool asks = places_.running() & (!held_ | written);
+        const bool stays = held_ & !asks;
+        bool there = false;
+        if (asks) {
+            there = receive(loads);
         }
-        places_.step(written);
+        held_ = there | stays;
+        places_.step(written, starts);
     }
 
    private:
@@ -220,17 +209,12 @@ class StoreReader {
         places_.take(d, d.input_word, d.input_bank, d.input_wrap_word, d.input_wrap_bank, d.input_pixel_words);
     }
 
-    void start() {
-#pragma HLS INLINE
-        places_.start();
-    }
-
     bool running() const { return places_.running(); }
     bool idle() const { return !places_.running() && out_ == 0; }
     // A pass leaves the port to the store in this clock.
     bool forced() const { return forced_; }
     // The store reads, if no pass does.
-    bool wants() const { return places_.running() && room_; }
+    bool wants() const { return places_.running() & room_; }
     // What was decided in the step before is read in this one.
     bool issued() const { return issue_.valid; }
 
@@ -248,8 +232,8 @@ class StoreReader {
         }
     }
 
-    // A clock; `goes`: the port is the store's in the next one.
-    void step(bool goes, stream<bool>& credits) {
+    // A clock; `goes`: the port is the store's in the next one; `starts`: an operation does.
+    void step(bool goes, stream<bool>& credits, bool starts) {
 #pragma HLS INLINE
         issue_.valid = goes;
         issue_.bank = places_.bank();
@@ -271,7 +255,7 @@ class StoreReader {
         const bool more = goes && !credit;
         const bool fewer = credit && !goes;
         out_ = more ? static_cast<out_t>(out_ + 1) : fewer ? static_cast<out_t>(out_ - 1) : out_;
-        places_.step(goes);
+        places_.step(goes, starts);
     }
 
    private:

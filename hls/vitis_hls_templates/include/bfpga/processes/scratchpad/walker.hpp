@@ -11,25 +11,18 @@ namespace bfpga {
 template <class Config>
 struct WalkSetup {
     using T = ScratchpadTypes<Config>;
-    static constexpr int pixel_bits = Geometry<Config>::coordinate_bits;
 
     Place<Config> first;
     Stride<Config> step;  // to the next pixel of the row
     Stride<Config> wrap;  // from the last pixel of a row to the first of the next one
-    int_t<pixel_bits> width, pixels;
-    typename T::port_t columns;  // pixels of a group
 
     // `step_*` and `wrap_*` as in a descriptor: the wrap comes on top of a step.
-    void take(const Descriptor& d, Place<Config> start, Stride<Config> step_of, int32_t wrap_word, int32_t wrap_bank,
-              int32_t pixel_words) {
+    void take(Place<Config> start, Stride<Config> step_of, int32_t wrap_word, int32_t wrap_bank, int32_t pixel_words) {
 #pragma HLS INLINE
         first = start;
         step = step_of;
         wrap = step_of.plus(static_cast<typename T::word_t>(wrap_word), static_cast<typename T::bank_sum_t>(wrap_bank),
                             static_cast<typename T::word_t>(pixel_words));
-        width = static_cast<int_t<pixel_bits>>(d.output_width);
-        pixels = static_cast<int_t<pixel_bits>>(d.output_pixels);
-        columns = static_cast<typename T::port_t>(active_columns<Config>(d));
     }
 };
 
@@ -37,6 +30,8 @@ struct WalkSetup {
 template <class Config>
 class SerialWalk {
     using T = ScratchpadTypes<Config>;
+    static constexpr int pixel_bits = Geometry<Config>::coordinate_bits;
+    static constexpr int column_bits = bit_length(T::ports) + 1;
 
    public:
     void clear() {
@@ -44,20 +39,17 @@ class SerialWalk {
         full_ = true;
     }
 
-    void start(const WalkSetup<Config>& setup) {
+    // What the next operation needs.
+    void take(const Descriptor& d) {
 #pragma HLS INLINE
-        place_ = setup.first;
-        row_.start(setup.width);
-        pixels_.start(setup.pixels);
-        columns_.start(setup.columns);
-        column_ = 0;
-        active_ = true;
-        begins_row_ = true;
-        full_ = false;
-        choose(setup);
+        row_.set(static_cast<int_t<pixel_bits>>(d.output_width));
+        pixels_.set(static_cast<int_t<pixel_bits>>(d.output_pixels));
+        columns_.set(static_cast<int_t<column_bits>>(active_columns<Config>(d)));
     }
 
+    // Whether a set is there, and whether it is there in the next clock unless it is handed over.
     bool full() const { return full_; }
+    bool fills_up() const { return full_ || columns_.last(); }
     bool fills() const { return !full_; }
     typename T::port_t column() const { return column_; }  // that the pixel is for
     bool last_column() const { return columns_.last(); }   // of the set
@@ -66,30 +58,26 @@ class SerialWalk {
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
 
-    // A clock: a pixel further unless the set is full; `take` hands the set over.
-    void step(const WalkSetup<Config>& setup, bool take) {
+    // A clock: a pixel further unless the set is full; `take` hands the set over, `starts`: an operation does, whose
+    // walk begins when the one before it has filled its last set.
+    void step(const WalkSetup<Config>& setup, bool take, bool starts) {
 #pragma HLS INLINE
         const bool fill = fills();
-        const bool ends = row_.last();
         const bool last = columns_.last();
-        const typename T::port_t next =
-            last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
         if (fill) {
             place_ = place_.after(by_);
-            begins_row_ = ends;
-            column_ = next;
+            begins_row_ = row_.last();
+            column_ = last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
+        } else if (starts) {
+            place_ = setup.first;
+            begins_row_ = true;
+            column_ = 0;
         }
-        active_ = active_ && !(fill && pixels_.last());
-        full_ = fill ? last : !take;
-        if (fill) {
-            pixels_.next();
-        }
-        if (fill) {
-            row_.next();
-        }
-        if (fill) {
-            columns_.next();
-        }
+        active_ = starts | (active_ & !(fill & pixels_.last()));
+        full_ = fill ? last : !take & !starts;
+        pixels_.step(fill, starts);
+        row_.step(fill, starts);
+        columns_.step(fill, starts);
         choose(setup);
     }
 
@@ -106,8 +94,8 @@ class SerialWalk {
 
     Place<Config> place_;
     Stride<Config> by_;
-    Turns<WalkSetup<Config>::pixel_bits> row_, pixels_;
-    Turns<bit_length(ScratchpadTypes<Config>::ports) + 1> columns_;
+    Turns<pixel_bits> row_, pixels_;
+    Turns<column_bits> columns_;
     typename T::port_t column_;
     bool active_, begins_row_, full_;
 };

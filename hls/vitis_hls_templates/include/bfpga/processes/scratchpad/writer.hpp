@@ -32,7 +32,7 @@ template <class Config>
 class ResultWriter {
     using T = ScratchpadTypes<Config>;
     static constexpr int columns = Config::columns;
-    static constexpr int bits = NestSetup<Config>::bits;
+    static constexpr int bits = 16;
     static constexpr int run_bits = bit_length(T::ports) + 1;
     using run_count_t = int_t<run_bits>;
 
@@ -49,6 +49,9 @@ class ResultWriter {
     void clear() {
 #pragma HLS INLINE
         walk_.clear();
+        due_.clear();
+        begun_ = false;
+        returned_ = false;
         running_ = false;
         open_ = false;
         held_ = false;
@@ -65,32 +68,24 @@ class ResultWriter {
 #pragma HLS INLINE
         simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
                          "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
-        setup_.take(d, Place<Config>::of(d.output_word, d.output_bank),
+        walk_.take(d);
+        setup_.take(Place<Config>::of(d.output_word, d.output_bank),
                     Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words),
                     d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
-        pass_words_ = static_cast<int_t<bits>>(pass_words<Config>(d));
-        group_words_ = static_cast<int_t<bits>>(output_words<Config>(d));
-        group_count_ = static_cast<typename T::coordinate_t>(d.groups);
+        pass_.set(static_cast<int_t<bits>>(pass_words<Config>(d)));
+        words_.set(static_cast<int_t<bits>>(output_words<Config>(d)));
+        groups_.set(static_cast<typename T::coordinate_t>(d.groups));
+        returns_ = !d.has(Flag::Measure);
     }
 
-    // `returns`: there will be results.
-    void start(bool returns) {
-#pragma HLS INLINE
-        walk_.start(setup_);
-        words_.start(group_words_);
-        pass_.start(pass_words_);
-        groups_.start(group_count_);
-        word_ = 0;
-        last_run_ = 0;
-        running_ = returns;
-        open_ = false;
-    }
-
-    bool running() const { return running_; }
-    // A run is written in this clock. `due`: a pass awaits results.
-    bool writes(bool due) const { return held_ && open_ && due; }
+    // Whether results are to come; a walk that is under way keeps the next operation from starting.
+    bool running() const { return running_ || !walk_.full(); }
+    // A run is written in this clock. Results of a KEPT operation may be there before their pass has begun.
+    bool writes() const { return held_ & open_ & due_.any(); }
+    // The last word of a pass was written in the clock before.
+    bool returned() const { return returned_; }
 
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
@@ -108,16 +103,20 @@ class ResultWriter {
         }
     }
 
-    // A clock; `writes`: as above. Returns whether the last word of a pass is written.
-    bool step(stream<wire_t<ResultBeat<Config>>>& results, bool writes) {
+    // A clock; `begun`: a pass that gives results has; `starts`: an operation does.
+    void step(stream<wire_t<ResultBeat<Config>>>& results, bool begun, bool starts) {
 #pragma HLS INLINE
-        const bool done = writes && runs_.last();
-        const bool pass = done && (pass_.last() || words_.last());
-        const bool group = done && words_.last();
-        const bool free = !held_ || done;
-        const bool next_group = !open_ && running_ && walk_.full();
+        const bool writes = this->writes();
+        const bool last_word = words_.last();
+        const bool done = writes & runs_.last();
+        const bool pass = done & (last_word | pass_.last());
+        const bool group = done & last_word;
+        const bool free = !held_ | done;
+        const bool next_group = !open_ & running_ & walk_.full();
         if (done) {
             word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
+        } else if (starts) {
+            word_ = 0;
         }
         const typename T::port_t next_run =
             done ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(run_ + 1);
@@ -130,28 +129,23 @@ class ResultWriter {
         }
         hand_over(next_group);
         fill();
-        walk_.step(setup_, next_group);
-        if (done) {
-            pass_.next();
+        walk_.step(setup_, next_group, starts);
+        pass_.step(done, pass | starts);
+        words_.step(done, starts);
+        const bool ends = group & groups_.last();
+        groups_.step(group, starts);
+        due_.step(begun_, pass);
+        begun_ = begun;
+        returned_ = pass;
+        open_ = next_group | (open_ & !group);
+        const bool asks = free & running_;
+        const bool stays = held_ & !free;
+        bool there = false;
+        if (asks) {
+            there = receive(results);
         }
-        if (pass) {
-            pass_.restart();
-        }
-        if (done) {
-            words_.next();
-        }
-        const bool ends = group && groups_.last();
-        if (group) {
-            groups_.next();
-        }
-        open_ = next_group || (open_ && !group);
-        if (free && running_) {
-            held_ = receive(results);
-        } else {
-            held_ = held_ && !done;
-        }
-        running_ = running_ && !ends;
-        return pass;
+        held_ = there | stays;
+        running_ = (starts & returns_) | (running_ & !ends);
     }
 
    private:
@@ -222,10 +216,8 @@ class ResultWriter {
 
     // The operation
     WalkSetup<Config> setup_;
-    bool gaps_;
+    bool gaps_, returns_;
     typename T::word_t pixel_words_;
-    int_t<bits> pass_words_, group_words_;
-    typename T::coordinate_t group_count_;
     // The walk
     SerialWalk<Config> walk_;
     typename T::port_t last_run_;
@@ -238,6 +230,9 @@ class ResultWriter {
     Turns<Geometry<Config>::coordinate_bits> groups_;
     Turns<run_bits> runs_;
     bool running_, open_, held_;
+    // Passes whose results are due; what the reader says of them, and what it hears, a clock later
+    AwaitedPasses due_;
+    bool begun_, returned_;
 };
 
 }  // namespace bfpga

@@ -1,0 +1,80 @@
+"""What a start of a kernel of processes takes: its schedule, from the descriptors that the kernel was sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Operation
+from bfpga.contract.program import KernelOperation
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS, tensor_beats
+from bfpga.engines.array.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
+from bfpga.formats.arrays import IntArray
+from bfpga.program.schedule import StreamRates, schedule
+
+_WORD_BYTES = 4
+_COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
+
+
+def read_descriptors(packet: bytes | bytearray, config: SystolicConfig) -> Iterator[Descriptor]:
+    """The descriptors of an input stream, without the tensors between them."""
+    beat, place = config.stream_bits // 8, 0
+    length = -(-DESCRIPTOR_WORDS * _WORD_BYTES // beat) * beat
+    while place + length <= len(packet):
+        descriptor = Descriptor.from_words(np.frombuffer(packet, "<i4", DESCRIPTOR_WORDS, place))
+        yield descriptor
+        place += length
+        if descriptor.operation == Operation.LOAD:
+            place += (1 + tensor_beats(config, descriptor)) * beat
+
+
+def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
+    """(operations, counts): what operations wait for, as their descriptors tell it, not wrapped."""
+    mask, done = (1 << COUNT_BITS) - 1, [0] * len(COUNTS)
+    result = []
+    for item in descriptors:
+        told = item.after_loads, item.after_results, item.after_stores, item.after_fills, item.after_reads
+        result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, told, strict=True)])
+        kind = Operation(item.operation)
+        done[RESULTS if kind in ARRAY_OPERATIONS else _COUNTED[kind]] += 1
+        done[READS] += kind is Operation.GEMM
+    return np.array(result, np.int64).reshape(-1, len(COUNTS))
+
+
+@dataclass(frozen=True)
+class ProcessTime:
+    """Clocks of a start, those of them that streams cost, and what each stream alone would cost."""
+
+    clocks: int
+    waits: int
+    stream_waits: tuple[int, ...]
+
+
+def process_time(
+    config: SystolicConfig,
+    descriptors: Sequence[Descriptor],
+    clocks_a_beat: Sequence[float],
+    begin: int,
+    interval: float = 1.0,
+) -> ProcessTime:
+    """What a start takes. clocks_a_beat: of input, weights and output; begin: clocks to the first beat of the input.
+
+    interval: clocks that the hardware takes for each clock of the schedule.
+    """
+    operations = [KernelOperation("", descriptor) for descriptor in descriptors]
+    needs = received_counts(descriptors)
+    widths = config.stream_bits // 8, config.weight_stream_bits // 8, config.stream_bits // 8
+    rates = [None if clocks <= 1 else width / clocks for width, clocks in zip(widths, clocks_a_beat, strict=True)]
+
+    def clocks(given: StreamRates) -> int:
+        return schedule(config, operations, 1, given, needs).clocks
+
+    free = clocks(StreamRates())
+    alone = [0 if rate is None else clocks(StreamRates()._replace(**{name: rate})) - free
+             for name, rate in zip(StreamRates._fields, rates, strict=True)]  # fmt: skip
+    waits = begin + (clocks(StreamRates(*rates)) - free if any(rates) else 0)
+    return ProcessTime(math.ceil(free * interval) + waits, waits, (begin + alone[0], *alone[1:]))

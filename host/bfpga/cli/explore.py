@@ -1,0 +1,290 @@
+"""`bfpga explore`: the accelerators for a network on a board that no other one beats."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.options import InputShapes, Json, Model, ScaleOptions, grouped
+from bfpga.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bfpga.accelerator.boards import Board
+    from bfpga.compiler.read.network import Network
+    from bfpga.data import InputSamples
+    from bfpga.explore.figures import Point
+    from bfpga.explore.results import Row
+    from bfpga.explore.search import Exploration, Hear, Search
+    from bfpga.explore.task import Task
+
+#: Samples that judge, unless more are asked for; the first of them calibrate where no others are given.
+SAMPLES, CALIBRATION_SAMPLES = 512, 64
+#: Points of accuracy that may be lost, unless others are asked for.
+DROP = 0.5
+#: Exit code after Ctrl-C, as shells give it.
+INTERRUPTED = 130
+
+
+@grouped
+def explore(
+    model: Model,
+    board: Annotated[str, typer.Option("--board", help="Name of a board or its YAML file.", show_default=False)],
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", "-d", help="NPZ with x and, where known, y: judges accuracy. Without, numbers keep 8 bits."
+        ),
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration", "-c", help="NPZ with samples to calibrate with; default: the first 64 of the data."
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="Use the first N samples only.")] = SAMPLES,
+    input_shape: InputShapes = None,
+    objective: Annotated[
+        str, typer.Option("--objective", help="What the best point has the best of: throughput, latency or energy.")
+    ] = "throughput",
+    accuracy_drop: Annotated[
+        float | None,
+        typer.Option("--accuracy-drop", help=f"Points of accuracy to lose at most; default: {DROP}.", metavar="POINTS"),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, max=100000, help="What is tried in all.")] = 250,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", min=1, help="Seconds after which it ends.", metavar="SECONDS")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed finds the same.")] = 0,
+    max_clock: Annotated[
+        float | None,
+        typer.Option(
+            "--max-clock",
+            help="Fastest clock that is tried; default: that of the board's ready accelerators.",
+            metavar="MHZ",
+        ),
+    ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="Synthesise the code of the front's points; what misses its clock leaves the front or gets slower.",
+        ),
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the results; default: explore_MODEL_BOARD.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the study in the folder.")] = False,
+    json: Json = None,
+    scale: ScaleOptions,
+) -> None:
+    """Search for the accelerators of a board that are best for a network, and write them ready to build.
+
+    The search begins with the ready accelerators of the board. What does not fit is dropped before anything is
+    compiled; a compiled program tells cycles and energy, and the emulator the accuracy of what could be of use. The
+    folder gets the front (YAML of accelerators and recipes, SVG, HTML, JSON) and the study, which --resume continues.
+
+    \b
+    Examples:
+      bfpga explore lenet_mnist.onnx --board pynq_z2 -d mnist_test.npz --time-limit 300
+      bfpga explore lenet_mnist.onnx --board kv260 -d mnist_test.npz --objective energy --accuracy-drop 1 -o found
+      bfpga explore lenet_mnist.onnx --board kv260 -d mnist_test.npz --objective energy --accuracy-drop 1 -o found \\
+        --trials 500 --resume
+      bfpga explore lenet_mnist.onnx --board zcu104 -d mnist_test.npz --workers 4
+    """
+    from bfpga.accelerator.boards import load_board
+    from bfpga.cli import work
+    from bfpga.data import load_inputs
+    from bfpga.explore.front import Goal
+    from bfpga.explore.results import STUDY
+    from bfpga.explore.search import Search
+    from bfpga.scale.choice import check_choice
+
+    output.check_target(json)
+    check_choice(scale.workers, scale.scheduler)
+    if accuracy_drop is not None and data is None:
+        raise ConfigurationError("--accuracy-drop needs samples that judge accuracy: give them with --data")
+    goal = Goal(objective, DROP if accuracy_drop is None else accuracy_drop)  # type: ignore[arg-type]
+    described = load_board(board)
+    target = folder or Path(f"explore_{model.stem}_{described.name}")
+    _check_folder(target, resume, [model, data, calibration, Path(board), json])
+    network = work.read(model, input_shape)
+    judging = load_inputs(data, network.inputs, samples) if data else None
+    calibrating = load_inputs(calibration, network.inputs) if calibration else None
+    task = _task(network, described, board, goal, judging, calibrating, max_clock, seed)
+    _note_samples(task)
+    with output.waiting("preparing the search"):
+        target.mkdir(parents=True, exist_ok=True)
+        search = Search(task, target / STUDY)
+    with work.opened_workers(scale) as workers, _progress(len(search.study)) as hear:
+        found = search.run(trials, time_limit, hear, workers)
+    if confirm and not found.interrupted:
+        found = _confirmed(search)
+    rows = _write(found, target)
+    _show(found, rows, target, calibration or data)
+    from bfpga.explore.results import content
+
+    output.write_json(json, content(found))
+    if found.interrupted:
+        output.note(f"bfpga explore: interrupted; what was found is in {target}. Go on with\n  {_again()}")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _task(
+    network: Network,
+    board: Board,
+    name: str,
+    goal: object,
+    judging: InputSamples | None,
+    calibrating: InputSamples | None,
+    max_clock: float | None,
+    seed: int,
+) -> Task:
+    from bfpga.accelerator.boards import names
+    from bfpga.explore.front import Goal
+    from bfpga.explore.task import Task, usual_clock
+
+    assert isinstance(goal, Goal)
+    sources = calibrating.inputs if calibrating else judging.first(CALIBRATION_SAMPLES) if judging else None
+    return Task(
+        network=network,
+        board=board,
+        board_name=name if name in names("boards") else str(Path(name).absolute()),
+        goal=goal,
+        max_clock=_checked_clock(board, max_clock) if max_clock is not None else usual_clock(board),
+        calibration=sources,
+        samples=judging,
+        seed=seed,
+    )
+
+
+def _checked_clock(board: Board, clock: float) -> float:
+    if not board.clock_min <= clock <= board.clock_max:
+        raise ConfigurationError(
+            f"--max-clock is {clock:g}; must be {board.clock_min:g}..{board.clock_max:g} on {board.title}"
+        )
+    return clock
+
+
+def _check_folder(folder: Path, resume: bool, inputs: list[Path | None]) -> None:
+    """Whether results may go to a folder: no study of before unless it is resumed, and no input of this command."""
+    from bfpga.explore.results import STUDY
+
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder; the results of a search need one", str(folder))
+    if not folder.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(folder.absolute().parent))
+    for path in inputs:
+        if path is not None and path.exists() and path.resolve().parent == folder.resolve():
+            raise ConfigurationError(f"{path} lies in the folder of the results, {folder}; give another folder")
+    if resume and not (folder / STUDY).is_file():
+        raise FileNotFoundError(errno.ENOENT, "there is no study to resume; begin one without --resume", str(folder))
+    if not resume and (folder / STUDY).exists():
+        raise FileExistsError(
+            errno.EEXIST, "holds a study; --resume goes on with it, -o names another folder", str(folder)
+        )
+
+
+def _note_samples(task: Task) -> None:
+    if task.judge is None:
+        output.note("no samples (--data): accuracy is not judged, mantissas keep 8 bits")
+    elif task.judge.step > task.goal.drop:
+        count = len(task.judge.reference)
+        output.note(f"{count} samples: each is worth {task.judge.step:.2f} points, more than the accuracy drop")
+
+
+def _confirmed(search: Search) -> Exploration:
+    def hear(point: Point) -> None:
+        output.note(f"synthesis of {point.name}")
+
+    return search.confirm(hear)
+
+
+def _write(found: Exploration, folder: Path) -> list[Row]:
+    from bfpga.explore.page import page
+    from bfpga.explore.picture import svg
+    from bfpga.explore.results import PAGE, PICTURE, write_results
+    from bfpga.formats.files import replace_file
+
+    written = write_results(found, folder)
+    picture = svg(found)
+    replace_file(folder / PICTURE, picture)
+    replace_file(folder / PAGE, page(found, written, picture))
+    return written
+
+
+def _show(found: Exploration, written: list[Row], folder: Path, samples: Path | None) -> None:
+    """Print the front beside the ready accelerators. samples: file that calibrated."""
+    from bfpga.explore.results import PAGE
+    from bfpga.explore.tables import HEADINGS, table_row
+
+    network, board = found.task.network.name, found.task.board.title
+    ready = [table_row(found, point, point.name) for point in sorted(found.ready, key=found.task.goal.first)]
+    if ready:
+        output.table(f"{network} on {board}: ready accelerators", HEADINGS, ready)
+    title = f"front of {found.trials} trials ({found.refused} refused before they were compiled), the best first"
+    output.table(title, HEADINGS, [table_row(found, row.point, row.name) for row in written])
+    if not written:
+        output.say(f"nothing fits {board} and loses at most {found.task.goal.drop:g} points")
+        return
+    if any(row.point.clock == "unconfirmed" for row in written):
+        output.say("a clock is unconfirmed until a synthesis of the code says that every loop reaches its interval:")
+        output.say("--resume --confirm asks for it")
+    best = written[0]
+    if best.accelerator is not None:
+        chosen = f"-a {folder / best.accelerator} -r {folder / str(best.recipe)}"
+        output.say(f"the best: bfpga compile {found.task.network.path} {chosen} -c {samples or 'SAMPLES.npz'}")
+    output.say(f"accelerators, recipes, picture and table in {folder}: {folder / PAGE}")
+
+
+def _again() -> str:
+    """The command that goes on with this study."""
+    words = [word for word in sys.argv[1:] if word != "--resume"]
+    return shlex.join(["bfpga", *words, "--resume"])
+
+
+@contextmanager
+def _progress(done: int) -> Iterator[Hear | None]:
+    """A bar with the best point so far; nothing without a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("exploring"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", completed=done)
+
+        def hear(done: int, whole: int, best: Point | None) -> None:
+            bar.update(task, completed=done, total=whole, description=best_words(best))
+
+        yield hear
+
+
+def best_words(best: Point | None) -> str:
+    """`best 250.1 us, 0.78 mJ (trial 34)`."""
+    if best is None:
+        return "nothing fits yet"
+    figures = best.figures
+    return f"best {1e6 * figures.seconds:.1f} us, {1e3 * figures.joules:.3f} mJ ({best.name})"

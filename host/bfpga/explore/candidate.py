@@ -1,0 +1,53 @@
+"""One thing that is tried: an accelerator, as its file would describe it, and the recipe that compiles for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.engine_sections import engine_sections
+from bfpga.accelerator.loader import Accelerator, accelerator_of, find_board, systolic_config
+from bfpga.accelerator.schema import AcceleratorFile
+from bfpga.accelerator.sections import validate
+from bfpga.accelerator.yaml_reader import Document
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.configuration import SystolicConfig
+
+#: What messages call a description that lies in no file.
+NOWHERE = Path("explored.yaml")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """``described``: keys and values of an accelerator file; ``recipe``: of a recipe.
+
+    origin: name of the ready accelerator that it is; empty for what the search has made.
+    """
+
+    described: dict[str, Any]
+    recipe: dict[str, Any] = field(default_factory=dict)
+    origin: str = ""
+
+    def accelerator(self, source: Path = NOWHERE) -> Accelerator:
+        """The checked accelerator; ConfigurationError with all that is wrong with it. source: where it is a file."""
+        return accelerator_of(Document(source, self.described))
+
+    @property
+    def options(self) -> CompileOptions:
+        """The recipe as the compiler takes it."""
+        return CompileOptions(**self.recipe)
+
+
+def unchecked_config(described: dict[str, Any]) -> tuple[SystolicConfig, Board]:
+    """Numbers of the kernel and the board, before constraints between them and limits of the board are checked.
+
+    ConfigurationError for keys that are wrong by themselves.
+    """
+    document = Document(NOWHERE, described)
+    file: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
+    board = find_board(document, file)
+    config = systolic_config(document, engine_sections(document, file), board)
+    document.raise_problems("an accelerator")
+    return config, board

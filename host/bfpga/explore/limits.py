@@ -1,0 +1,53 @@
+"""What of a board an accelerator takes, before anything is compiled for it: the search's one look at resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.constraints import least_columns
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.kernel_resources import estimate_resources
+from bfpga.estimate.hardware import FULL
+
+#: Share of each resource that an explored accelerator may take. Tables above 80 % do not route reliably; blocks are
+#: there to be used.
+SHARES = {"dsp": 1.0, "bram36": 1.0, "lut": FULL, "ff": 1.0}
+#: Columns that an accelerator file may ask for, of either kind.
+MOST_COLUMNS = 128
+
+
+def usage(config: SystolicConfig) -> dict[str, int]:
+    """DSP blocks, block memories, look-up tables and flip-flops of a kernel."""
+    return asdict(estimate_resources(config).total)
+
+
+def excess(config: SystolicConfig, board: Board) -> float:
+    """How far the worst resource is above what may be taken of it, as a share of the board; 0 or less: it fits."""
+    used = usage(config)
+    return max(used[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
+
+
+def most_columns(config: SystolicConfig, board: Board) -> int:
+    """The most columns beside the shift columns, all else equal, that fit; 0 where not even the fewest do."""
+    extra = config.shift_columns
+    least = max(least_columns(config) - extra, 1)
+
+    def fits(columns: int) -> bool:
+        return excess(replace(config, columns=columns + extra), board) <= 0
+
+    return last_that(fits, least, MOST_COLUMNS) if fits(least) else 0
+
+
+def last_that(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The largest number up to ``high`` of which ``holds`` is true, for a rule that is true from ``low`` on."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def largest_divisor(number: int, limit: int) -> int:
+    """The largest divisor of ``number`` that is not above ``limit``."""
+    return max(divisor for divisor in range(1, min(number, limit) + 1) if number % divisor == 0)

@@ -1,0 +1,188 @@
+"""What is searched: keys of an accelerator file and of a recipe with the values that each may take on one board.
+
+The space is flat: every candidate has a value of every key, also of those that its other values leave without meaning.
+Columns are not a key: ``fill`` says which share of the columns that fit beside all else is there, so that nearly every
+point of the space is an accelerator that fits its board.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.clocks import possible_clocks
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.engine_numbers import ARRAY
+from bfpga.explore.beside import ALONE, beside_sections, ready_beside
+from bfpga.explore.candidate import Candidate, unchecked_config
+from bfpga.explore.limits import MOST_COLUMNS, largest_divisor, most_columns
+
+Value = str | int | float
+Values = Mapping[str, Value]
+
+#: Name of every accelerator that the search makes, until it is written into a file.
+NAME = "explored"
+#: Steps of ``fill``: parts of the columns that fit.
+PARTS = 16
+#: Bits of a mantissa that samples can judge; without samples it stays at eight.
+MANTISSAS = (4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
+#: Keys whose values have no order: a neighbour of one is any other.
+UNORDERED = ("multiplier", "beside", "formats", "remainders")
+#: How often a value with an order goes anywhere instead of a step.
+FAR = 0.5
+#: Slowest of the clocks that are tried, as a part of the fastest: a slower one is of no use here.
+SLOWEST = 0.45
+#: MHz that a clock given with three digits may be off.
+ROUNDED = 1e-3
+#: Most samples that are computed together, of networks that allow it.
+MOST_TOGETHER = 128
+
+
+@dataclass(frozen=True)
+class Space:
+    """Candidates for one network on one board.
+
+    functions: those that the network needs. judged: whether samples tell what narrower numbers cost. together: whether
+    samples may be computed side by side. sparse: whether engines that skip zeros are tried beside the array. max_clock:
+    MHz; the fastest clock that is tried.
+    """
+
+    board: Board
+    board_name: str
+    functions: tuple[str, ...]
+    judged: bool
+    together: bool
+    sparse: bool
+    max_clock: float
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[Value, ...]]:
+        """The values of every key, in their order where they have one."""
+        streams = tuple(bits for bits in (64, 128, 256) if bits <= self.board.port_bits)
+        return {
+            "lanes": (1, 2, 4),
+            "rows": (4, 8, 12, 16, 24, 32, 48, 64),
+            "fill": tuple(range(PARTS // 4, PARTS + 1)),
+            "multiplier": ("dsp_packed", "dsp", "shift"),
+            "shift_columns": (0, 1, 2, 3, 4, 5, 6, 8, 10),
+            "mantissa_bits": MANTISSAS if self.judged else (8,),
+            "accumulator_bits": (18, 20, 22, 24, 28, 32, 40, 48),
+            "activation_words": (512, 1024, 2048, 4096, 8192),
+            "weight_words": (512, 1024, 2048, 4096, 8192, 16384),
+            "parameter_rows": (256, 512, 1024, 2048),
+            "stream_bits": streams,
+            "weight_stream_bits": streams,
+            "hop_columns": (0, 1, 2, 4, 8),
+            "clock_mhz": self.clocks,
+            "beside": (ALONE, *ready_beside()) if self.sparse else (ALONE,),
+            "formats": ("auto", "linear", "two_hot") if self.judged else ("auto",),
+            "weight_snr_db": (20, 23, 25, 27, 30, 33, 36, 40) if self.judged else (25,),
+            "remainders": ("auto", "never"),
+            "side_by_side": (0, 1) if self.together else (0,),
+        }
+
+    @cached_property
+    def clocks(self) -> tuple[float, ...]:
+        """Clocks that the board's PLL gives, from slow to fast, rounded to a thousandth of a MHz."""
+        low = max(self.board.clock_min, SLOWEST * self.max_clock)
+        clocks = possible_clocks(self.board.processing_system, low, min(self.board.clock_max, self.max_clock + ROUNDED))
+        return tuple(round(clock, 3) for clock in clocks) or (self.board.clock_default,)
+
+    def candidate(self, values: Values) -> Candidate:
+        """The candidate of these values; ConfigurationError where not even the fewest columns fit."""
+        array = self._array(values)
+        beside = beside_sections(str(values["beside"]))
+        array["kernel"] = "loop" if beside else "processes"
+        described: dict[str, Any] = {
+            "name": NAME,
+            "board": self.board_name,
+            "clock_mhz": values["clock_mhz"],
+            "engines": [array, *beside],
+        }
+        config, board = unchecked_config(described)
+        array["columns"] = self._columns(config, board, int(values["fill"]))
+        columns = array["columns"] + array["shift_columns"]
+        if not beside and values["hop_columns"]:
+            array["hop_columns"] = largest_divisor(columns, int(values["hop_columns"]))
+        recipe: dict[str, Any] = {"remainders": values["remainders"]}
+        if len(config.weight_formats) > 1:
+            recipe |= {"formats": values["formats"], "weight_snr_db": values["weight_snr_db"]}
+            if recipe["formats"] not in config.weight_formats:
+                recipe["formats"] = "auto"
+        if values["side_by_side"]:
+            recipe["side_by_side"] = min(columns, MOST_TOGETHER)
+        return Candidate(described, recipe)
+
+    def _array(self, values: Values) -> dict[str, Any]:
+        """The array's section with one column."""
+        same = ("lanes", "rows", "multiplier", "activation_words", "weight_words", "parameter_rows", "stream_bits")
+        mantissa = int(values["mantissa_bits"])
+        multiplier = values["multiplier"]
+        if mantissa > 8 and multiplier == "dsp_packed":
+            multiplier = "dsp"
+        return {
+            "kind": ARRAY,
+            "format": {"profile": "custom", "mantissa_bits": mantissa, "exponent_bits": 8},
+            "columns": 1,
+            **{key: values[key] for key in same},
+            "multiplier": multiplier,
+            "shift_columns": 0 if multiplier == "shift" else values["shift_columns"],
+            "accumulator_bits": max(int(values["accumulator_bits"]), 2 * mantissa + 2),
+            "bias_bits": min(18, int(values["accumulator_bits"])),
+            "weight_stream_bits": values["weight_stream_bits"],
+            "functions": list(self.functions),
+        }
+
+    @staticmethod
+    def _columns(config: SystolicConfig, board: Board, fill: int) -> int:
+        most = most_columns(config, board)
+        least = max((numbers.least_columns for numbers in config.beside), default=1) - config.shift_columns
+        return min(max(most * fill // PARTS, least, 1), MOST_COLUMNS - config.shift_columns)
+
+    def nearest(self, accelerator: Accelerator) -> dict[str, Value]:
+        """The values that come closest to an accelerator."""
+        config = accelerator.systolic
+        most = most_columns(replace(config, columns=1 + config.shift_columns), self.board)
+        wanted: dict[str, Value] = {
+            "lanes": config.lanes,
+            "rows": config.rows,
+            "fill": -(-PARTS * (config.columns - config.shift_columns) // max(most, 1)),
+            "multiplier": config.multiplier,
+            "shift_columns": config.shift_columns,
+            "mantissa_bits": config.format.mantissa_bits,
+            "accumulator_bits": config.accumulator_bits,
+            "activation_words": config.activation_words,
+            "weight_words": config.weight_words,
+            "parameter_rows": config.parameter_rows,
+            "stream_bits": config.stream_bits,
+            "weight_stream_bits": config.weight_stream_bits,
+            "hop_columns": config.hop_columns,
+            "clock_mhz": accelerator.clock_mhz,
+            "beside": accelerator.name,
+        }
+        return {key: closest(values, wanted.get(key, values[0])) for key, values in self.choices.items()}
+
+    def neighbour(self, values: Values, chance: random.Random) -> dict[str, Value]:
+        """The values with one to three of them changed: by a step, or to any other."""
+        result = {key: values[key] for key in self.choices}
+        movable = [key for key, choices in self.choices.items() if len(choices) > 1]
+        for key in chance.sample(movable, min(chance.choice((1, 1, 2, 3)), len(movable))):
+            choices = self.choices[key]
+            place = choices.index(result[key])
+            near = [other for other in (place - 1, place + 1) if 0 <= other < len(choices)]
+            far = [other for other in range(len(choices)) if other != place]
+            result[key] = choices[chance.choice(far if key in UNORDERED or chance.random() < FAR else near)]
+        return result
+
+
+def closest(choices: tuple[Value, ...], wanted: Value) -> Value:
+    """The choice that is, or is nearest to, the wanted value."""
+    if isinstance(wanted, str):
+        return wanted if wanted in choices else choices[0]
+    numbers = [choice for choice in choices if not isinstance(choice, str)]
+    return min(numbers, key=lambda choice: abs(choice - wanted)) if numbers else choices[0]

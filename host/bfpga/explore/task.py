@@ -1,0 +1,172 @@
+"""What is explored: a network, a board, the samples that judge, and what one candidate comes to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.clocks import clock_setting
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
+from bfpga.compiler.compiler import Calibration, compile_network
+from bfpga.compiler.noise import noise_inputs, without_samples
+from bfpga.compiler.read.network import Network
+from bfpga.contract.functions import FUNCTION_NAMES
+from bfpga.contract.program import ArrayNode, Program
+from bfpga.data import InputSamples
+from bfpga.errors import BfpgaError, ModelError
+from bfpga.explore.accuracy import Judge
+from bfpga.explore.candidate import Candidate
+from bfpga.explore.figures import Point, program_figures
+from bfpga.explore.front import Goal, dominates
+from bfpga.explore.limits import excess
+from bfpga.explore.space import Space, Values
+
+#: Share of zero weights from which engines that skip zeros are tried; ready accelerators with them are in any case.
+SPARSE = 0.25
+
+
+@dataclass(frozen=True)
+class Task:
+    """A search that can be repeated.
+
+    board_name: as accelerator files name the board. calibration, samples: inputs that calibrate and that judge; None:
+    noise calibrates and nothing judges. max_clock: MHz, the fastest clock that is tried.
+    """
+
+    network: Network
+    board: Board
+    board_name: str
+    goal: Goal
+    max_clock: float
+    calibration: Calibration | None = None
+    samples: InputSamples | None = None
+    seed: int = 0
+
+    @cached_property
+    def judge(self) -> Judge | None:
+        """Who tells what accuracy is lost; None without samples."""
+        return None if self.samples is None else Judge(self.network, self.samples)
+
+    @cached_property
+    def space(self) -> Space:
+        """What is searched."""
+        return Space(
+            self.board,
+            self.board_name,
+            self._functions(),
+            judged=self.samples is not None,
+            together=self._together(),
+            sparse=zero_weights(self.network) >= SPARSE,
+            max_clock=self.max_clock,
+        )
+
+    def compiled(self, candidate: Candidate, accelerator: Accelerator) -> Program:
+        """The network for a candidate; ModelError, DataError or ConfigurationError where that is not possible."""
+        if self.calibration is not None:
+            return compile_network(self.network, accelerator, self.calibration, candidate.options)
+        noise = noise_inputs(self.network, accelerator.systolic)
+        return compile_network(self.network, accelerator, noise, without_samples(candidate.options))
+
+    def _functions(self) -> tuple[str, ...]:
+        """Functions that the array computes for this network if it has all of them."""
+        space = Space(self.board, self.board_name, FUNCTION_NAMES, False, False, False, self.board.clock_default)
+        values = {key: choices[0] for key, choices in space.choices.items()}
+        values |= {"lanes": 2, "rows": 16, "activation_words": 4096, "weight_words": 4096, "accumulator_bits": 32}
+        candidate = space.candidate(values)
+        program = self.compiled(candidate, candidate.accelerator())
+        used = {node.function.key for node in program.nodes if isinstance(node, ArrayNode)}
+        return tuple(name for name in FUNCTION_NAMES if name in used or name == "none")
+
+    def _together(self) -> bool:
+        """Whether samples may be computed side by side: fully connected networks with static exponents."""
+        try:
+            self.network.graph(2)
+        except ModelError:
+            return False
+        return self.calibration is not None
+
+    def ready(self) -> list[Candidate]:
+        """The ready accelerators of the board, with which the search begins."""
+        found = []
+        for name in accelerator_names():
+            accelerator = load_accelerator(name)
+            if accelerator.board == self.board:
+                found.append(Candidate({"name": name}, {}, name))
+        return found
+
+    def point(self, number: int, candidate: Candidate, values: Values, front: Iterable[Point]) -> Point:
+        """What a candidate comes to, in stages: constraints and resources, cycles, accuracy.
+
+        front: the best so far; what could not join it is not judged. Raises a BfpgaError for a candidate that breaks a
+        constraint, does not fit the board, or for which the network cannot be compiled.
+        """
+        accelerator = load_accelerator(candidate.origin) if candidate.origin else candidate.accelerator()
+        over = excess(accelerator.systolic, self.board)
+        if over > 0 and not candidate.origin:
+            raise TooLargeError(f"a resource is {100 * over:.1f} % of the board above its limit")
+        program = self.compiled(candidate, accelerator)
+        figures = program_figures(accelerator, program)
+        point = Point(number, candidate, figures, values, max(over, 0.0))
+        if self.judge is None:
+            return point
+        if not candidate.origin and self.is_beaten(point, front):
+            return replace(point, beaten=True)
+        accuracy = self.judge.accuracy(program)
+        loss = self.judge.float_accuracy - accuracy
+        return replace(point, figures=replace(figures, accuracy=accuracy, loss=loss))
+
+    def is_beaten(self, point: Point, front: Iterable[Point]) -> bool:
+        """Whether a point is worse than one of the front, however accurate it is."""
+        costs = self.goal.costs(replace(point.figures, loss=0.0))
+        return any(dominates(self.goal.costs(other.figures), costs) for other in front)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two runs must have in common to be of one study, in words and digests."""
+        return {
+            "network": _digest(self.network.model.SerializeToString(deterministic=True)),
+            "board": _digest(repr(asdict(self.board)).encode()),
+            "objective": self.goal.objective,
+            "accuracy drop": self.goal.drop,
+            "seed": self.seed,
+            "space": _digest(repr(self.space.choices).encode()),
+            "samples": None if self.samples is None else _digest(*_arrays(self.samples.inputs)),
+            "calibration": None if self.calibration is None else _digest(*_arrays(self.calibration)),
+        }
+
+
+def usual_clock(board: Board) -> float:
+    """MHz of the fastest ready accelerator of a board as its PLL makes it; the board's usual clock without any."""
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    asked = max((one.clock_mhz for one in ready if one.board == board), default=board.clock_default)
+    return clock_setting(board.processing_system, asked).actual_mhz
+
+
+class TooLargeError(BfpgaError):
+    """A candidate takes more of a resource than it may."""
+
+
+def zero_weights(network: Network) -> float:
+    """Share of the weights of a network that are zero."""
+    tensors = [numpy_helper.to_array(item) for item in network.model.graph.initializer if len(item.dims) > 1]
+    size = sum(tensor.size for tensor in tensors)
+    return sum(int((tensor == 0).sum()) for tensor in tensors) / size if size else 0.0
+
+
+def _arrays(values: Any) -> list[bytes]:
+    arrays = values.values() if hasattr(values, "values") else [values]
+    return [np.ascontiguousarray(array).tobytes() for array in arrays]
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Charts of a report as Vega-Lite, each from the typed figures that it shows."""

@@ -1,0 +1,78 @@
+"""A report from what `run` and `evaluate` have computed; what they lack of it is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.program import Program
+from bfpga.devices.csim import cache_directory
+from bfpga.devices.measured_clocks import MeasuredClocks
+from bfpga.estimate.energy import board_watts, sample_joules
+from bfpga.estimate.program import estimate_program
+from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+from bfpga.program.layout import together
+from bfpga.report.accuracy import Accuracy
+from bfpga.report.environment import environment
+from bfpga.report.memory import memory_map
+from bfpga.report.model import Calibration, Report, host_work, layer_figures
+from bfpga.report.partition import partitions
+from bfpga.report.timeline import overlap_timeline, sample_timeline
+from bfpga.report.timing import sample_times
+from bfpga.runtime import input_arrays
+from bfpga.synthesis.kept import kept_figures
+
+
+def collect(
+    accelerator: Accelerator,
+    program: Program,
+    inputs: Mapping[str, npt.NDArray[np.floating[Any]]],
+    content: Mapping[str, Any],
+    accuracy: Accuracy,
+    files: Mapping[str, Path | None],
+    measured: MeasuredClocks | None = None,
+) -> Report:
+    """The report of a run.
+
+    inputs: its samples by name. content: what `run` or `evaluate` reports as JSON. files: what was read, by role.
+    """
+    estimate = estimate_program(accelerator, program)
+    work, cycles = sample_times(accelerator, program)
+    samples = {name: values[: program.side_by_side] for name, values in input_arrays(program, inputs).items()}
+    if program.side_by_side > 1:
+        samples = {name: together(values, program.side_by_side) for name, values in samples.items()}
+    config, board, clock = accelerator.systolic, accelerator.board, accelerator.clock_mhz
+    moved = sum(layer.bytes for layer in estimate.layers)
+    return Report(
+        model=program.name,
+        device=content["device"],
+        samples=content["samples"],
+        traced=content.get("traced_samples", 0),
+        accelerator=accelerator,
+        program=program,
+        accuracy=accuracy,
+        layers=layer_figures(program, estimate, content["layers"]),
+        estimate=estimate,
+        roofline=estimate_roofline(accelerator),
+        parts=estimate_parts(accelerator),
+        hardware=kept_figures(accelerator, cache_directory() / "synthesis"),
+        timeline=sample_timeline(program, work, cycles),
+        overlap=overlap_timeline(accelerator, program),
+        memory=memory_map(program, work),
+        partitions=partitions(program, samples),
+        host=host_work(content["host_nodes"]),
+        calibration=Calibration(content["calibration_samples"], content["calibrated_on"]),
+        environment=environment(dict(files)),
+        latency_s=content["latency_s"],
+        latency_includes_host=content["latency_includes_host"],
+        images_per_second=content["images_per_second"],
+        watts=board_watts(config, board, clock),
+        joules=sample_joules(config, board, clock, content["latency_s"], moved),
+        measured=measured,
+        remarks=list(program.notes),
+    )

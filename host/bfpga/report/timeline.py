@@ -1,0 +1,118 @@
+"""The timeline: compute, transfers and the host as bars, one row for each that can work at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.descriptor import Operation
+from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.program import HostNode, KernelOperation, LaunchStep, Program
+from bfpga.engines.array.order import SampleRow
+from bfpga.engines.registry import engine_named, operation_engine
+from bfpga.report.timing import Timed, always, start_times
+
+#: Rows that only move data; what computes has the title of its engine.
+LOADS, STORES, WEIGHTS, HOST = "loads", "stores", "weights", "host"
+_TRANSFERS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: WEIGHTS}
+#: Bars at most; of more, neighbours of one layer become one.
+MOST_BARS = 3000
+#: Samples of one start whose overlap is shown.
+SHOWN_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One operation, or neighbours of one layer: cycles [begin, end) from the begin of the first sample."""
+
+    lane: str
+    layer: str
+    what: str
+    begin: float
+    end: float
+    sample: int = 0
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Bars of one sample or several. overlaps: of a kernel of processes, else one operation after the other."""
+
+    overlaps: bool
+    bars: list[Bar]
+    cycles: float
+    samples: int = 1
+
+    @property
+    def lanes(self) -> list[str]:
+        """Rows that have a bar: transfers in, what computes, transfers out, the host."""
+        used = dict.fromkeys(bar.lane for bar in self.bars)
+        computing = [lane for lane in used if lane not in (WEIGHTS, LOADS, STORES, HOST)]
+        return [lane for lane in (WEIGHTS, LOADS, *computing, STORES, HOST) if lane in used]
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """Cycles in which each row works."""
+        result = dict.fromkeys(self.lanes, 0.0)
+        for bar in self.bars:
+            result[bar.lane] += bar.end - bar.begin
+        return result
+
+
+def sample_timeline(program: Program, work: Sequence[Timed], cycles: float) -> Timeline:
+    """One sample alone, from ``timing.sample_times``."""
+    bars = [_bar(item) for item in work]
+    return Timeline(program.config.kernel == "processes", bars if len(bars) <= MOST_BARS else merged(bars), cycles)
+
+
+def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | None:
+    """Some samples that follow each other in one start; None where samples do not share starts, or do not overlap."""
+    steps = [step for step in program.steps if isinstance(step, LaunchStep)]
+    if program.config.kernel == "loop" or len(steps) != 1:
+        return None
+    operations = always(steps[0].operations)
+    row = SampleRow.of(operations, len(always(steps[0].operations[: steps[0].ahead])))
+    places = list(row.walk(SHOWN_SAMPLES))
+    stream = [operations[row.order[place]] for _, place in places]
+    moments, cycles = start_times(accelerator, program, stream)
+    behind = range(*row.behind.indices(len(row.order))) if row.rows_beside else range(0)
+    bars = [
+        Bar(lane_of(item), item.layer, what_of(item), begin, end, number - (place in behind))
+        for item, (begin, end), (number, place) in zip(stream, moments, places, strict=True)
+    ]
+    return Timeline(True, bars, cycles, SHOWN_SAMPLES) if len(bars) <= MOST_BARS else None
+
+
+def lane_of(operation: KernelOperation) -> str:
+    """The row of an operation."""
+    kind = Operation(operation.descriptor.operation)
+    engine = operation_engine(operation) or engine_named(ARRAY)
+    return _TRANSFERS.get(kind, engine.title)
+
+
+def what_of(operation: KernelOperation) -> str:
+    """The operation in words."""
+    kind = Operation(operation.descriptor.operation).name.lower()
+    moved = operation.transfer
+    return kind if moved is None else f"{kind} of {moved.tensor}, rows {moved.y0} to {moved.y1 - 1}"
+
+
+def _bar(item: Timed) -> Bar:
+    if isinstance(item.work, HostNode):
+        return Bar(HOST, item.work.name, ", ".join(item.work.operators), item.begin, item.end, start=item.start)
+    return Bar(lane_of(item.work), item.work.layer, what_of(item.work), item.begin, item.end, start=item.start)
+
+
+def merged(bars: Sequence[Bar]) -> list[Bar]:
+    """Neighbours of one row and layer as one bar each."""
+    result: list[Bar] = []
+    last: dict[str, int] = {}
+    for bar in bars:
+        before = last.get(bar.lane)
+        if before is not None and result[before].layer == bar.layer and result[before].start == bar.start:
+            result[before] = replace(result[before], end=bar.end, what="several operations")
+            continue
+        last[bar.lane] = len(result)
+        result.append(bar)
+    return result

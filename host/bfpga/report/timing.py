@@ -1,0 +1,113 @@
+"""When each operation of one sample runs, in the order that the kernel keeps; the host's work between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.program import (
+    HostNode,
+    HostStep,
+    KernelOperation,
+    LaunchStep,
+    MatMulNode,
+    MatMulStep,
+    Program,
+    Step,
+)
+from bfpga.estimate.host import arm_seconds
+from bfpga.estimate.program import operation_seconds
+from bfpga.program.schedule import schedule
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Work in cycles [begin, end) from the sample's begin: an operation of a kernel start, or a node of the host.
+
+    start: number of the program's step.
+    """
+
+    work: KernelOperation | HostNode
+    begin: float
+    end: float
+    start: int = 0
+
+
+def sample_times(accelerator: Accelerator, program: Program) -> tuple[list[Timed], float]:
+    """All work of one sample alone and the cycles that it takes, resident weights already loaded.
+
+    Memory gives the board's assumed rate. The host takes what is estimated for a core of the board, and no time where
+    the board's file has no cores. A kernel of processes overlaps operations, one of a loop does them in sequence.
+    """
+    work: list[Timed] = []
+    moment = 0.0
+    for number, step in enumerate(program.steps):
+        if isinstance(step, HostStep):
+            node = program.nodes[step.node]
+            assert isinstance(node, HostNode)
+            end = moment + host_cycles(accelerator, node)
+            work.append(Timed(node, moment, end, number))
+            moment = end
+            continue
+        operations = always(step.operations)
+        moments, length = start_times(accelerator, program, operations)
+        for _ in range(_times(program, step)):
+            work += [
+                Timed(operation, moment + begin, moment + end, number)
+                for operation, (begin, end) in zip(operations, moments, strict=True)
+            ]
+            moment += length
+    return work, moment
+
+
+def start_times(
+    accelerator: Accelerator, program: Program, operations: Sequence[KernelOperation]
+) -> tuple[list[tuple[float, float]], float]:
+    """Begin and end of the operations of one kernel start, and its cycles in all."""
+    if program.config.kernel == "processes":
+        found = schedule(program.config, operations, 1, memory_rate(accelerator))
+        return [(timed.begin, timed.end) for timed in found.operations], found.clocks
+    moments, now = [], 0.0
+    for operation in operations:
+        end = now + operation_seconds(accelerator, operation) * clock_hz(accelerator)
+        moments.append((now, end))
+        now = end
+    return moments, now
+
+
+def host_cycles(accelerator: Accelerator, node: HostNode) -> float:
+    """Cycles of the kernel's clock that a node is estimated to take a core of the board; 0 if it is not known."""
+    cores = accelerator.board.arm_cores
+    return 0.0 if cores is None else arm_seconds(node, cores) * clock_hz(accelerator)
+
+
+def clock_hz(accelerator: Accelerator) -> float:
+    return accelerator.clock_mhz * 1e6
+
+
+def memory_rate(accelerator: Accelerator) -> float:
+    """Bytes a cycle that the board's memory is assumed to give."""
+    return accelerator.board.assumed_gb_s * 1e9 / clock_hz(accelerator)
+
+
+def always(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
+    """Operations that every sample executes; measuring passes of a first sample are left out."""
+    return [operation for operation in operations if not operation.first_only]
+
+
+def kernel_operations(work: Sequence[Timed]) -> Iterator[tuple[KernelOperation, Timed]]:
+    """What kernels do of the work."""
+    for item in work:
+        if isinstance(item.work, KernelOperation):
+            yield item.work, item
+
+
+def _times(program: Program, step: Step) -> int:
+    """How often one sample runs the start of a step."""
+    if isinstance(step, LaunchStep):
+        return 1
+    assert isinstance(step, MatMulStep)
+    node = program.nodes[step.node]
+    assert isinstance(node, MatMulNode)
+    return node.batch

@@ -1,0 +1,131 @@
+"""Clocks of a kernel of processes: the counter of a virtual board against the schedule, and what is reported."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pynq")
+
+from kernel_pairs import small
+from small_networks import compiled, residual_network
+
+from bfpga.board.virtual.clock_counter import FIRST_BEAT_CLOCKS
+from bfpga.board.virtual.faults import SlowKernel, SlowStream
+from bfpga.board.virtual.process_time import read_descriptors, received_counts
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Operation
+from bfpga.contract.program import LaunchStep, Program
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.measured_clocks import BEGIN_WAITS, START_CLOCKS, UNEXPLAINED_SHARE, MeasuredClocks
+from bfpga.devices.values import Values
+from bfpga.engines.array.order import in_stream, start_counts
+from bfpga.errors import ClockWarning
+from bfpga.program.packets import SamplePackets
+from bfpga.program.schedule import schedule
+from bfpga.program.start_clocks import FOLLOWED_SAMPLES, start_clocks
+from bfpga.verify.virtual_boards import VirtualBoards
+
+pytestmark = pytest.mark.board
+#: The kernel of other tests.
+CONFIG = small(kernel="processes", position_bins=16, wide_words=256)
+SAMPLES = 64
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    return replace(compiled(residual_network(), tmp_path_factory.mktemp("residual"), CONFIG), digest="0" * 64)
+
+
+@pytest.fixture(scope="module")
+def boards() -> Iterator[VirtualBoards]:
+    result = VirtualBoards()
+    yield result
+    result.close()
+
+
+def start_of(program: Program) -> LaunchStep:
+    (step,) = (step for step in program.steps if isinstance(step, LaunchStep))
+    return step
+
+
+def run(boards: VirtualBoards, program: Program, *faults: Any) -> tuple[MeasuredClocks, list[str]]:
+    """What was measured of 64 samples, and the warnings of the run; the values are those of the emulator."""
+    device: Any = boards.open(program)
+    inputs = residual_network().samples(SAMPLES)
+    device.run({name: value[:1] for name, value in inputs.items()})  # loads the weights
+    device.streaming._board.target.board.faults.inject(*faults)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = device.run(inputs)
+    expected = Emulator(program).run(inputs)
+    assert all(np.array_equal(result.outputs[name], value) for name, value in expected.outputs.items())
+    assert result.measured.counted == result.cycles == expected.cycles, "the register holds the work"
+    return result.measured, [str(item.message) for item in caught if item.category is ClockWarning]
+
+
+def test_overlapped_samples_take_their_schedule_within_three_percent(boards: VirtualBoards, program: Program) -> None:
+    """The board has seen descriptors alone: what waits for what is in their counts."""
+    measured, warned = run(boards, program)
+    assert measured.waits == FIRST_BEAT_CLOCKS * measured.starts
+    assert abs(measured.clocks - measured.waits - measured.scheduled) <= 0.005 * measured.scheduled
+    assert measured.clocks <= (1 + UNEXPLAINED_SHARE) * measured.scheduled
+    assert measured.scheduled != measured.counted
+    assert warned == []
+
+
+FAULTS = {
+    "kernel": SlowKernel(kernel="accelerator", interval=1.5, sticky=True),
+    "stream": SlowStream(stream="store/output_stream", clocks_a_beat=3000, sticky=True),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_clocks_above_the_schedule_are_reported(boards: VirtualBoards, program: Program, fault: str) -> None:
+    boards.close()
+    measured, warned = run(boards, program, FAULTS[fault])
+    boards.close()
+    assert measured.clocks > 1.1 * measured.scheduled
+    assert warned == [measured.warning]
+    assert f"{measured.clocks:,} clocks; its schedule has {measured.scheduled:,}" in warned[0]
+
+
+def test_three_percent_of_the_schedule_is_the_limit() -> None:
+    """Not of the work; and waits explain no more than the begin of a start, as processes overlap."""
+    limit = int(UNEXPLAINED_SHARE * 100_000) + START_CLOCKS + BEGIN_WAITS
+    for beyond in (0, 1):
+        clocks = 100_000 + limit + beyond
+        measured = MeasuredClocks(clocks=clocks, counted=140_000, scheduled=100_000, waits=50_000, starts=1)
+        assert bool(measured.warning) == bool(beyond)
+        assert "100,000 of the schedule for 140,000 of work" in str(measured)
+    few = MeasuredClocks(clocks=40_000, counted=140_000, scheduled=100_000, starts=1)
+    assert "does not watch the kernel" in str(few.warning)
+
+
+def test_clocks_of_many_samples_follow_from_a_few(program: Program) -> None:
+    step = start_of(program)
+    for samples in (1, FOLLOWED_SAMPLES, 24):
+        exact = schedule(CONFIG, in_stream(step.operations, samples, step.ahead)).clocks
+        assert abs(start_clocks(CONFIG, step.operations, samples, step.ahead) - exact) <= 0.002 * exact
+
+
+def test_descriptors_of_a_stream_tell_what_operations_wait_for(program: Program) -> None:
+    step, samples = start_of(program), 5
+    values = Values(program, residual_network().samples(samples))
+    for operation in step.operations:
+        if operation.descriptor.operation == Operation.LOAD and operation.transfer is not None:
+            values.on_array(operation.transfer.tensor)
+    packets = SamplePackets(step.operations, CONFIG, step.ahead)
+    packet = packets.pack(values.array, 0, samples).tobytes()
+    descriptors = list(read_descriptors(packet, CONFIG))
+    assert len(descriptors) == samples * len(step.operations)
+    expected = start_counts([step.operations[index] for index in packets.sent(samples)], CONFIG).reshape(-1, 5)
+    found = received_counts(descriptors)
+    np.testing.assert_array_equal(np.where(expected > 0, found, 0), expected)
+    assert list(read_descriptors(packet[: 4 * DESCRIPTOR_WORDS - 1], CONFIG)) == []
+    load = replace(descriptors[0], operation=int(Operation.LOAD), after_loads=0)
+    assert received_counts([load] * 66_000 + [replace(load, after_loads=65_990 & 0xFFFF)])[-1][0] == 65_990

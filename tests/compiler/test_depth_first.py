@@ -1,0 +1,164 @@
+"""Layers computed depth first, and layers in two parts: same bits, no row twice, nothing moved that is used at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_pairs import QUICK, small
+from memory_walk import MemoryWalk, check_coverage
+from small_networks import Network, compiled, largest_error
+
+from bfpga.compiler.schedule import schedule as schedule_module
+from bfpga.compiler.schedule import two_parts
+from bfpga.compiler.schedule.depth_first import Chain, rows_of_strips
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, TensorSpec, Window
+from bfpga.devices.csim import CSimulation
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS
+from bfpga.engines.array.regions import Region
+from bfpga.program.cycles import program_cycles
+from bfpga.program.schedule import RESULT_LATENCY
+
+#: The kernels of other tests: neither is compiled for these.
+LOOP = small()
+PROCESSES = small(kernel="processes", position_bins=16, wide_words=256)
+KERNELS = {"loop": LOOP, "processes": PROCESSES}
+
+
+def fire_network() -> Network:
+    """A layer and pooling that overlaps, then squeezed and expanded maps twice, with pooling behind: 41 x 35 pixels."""
+    network = Network(3, 41, 35)
+    network.conv(8, 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
+    squeezed, channels = network.add("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]), 8
+    for narrow, wide in ((4, 12), (4, 16)):
+        squeezed = network.conv(narrow, channels, 1, source=squeezed)
+        parts = network.conv(wide, narrow, 1, source=squeezed), network.conv(
+            wide, narrow, 3, source=squeezed, pads=[1, 1, 1, 1]
+        )
+        squeezed, channels = network.add("Concat", *parts, axis=1), 2 * wide
+    network.add("MaxPool", kernel_shape=[3, 3], strides=[2, 2])
+    network.conv(5, channels, 1)
+    return network
+
+
+def deep_network() -> Network:
+    """Layers that all fit, one behind the other: 14 x 6 pixels."""
+    network, channels = Network(4, 14, 6), 4
+    for kernel in (3, 1, 3, 1):
+        network.conv(8, channels, kernel, pads=[kernel // 2] * 4)
+        channels = 8
+    return network
+
+
+def operations(program: Program) -> Iterator[KernelOperation]:
+    for step in program.steps:
+        if isinstance(step, LaunchStep):
+            yield from step.operations
+
+
+def clocks(program: Program) -> int:
+    cycles = program_cycles(program)
+    return cycles.scheduled() or cycles.dma_inclusive
+
+
+@pytest.fixture(scope="module", params=KERNELS)
+def fire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The network whose maps do not fit, on a kernel of each form."""
+    return compiled(fire_network(), tmp_path_factory.mktemp("fire"), KERNELS[request.param])
+
+
+def test_maps_between_layers_computed_depth_first_never_leave_the_chip(fire: Program) -> None:
+    """Every word is read where it was written; every row is computed once, by strips that turn round too."""
+    MemoryWalk(fire).run()
+    check_coverage(fire)
+    assert largest_error(fire_network(), fire) < 0.35
+    moved = {item.transfer.tensor for item in operations(fire) if item.transfer is not None}
+    made = {node.output: node for node in fire.nodes if isinstance(node, ArrayNode)}
+    inside = [name for name in made if name not in moved]
+    room = fire.config.activation_words * fire.config.banks * fire.config.lanes
+    sizes = [fire.tensors[name].height * fire.tensors[name].width * fire.tensors[name].channels for name in inside]
+    assert max(sizes) > room, "a map that is larger than the memory"
+    assert any(item.descriptor.tap_y_word < 0 for item in operations(fire)), "no strip that goes back"
+
+
+def test_depth_first_saves_clocks(fire: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule_module, "best_chain", lambda *_: None)
+    apart = compiled(fire_network(), tmp_path, fire.config)
+    assert clocks(fire) < 0.9 * clocks(apart)
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_depth_first_gives_the_bits_of_the_emulator(fire: Program, integers: Any) -> None:
+    """The exact integers of a kernel of processes stop at a read that comes too early."""
+    if fire.config.kernel == "loop" and integers == "exact":
+        pytest.skip("a kernel of one loop does one operation after the other")
+    check(fire, fire_network(), integers)
+
+
+def check(program: Program, network: Network, integers: Any) -> None:
+    samples = network.samples(3)
+    expected = Emulator(program).run(samples)
+    found = StreamingDevice(program, CSimulation(program.config, integers, flags=QUICK), "csim").run(samples)
+    for name, value in expected.outputs.items():
+        np.testing.assert_array_equal(found.outputs[name], value)
+    assert found.cycles == expected.cycles
+
+
+def test_layers_in_two_parts_give_the_same_bits_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer begins while results of the layer before are under way; nothing reads what is not there yet."""
+    program = compiled(deep_network(), tmp_path, PROCESSES)
+    MemoryWalk(program).run()
+    check_coverage(program)
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    assert sum(len(node.tiles) == 2 for node in nodes) > 1
+    check(program, deep_network(), "exact")
+    monkeypatch.setattr(two_parts.LayerParts, "_cuts", lambda *_: [])
+    whole = compiled(deep_network(), tmp_path, PROCESSES)
+    computing = [sum(i.descriptor.operation in ARRAY_OPERATIONS for i in operations(item)) for item in (program, whole)]
+    assert computing[0] > computing[1]
+    assert program_cycles(program).dma_inclusive == program_cycles(whole).dma_inclusive, "no group of pixels is lost"
+    assert clocks(program) + RESULT_LATENCY < clocks(whole), "two layers wait no longer"
+
+
+def test_a_part_uses_the_words_of_its_rows_alone() -> None:
+    config = SystolicConfig(columns=3, rows=4, lanes=2)
+    region = Region("x", 10, 100, 7, 5, 6, 3, 0, 2, 12)
+    banks = config.banks
+    for first, last in ((2, 4), (5, 6), (3, 12)):
+        words = {10 + (((y - 2) * 7 + x) // banks) * 3 for y in range(first, last) for x in range(5)}
+        assert region.words_of(config, first, last, read=False) == (min(words), max(words) + 3)
+        behind = region.words_of(config, first, last, read=True)[1] - max(words) - 3
+        assert behind == 1, "the last block of four rows reaches a word behind the pixel"
+    back = replace(region, pitch=-7, origin=63)
+    assert back.words_of(config, 2, 3, read=False) == region.words_of(config, 11, 12, read=False)
+    assert region.words_of(config, 2, 12, read=True) == (10, 110)
+
+
+def layer(name: str, source: str, height: int, kernel: int = 1, stride: int = 1, pad: int = 0) -> ArrayNode:
+    window = Window(kernel, kernel, stride, stride, pad, pad, output_height=height, output_width=4)
+    return ArrayNode(name, "max", (source,), f"{name}_out", 4, window)
+
+
+def test_strips_of_a_chain_compute_every_row_once_and_share_one_at_most() -> None:
+    tensors = {name: TensorSpec(name, height, 4, 4, None) for name, height in
+               (("x", 23), ("a_out", 23), ("b_out", 11), ("c_out", 11))}  # fmt: skip
+    pooled = [layer("a", "x", 23, 3, 1, 1), layer("b", "a_out", 11, 3, 2), layer("c", "b_out", 11)]
+    chain = Chain(pooled, ("a_out", "b_out"), ("x",))
+    strips = rows_of_strips(chain, tensors, 4)
+    assert strips is not None
+    assert [(s["a_out"].first, s["a_out"].start, s["a_out"].end) for s in strips] == [
+        (0, 0, 9), (8, 9, 17), (16, 17, 23),
+    ]  # fmt: skip
+    assert [(s["x"].first, s["x"].end) for s in strips] == [(0, 10), (8, 18), (16, 23)]
+    wide = [layer("a", "x", 23), layer("b", "a_out", 23, 3, 1, 1)]
+    tensors["b_out"] = replace(tensors["a_out"], name="b_out")
+    assert rows_of_strips(Chain(wide, ("a_out",), ("x",)), tensors, 4) is None, "two rows would be used twice"
+
+

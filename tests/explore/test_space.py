@@ -1,0 +1,68 @@
+"""The space of a search: what it makes fits the board, and lies where the ready accelerators are."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from bfpga.accelerator.boards import load_board
+from bfpga.accelerator.loader import load_accelerator
+from bfpga.estimate.energy import sample_joules
+from bfpga.explore.candidate import unchecked_config
+from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns, usage
+from bfpga.explore.space import Space
+
+BOARD = load_board("pynq_z2")
+
+
+@pytest.fixture
+def space() -> Space:
+    return Space(BOARD, BOARD.name, ("none", "relu"), judged=True, together=True, sparse=True, max_clock=142.857)
+
+
+def test_the_most_columns_fit_and_one_more_does_not() -> None:
+    config = load_accelerator("pynq_z2_mixed").systolic
+    most = most_columns(config, BOARD)
+    fitting = replace(config, columns=most + config.shift_columns)
+    assert usage(fitting)["lut"] <= FULL * BOARD.lut
+    assert excess(fitting, BOARD) <= 0 < excess(replace(fitting, columns=fitting.columns + 1), BOARD)
+
+
+def test_divisors_and_limits_are_the_largest() -> None:
+    assert [largest_divisor(12, limit) for limit in (1, 5, 7, 40)] == [1, 4, 6, 12]
+    assert [last_that(lambda number, last=last: number <= last, 1, 128) for last in (1, 77, 128)] == [1, 77, 128]
+
+
+def test_clocks_are_those_that_the_pll_makes_up_to_the_limit(space: Space) -> None:
+    assert space.clocks[-1] == 142.857
+    assert all(1000 / clock == pytest.approx(round(1000 / clock), abs=1e-3) for clock in space.clocks)
+
+
+def test_ready_accelerators_have_a_place_in_the_space(space: Space) -> None:
+    dense = load_accelerator("pynq_z2_dense")
+    values = space.nearest(dense)
+    config, _ = unchecked_config(space.candidate(values).described)
+    same = ("rows", "lanes", "multiplier", "activation_words", "weight_words", "parameter_rows")
+    assert all(getattr(config, name) == getattr(dense.systolic, name) for name in same)
+    assert config.kernel == "processes"
+    beside = unchecked_config(space.candidate(space.nearest(load_accelerator("pynq_z2_sparse"))).described)[0]
+    assert beside.beside == load_accelerator("pynq_z2_sparse").systolic.beside
+    assert beside.kernel == "loop"
+
+
+def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> None:
+    values = space.nearest(load_accelerator("pynq_z2_dense"))
+    chance = random.Random(1)
+    for _ in range(50):
+        near = space.neighbour(values, chance)
+        assert 1 <= sum(near[key] != values[key] for key in near) <= 3
+        assert all(near[key] in choices for key, choices in space.choices.items())
+
+
+def test_energy_grows_with_time_size_and_bytes() -> None:
+    dense, tiny = (load_accelerator(name).systolic for name in ("pynq_z2_dense", "tiny"))
+    least = sample_joules(tiny, BOARD, 100.0, 1e-3, 0)
+    assert least < sample_joules(dense, BOARD, 100.0, 1e-3, 0) < sample_joules(dense, BOARD, 142.0, 1e-3, 0)
+    assert least < sample_joules(tiny, BOARD, 100.0, 1e-3, 1e6) < sample_joules(tiny, BOARD, 100.0, 2e-3, 1e6)

@@ -1,0 +1,45 @@
+"""Reports that several tests look at, each made once by the command itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bfpga.cli import main
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+
+PROCESSES = str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml")
+
+
+def made(folder: Path, name: str, *words: str) -> Path:
+    target = folder / f"{name}.html"
+    assert main([*words, str(target)]) == 0
+    return target
+
+
+@pytest.fixture(scope="session")
+def dense_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an accelerator whose loops are kept in the package."""
+    model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
+    folder = tmp_path_factory.mktemp("dense")
+    return made(folder, "dense", "report", model, "-a", "tiny", "-d", data, "-n", "60", "-o")
+
+
+@pytest.fixture(scope="session")
+def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a kernel of one loop and one of processes, each with two recipes."""
+    model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
+    folder = tmp_path_factory.mktemp("comparison")
+    words = ("compare", model, "-a", "tiny", "-a", PROCESSES, "-r", "adaptive", "-r", "uncalibrated", "-d", data)
+    return made(folder, "comparison", *words, "-n", "40", "--json", str(folder / "comparison.json"), "-o")
+
+
+@pytest.fixture(scope="session")
+def sparse_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of an accelerator with three engines, layers on the one that skips zeros of inputs."""
+    model, data = str(MODELS / "lenet_mnist_pruned90.onnx"), str(MODELS / "mnist_test.npz")
+    folder = tmp_path_factory.mktemp("sparse")
+    words = ("evaluate", model, "-a", "zcu104_hetero", "-d", data, "-n", "20", "--engine", "sparse_cluster")
+    return made(folder, "sparse", *words, "--report")

@@ -1,0 +1,115 @@
+"""The file of a report: complete, alone, small, and safe with names of users' files (issue 18: report)."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vl_convert
+
+from bfpga.cli import main
+from bfpga.report.page import Fact, Figure, Page, Section, Table, embedded, render
+from bfpga.report.theme import chart, config, number
+
+ROOT = Path(__file__).parents[2]
+MODEL, DATA = str(ROOT / "examples/models/mlp_digits.onnx"), str(ROOT / "examples/models/digits_test.npz")
+#: Parts that the issue asks of a report, by the names of their sections.
+DENSE = ["accuracy", "layers", "time", "timeline", "memory", "resources", "dispatch", "loops", "environment"]
+SPARSE = [name for name in DENSE if name != "loops"]
+LARGEST = 3_000_000
+
+
+def charts(report: Path) -> dict[str, Any]:
+    found = re.search(r'id="charts">(.*?)</script>', report.read_text(), re.DOTALL)
+    assert found is not None
+    content: dict[str, Any] = json.loads(found[1])
+    return content
+
+
+def sections(report: Path) -> list[str]:
+    return re.findall(r'<section id="(\w+)">', report.read_text())
+
+
+def test_a_report_has_all_parts_and_is_small(dense_report: Path, sparse_report: Path) -> None:
+    assert sections(dense_report) == DENSE
+    assert sorted(sections(sparse_report)) == sorted([*SPARSE, "partition"])
+    assert {"accuracy", "confusion", "sqnr", "saturation", "roofline", "limits", "timeline", "memory", "resources",
+            "dispatch"} <= charts(dense_report)["specs"].keys()  # fmt: skip
+    assert {"choices", "partition0", "loads0"} <= charts(sparse_report)["specs"].keys()
+    assert max(dense_report.stat().st_size, sparse_report.stat().st_size) <= LARGEST
+
+
+def test_a_report_needs_no_other_file_and_no_network(dense_report: Path) -> None:
+    """Nothing is loaded: no script, style, picture or frame from elsewhere, no data of a chart by address."""
+    text = dense_report.read_text()
+    outside = text.split("<script>")[0]
+    assert re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', outside) == []
+    assert "@import" not in outside
+    assert "url(" not in outside
+    assert '"url"' not in json.dumps(charts(dense_report)["specs"])
+
+
+def test_every_number_says_what_it_is(dense_report: Path) -> None:
+    """Figures, tables and facts each have their basis: counted, scheduled, estimated or measured."""
+    text = dense_report.read_text()
+    bases = re.findall(r'class="basis">([^<]*)<', text)
+    figures = text.count("<figure") + text.count('<details class="table"') + text.count('<div class="fact ')
+    assert len(bases) == figures
+    known = ("counted", "modelled", "estimated", "measured", "in sequence", "netlist")
+    assert all(any(word in basis for word in known) for basis in bases), bases
+
+
+def test_every_chart_is_vega_lite(sparse_report: Path) -> None:
+    """Without a browser too: each specification is compiled for both widths."""
+    content = charts(sparse_report)
+    for name, spec in content["specs"].items():
+        sized = {**spec, "width": 400, "config": content["compact"]}
+        compiled = vl_convert.vegalite_to_vega(sized)
+        assert compiled["marks"], name
+
+
+def test_names_of_files_do_not_reach_the_page_as_markup() -> None:
+    name = "</script><img src=x onerror=alert(1)>\u2028<!--"
+    spec = chart(10, [{"mark": "bar", "encoding": {"x": number(name, name)}}], data={"values": [{name: 1}]})
+    figure, table = Figure("f", name, name, spec, name), Table(name, name, (name,), [(name,)])
+    page = Page(name, name, [Fact(name, name)], [Section("s", name, name, [figure], [table], [name])], [name])
+    text = render(page)
+    assert "<img src=x" not in text
+    assert json.loads(embedded({"a": name})) == {"a": name}
+    before = render(Page("", "", [], [Section("s", "", "")]))
+    assert text.count("</script>") == before.count("</script>")
+
+
+def test_narrow_windows_get_shorter_labels() -> None:
+    assert config(compact=True)["axis"]["labelLimit"] < config(compact=False)["axis"]["labelLimit"]
+
+
+def test_a_run_writes_a_report_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without float results: no noise, but accuracy and all that is known of the accelerator."""
+    target = tmp_path / "run.html"
+    words = ["run", MODEL, "-a", "tiny", "-d", DATA, "-n", "20", "--report", str(target)]
+    assert main(words) == 0
+    assert f"report in {target}" in capsys.readouterr().out
+    assert sections(target) == DENSE
+    assert "sqnr" not in charts(target)["specs"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_without_the_package_one_line_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    for words in (
+        ["report", MODEL, "-a", "tiny", "-d", DATA, "-o"],
+        ["run", MODEL, "-a", "tiny", "-d", DATA, "--report"],
+    ):
+        assert main([*words, str(tmp_path / "report.html")]) == 2
+        shown = capsys.readouterr()
+        assert shown.err.count("\n") == 1
+        assert "pip install 'bfpga[report]'" in shown.err
+        assert shown.out == ""
+    assert list(tmp_path.iterdir()) == []

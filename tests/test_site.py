@@ -1,0 +1,103 @@
+"""The site is built without a network, and what the documents tell a user to type does what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from bfpga.cli import main
+from bfpga.cli.application import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+#: Fences whose commands a reader may type here; those that need a board, vendor tools or minutes are `console`.
+EXECUTED = "sh"
+_FENCE = re.compile(r"^ *```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^ *```", re.S | re.M)
+_LINK_ELSEWHERE = re.compile(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
+
+
+def commands(text: str, kinds: set[str] | None = None) -> list[list[str]]:
+    """The arguments of each `bfpga` command in the listings of a document (of `kinds` of fences; all if None)."""
+    found = []
+    for fence in _FENCE.finditer(text):
+        if kinds is None or fence["kind"] in kinds:
+            lines = fence["text"].replace("\\\n", " ").splitlines()
+            found += [line.strip().removeprefix("$ ") for line in lines]
+    return [shlex.split(line, comments=True)[1:] for line in found if line.startswith("bfpga ")]
+
+
+def parse(arguments: list[str]) -> None:
+    """Read a command line as `bfpga` does, without running it."""
+    command, name = typer.main.get_command(app), "bfpga"
+    while isinstance(command, click.Group) or hasattr(command, "commands"):
+        name, *arguments = arguments
+        command = command.commands[name]
+    command.make_context(name, list(arguments))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_of_the_documents_exist_with_their_options(path: Path) -> None:
+    for arguments in commands(path.read_text()):
+        if "--help" not in arguments:
+            parse(arguments)
+
+
+def test_commands_of_the_documents_are_found() -> None:
+    """The test above compares something, and a wrong option is seen."""
+    assert sum(len(commands(path.read_text())) for path in PAGES) > 30
+    with pytest.raises(Exception, match="calibrations"):
+        parse(["compile", "net.onnx", "-a", "tiny", "-o", "x.bfpga", "--calibrations", "s.npz"])
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory like a fresh clone's: the examples, and what files the tutorials write."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_listings(text: str, directory: Path) -> None:
+    """Files that a document shows: a YAML listing whose first line names it."""
+    for fence in _FENCE.finditer(text):
+        named = re.match(r"# (\w+\.yaml)\n", fence["text"])
+        if fence["kind"] == "yaml" and named:
+            (directory / named[1]).write_text(fence["text"])
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_commands_of_a_tutorial_run_in_their_order(path: Path, desk: Path) -> None:
+    """Requirement: every command that a tutorial shows is executed; `console` fences say that they need more."""
+    text = path.read_text()
+    write_listings(text, desk)
+    asked = commands(text, {EXECUTED})
+    assert asked
+    for arguments in asked:
+        assert main(arguments) == 0, f"{path.name}: bfpga {shlex.join(arguments)}"
+
+
+def test_the_site_is_built_without_a_network(tmp_path: Path) -> None:
+    """Every page is in the navigation, every link leads somewhere, and nothing is fetched from other hosts."""
+    pytest.importorskip("mkdocs")
+    site = tmp_path / "site"
+    proxies = {f"{scheme}_proxy": "http://127.0.0.1:9" for scheme in ("http", "https")}
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(site)]
+    environment = {**os.environ, **proxies, "NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    pages = [page.read_text() for page in site.rglob("*.html")]
+    assert len(pages) > len(list((ROOT / "docs").glob("**/*.md")))
+    assert [match[0] for page in pages for match in _LINK_ELSEWHERE.finditer(page)] == []
+    assert "--calibration" in (site / "reference" / "command-line.html").read_text()
+    assert "weight_words" in (site / "reference" / "keys.html").read_text()
+    shutil.rmtree(site)
