@@ -109,7 +109,7 @@ def package_files() -> dict[str, bytes]:
 def kernel_sources() -> dict[str, bytes]:
     """Headers and templates of the kernels, as files of their package."""
     root = Path(str(resources.files(TEMPLATES)))
-    paths = [root / "__init__.py", *root.glob("include/**/*.hpp"), *root.glob("kernels/**/*.j2")]
+    paths = [root / "__init__.py", *root.glob("include/**/*.hpp"), *root.glob("kernels/**/*.j2"), *root.glob("shim/*.h")]
     return {f"{TEMPLATES}/{path.relative_to(root).as_posix()}": path.read_bytes() for path in paths}
 
 
