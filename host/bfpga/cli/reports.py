@@ -119,12 +119,17 @@ def resource_parts(accelerator: Accelerator) -> tuple[dict[str, Resources], str]
     figures = kept_figures(accelerator, cache_directory() / "synthesis")
     if figures is None or not figures.counted:
         rows, error = len(counted_resources.table()), counted_resources.largest_error()
-        return estimate_parts(accelerator), (
+        fitted = counted_resources.resources(accelerator.systolic)
+        return _with_total(fitted), (
             f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
             f"there; bfpga synthesize {accelerator.name} counts these"
         )
     counted = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
-    return {**counted, "total": sum(counted.values(), Resources())}, "counted in the netlist of the code"
+    return _with_total(counted), "counted in the netlist of the code"
+
+
+def _with_total(parts: dict[str, Resources]) -> dict[str, Resources]:
+    return {**parts, "total": sum(parts.values(), Resources())}
 
 
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:

@@ -23,10 +23,12 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
 from bfpga.contract.processes import ARRAY, PROCESSES, SCRATCHPAD, WEIGHTS
 from bfpga.engines.array.resources import (
+    DOT_TILES,
     ROW_EXPONENT_BITS,
     activation_memories,
     array_dsp,
     parameter_memory,
+    tiles,
     weight_memory,
 )
 from bfpga.engines.interface.beside_kernel import BESIDE
@@ -57,11 +59,10 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
         lambda n: n["columns"],
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
-    # Accumulators of DSP columns and of shift columns, operands, words of weights in every block of columns.
+    # Accumulators of DSP columns, operands, words of weights in every block of columns; shift tiles have a model.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
-        lambda n: n["shift_columns"] * n["sums"] * (n["accumulator_bits"] + n["lanes"] * n["mantissa_bits"]),
         lambda n: n["columns"] * n["word_bits"],
         lambda n: n["blocks"] * n["weight_word_bits"],
     ),
@@ -126,7 +127,8 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     if ip == WEIGHTS:
         return stored + Resources(bram36=weight_memory(config).bram36 + parameter_memory(config).bram36)
     if ip == ARRAY:
-        return Resources(dsp=array_dsp(config))
+        shifting = [part for name, part in tiles(config).items() if name != DOT_TILES]
+        return sum(shifting, Resources(dsp=array_dsp(config)))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 
@@ -168,16 +170,22 @@ def fits() -> dict[str, Fit]:
 def largest_error() -> float:
     """Largest relative error of a whole kernel's look-up tables or flip-flops on the counted configurations."""
     errors = []
-    for row in table():
+    for row in _without_shifts():
         found = sum(logic(row.numbers).values(), Resources())
         for kind, ours in (("lut", found.lut), ("ff", found.ff)):
             errors.append(abs(ours / sum(row.cells[kind].values()) - 1))
     return max(errors)
 
 
+def _without_shifts() -> list[Counted]:
+    """Configurations whose array has DSP columns alone."""
+    return [row for row in table() if not row.numbers["shift_columns"]]
+
+
 def _fitted(ip: str, kind: str) -> tuple[float, ...]:
-    terms = np.array([[term(row.numbers) for term in TERMS[ip]] for row in table()], dtype=float)
-    cells = np.array([row.cells[kind][ip] for row in table()], dtype=float)
+    rows = _without_shifts() if ip == ARRAY else table()
+    terms = np.array([[term(row.numbers) for term in TERMS[ip]] for row in rows], dtype=float)
+    cells = np.array([row.cells[kind][ip] for row in rows], dtype=float)
     return tuple(map(float, _least_squares(terms / cells[:, None])))
 
 

@@ -38,6 +38,8 @@ from bfpga.engines.interface.resource_units import (
 )
 from bfpga.engines.output.resources import collector, keep_buffer
 
+#: The part of the columns with DSP blocks.
+DOT_TILES = "dot tiles"
 #: Bits of a row exponent on the weight stream.
 ROW_EXPONENT_BITS = 16
 #: Largest window of the statistics unit, log2, and bits of a policy's factor (BFP R26).
@@ -97,7 +99,7 @@ def tiles(config: SystolicConfig) -> dict[str, Resources]:
     parts = {}
     multiplying = dsp_columns(config)
     if multiplying:
-        parts["dot tiles"] = dot_tiles(config, multiplying)
+        parts[DOT_TILES] = dot_tiles(config, multiplying)
     if multiplying < config.columns:
         parts["shift tiles"] = shift_tiles(config, config.columns - multiplying)
     if 0 < multiplying < config.columns:
