@@ -24,6 +24,9 @@ from bfpga.estimate.host import arm_seconds
 from bfpga.estimate.program import estimate_program
 from bfpga.program.host import host_nodes, host_share
 
+#: Samples of a start whose operations overlap on a kernel of processes.
+OVERLAPPED_SAMPLES = 16
+
 
 def row(model: Path, accelerator_name: str) -> str:
     """One line of the table; utilization over the layers with products."""
@@ -38,11 +41,13 @@ def row(model: Path, accelerator_name: str) -> str:
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     cores = accelerator.board.arm_cores
     assert cores is not None, f"{accelerator.board.name} has no arm_cores"
+    scheduled = cycles.scheduled(OVERLAPPED_SAMPLES)
+    each = "" if scheduled is None else f"{-(-scheduled // OVERLAPPED_SAMPLES):,}"
     whole = estimate.seconds + sum(arm_seconds(node, cores) for node in host_nodes(program))
     milliseconds = [1e3 * seconds for seconds in (estimate.compute_seconds, estimate.seconds)]
     return (
         f"| {model.stem} | {macs / 1e6:,.2f} | {cycles.compute_bound:,} | {milliseconds[0]:.3f} | {share:.1f} % | "
-        f"{cycles.dma_inclusive:,} | {milliseconds[1]:.3f} | {rate(1 / estimate.seconds)} | "
+        f"{cycles.dma_inclusive:,} | {each} | {milliseconds[1]:.3f} | {rate(1 / estimate.seconds)} | "
         f"{100 * host_share(program):.2f} % | {rate(1 / whole)} |"
     )
 
@@ -54,9 +59,10 @@ def main(given: Sequence[str] | None = None) -> int:
     models = models_folder()
     folder = models / "models" if models else EXAMPLES
     lines = [
-        "| network | MMAC | compute-bound cycles | ms | utilization, layers with weights | DMA-inclusive cycles | ms | "
+        "| network | MMAC | compute-bound cycles | ms | utilization, layers with weights | DMA-inclusive cycles | "
+        f"schedule, each of {OVERLAPPED_SAMPLES} samples | ms | "
         "images/s, the array alone | host, of the operations | images/s with it (estimated) |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
         *(row(model, arguments.accelerator) for model in sorted(folder.glob("*.onnx"))),
     ]
     text = "\n".join(lines) + "\n"

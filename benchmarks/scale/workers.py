@@ -67,7 +67,7 @@ def main(given: Sequence[str] | None = None) -> int:
     else:
         report = verify(configs, against, arguments.cases)
         rows.append(("one process", figures(report), report.seconds))
-    for kill in (False, True):
+    for kill in (True, False):
         with open_workers(arguments.workers) as workers:
             assert isinstance(workers, Cluster)
             begun = perf_counter()
@@ -75,7 +75,8 @@ def main(given: Sequence[str] | None = None) -> int:
             report = verify_spread(workers, configs, against, arguments.cases, progress=progress)
             name = f"{arguments.workers} workers" + (", one killed at 40 %" if kill else "")
             rows.append((name, figures(report), perf_counter() - begun))
-            print(f"{name}: {rows[-1][2]:.0f} s", file=sys.stderr, flush=True)
+            same = "the same report" if rows[-1][1] == rows[0][1] else "ANOTHER REPORT"
+            print(f"{name}: {same}, {rows[-1][2]:.0f} s", file=sys.stderr, flush=True)
     first = rows[0][1]
     missed = [f"{name}: another report than one process" for name, report, _ in rows if report != first]
     lines = ["| who | cases | layers | values | report | s |", "|---|---|---|---|---|---|"]

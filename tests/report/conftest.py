@@ -32,7 +32,20 @@ def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a kernel of one loop and one of processes, each with two recipes."""
     model, data = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
     folder = tmp_path_factory.mktemp("comparison")
-    words = ("compare", model, "-a", "tiny", "-a", PROCESSES, "-r", "adaptive", "-r", "uncalibrated", "-d", data)
+    words = (
+        "compare",
+        model,
+        "-a",
+        PROCESSES,
+        "-a",
+        "zcu104_hetero",
+        "-r",
+        "adaptive",
+        "-r",
+        "uncalibrated",
+        "-d",
+        data,
+    )
     return made(folder, "comparison", *words, "-n", "40", "--json", str(folder / "comparison.json"), "-o")
 
 

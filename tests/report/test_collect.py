@@ -29,7 +29,7 @@ from bfpga.runtime import compile as compile_model
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "examples" / "models"
-LOOP, PROCESSES = "pynq_z2_dense", str(ROOT / "tests" / "data" / "tiny_processes.yaml")
+LOOP, PROCESSES = "zcu104_hetero", str(ROOT / "tests" / "data" / "tiny_processes.yaml")
 
 
 @cache

@@ -14,14 +14,18 @@ from bfpga.report.accuracy import Accuracy, Share
 from bfpga.report.comparison import Entry, best
 
 ROOT = Path(__file__).parents[2]
+PROCESSES = str(ROOT / "tests" / "data" / "tiny_processes.yaml")
 MODEL, DATA = str(ROOT / "examples/models/mlp_digits.onnx"), str(ROOT / "examples/models/digits_test.npz")
 
 
 def test_every_accelerator_is_compared_with_every_recipe(comparison_page: Path) -> None:
+    """Kernels of processes have a schedule, kernels of one loop have none."""
     found = json.loads((comparison_page.parent / "comparison.json").read_text())
     names = [item["name"] for item in found["entries"]]
-    assert names == ["tiny, adaptive", "tiny, uncalibrated", "tiny_processes, adaptive", "tiny_processes, uncalibrated"]
-    assert [item["cycles_schedule"] is None for item in found["entries"]] == [True, True, False, False]
+    assert names == [
+        f"{name}, {recipe}" for name in ("tiny_processes", "zcu104_hetero") for recipe in ("adaptive", "uncalibrated")
+    ]
+    assert [item["cycles_schedule"] is None for item in found["entries"]] == [False, False, True, True]
     text = comparison_page.read_text()
     assert all(name in text for name in names)
     assert all(item["joules_estimated"] > item["watts_estimated"] * item["latency_s"] for item in found["entries"])
@@ -31,8 +35,10 @@ def test_figures_are_those_of_the_other_commands(comparison_page: Path, tmp_path
     """Accuracy, cycles, latency and resources are what `evaluate` and `estimate` say of the same choice."""
     found = json.loads((comparison_page.parent / "comparison.json").read_text())["entries"][0]
     target, other = tmp_path / "one.json", tmp_path / "other.json"
-    assert main(["evaluate", MODEL, "-a", "tiny", "-r", "adaptive", "-d", DATA, "-n", "40", "--json", str(target)]) == 0
-    assert main(["estimate", "tiny", "--json", str(other)]) == 0
+    assert (
+        main(["evaluate", MODEL, "-a", PROCESSES, "-r", "adaptive", "-d", DATA, "-n", "40", "--json", str(target)]) == 0
+    )
+    assert main(["estimate", PROCESSES, "--json", str(other)]) == 0
     one, resources = json.loads(target.read_text()), json.loads(other.read_text())["resources"]["total"]
     assert found["accuracy"]["value"] == one["accuracy"]
     assert found["agreement"]["value"] == one["agreement"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scale_parts import LOOK_UP, LOOK_UP_OR_DIE, REFUSE, set_environment
+from scale_parts import ANSWER, LOOK_UP, LOOK_UP_OR_DIE, REFUSE, set_environment
 from vendor_tools.workshop import HERE, Workshop
 
 import bfpga
@@ -46,17 +46,16 @@ def shared(folder: Path) -> dict[str, object]:
 def test_results_come_in_order_and_progress_tells_all_of_it(
     where: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Later parts are done first on two processes; each made its state once."""
+    """Later parts are done first; each process made its state once, however many of the two took part."""
     workers: Workers = IN_PROCESS if where == "here" else request.getfixturevalue("cluster")
     told: list[tuple[int, int]] = []
     found = list(workers.map(LOOK_UP, range(20), shared=shared(tmp_path), progress=lambda *now: told.append(now)))
     assert [entry for entry, _ in found] == TABLE
-    assert len({process for _, process in found}) == workers.count
     assert [whole for _, whole in told] == [210] * 20
     assert told == sorted(told)
     assert told[-1] == (210, 210)
     made = (tmp_path / "log").read_text().splitlines()
-    assert len([line for line in made if line.startswith("made")]) == workers.count
+    assert sorted(line for line in made if line.startswith("made")) == sorted({f"made {pid}" for _, pid in found})
 
 
 def test_a_killed_worker_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -74,6 +73,19 @@ def test_the_error_of_a_part_is_raised_as_it_is(cluster: Cluster, tmp_path: Path
 def test_what_no_worker_has_is_named(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ScaleError, match=r"has 'laser'(.|\n)*--resources laser=1"):
         next(cluster.map(LOOK_UP, range(1), shared=shared(tmp_path), needs={"laser": 1}))
+
+
+def test_a_station_that_hangs_or_dies_is_started_again(cluster: Cluster, tmp_path: Path) -> None:
+    """One worker that is asked for by its name, as the process of a board is."""
+    [station] = cluster.stations("board", 1, ANSWER, shared(tmp_path))
+    assert station.call("here", 60) == "here"
+    with pytest.raises(TimeoutError, match="no answer within"):
+        station.call("hang", 0.5)
+    assert station.call("again", 120) == "again"
+    with pytest.raises(ScaleError, match="has ended"):
+        station.call("die", 120)
+    with pytest.raises(ScaleError, match=r"[12] workers of tcp.* have 'board', 3 are needed"):
+        cluster.stations("board", 3, ANSWER, shared(tmp_path))
 
 
 def test_shared_data_travels_once(cluster: Cluster, tmp_path: Path) -> None:
@@ -112,12 +124,12 @@ def test_an_evaluation_has_the_bits_of_one_process(cluster: Cluster) -> None:
 
 
 def test_a_verification_has_the_report_of_one_process(cluster: Cluster) -> None:
-    configs = random_configs(3, seed=4)
-    here = verify(configs, ["native"], cases=40, seed=4)
-    there = verify_spread(cluster, configs, ["native"], cases=40, seed=4)
+    configs = random_configs(2, seed=4)
+    here = verify(configs, ["native"], cases=12, seed=4)
+    there = verify_spread(cluster, configs, ["native"], cases=12, seed=4)
     there.seconds = here.seconds
     assert here == there
-    assert here.values > 10_000
+    assert here.values > 1_000
 
 
 @pytest.mark.skipif(shutil.which("tclsh") is None, reason="the stand-ins run scripts in tclsh")

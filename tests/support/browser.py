@@ -19,7 +19,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 BUDGET = 30_000
 _FRAMES = """<!DOCTYPE html><meta charset="utf-8"><link rel="icon" href="data:,"><pre id="result"></pre>{frames}<script>
 const frames = [...document.querySelectorAll("iframe")];
-const done = (frame) => /drawn|failed/.test(frame.contentDocument.documentElement.dataset.charts || "");
+const done = (frame) => /drawn|failed/.test(frame.contentDocument?.documentElement?.dataset.charts || "");
 const timer = setInterval(() => {{
   if (!frames.every(done)) return;
   clearInterval(timer);

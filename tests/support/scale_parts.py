@@ -53,6 +53,16 @@ def refuse(state: Table, part: int) -> int:
     return part
 
 
+def answer_or_not(state: Table, part: str) -> str:
+    """A worker that answers, hangs or dies, as it is asked to."""
+    if part == "hang":
+        time.sleep(60)
+    elif part == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+ANSWER = Work(Table, answer_or_not)
 LOOK_UP = Work(Table, look_up, size=lambda part: part + 1)
 LOOK_UP_OR_DIE = Work(Table, look_up_or_die)
 DIE = Work(Table, die)

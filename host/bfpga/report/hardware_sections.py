@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.engine_numbers import ARRAY
-from bfpga.estimate.hardware import FULL, LoopFigures
+from bfpga.estimate.hardware import FULL, HardwareFigures, LoopFigures
 from bfpga.program.explanation import engine_choices, engine_headings, engine_rows, gain
 from bfpga.report import words
 from bfpga.report.charts import hardware as charts
@@ -140,9 +140,8 @@ def _imbalance(loads: list[int]) -> float:
     return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
 
 
-def loops_section(report: Report) -> Section | None:
+def loops_section(figures: HardwareFigures | None) -> Section | None:
     """The kernel's loops as `bfpga synthesize` found them."""
-    figures = report.hardware
     if figures is None:
         return None
     loops = [loop for loop in figures.loops if loop.is_pipelined]

@@ -31,7 +31,7 @@ def report_page(report: Report) -> Page:
         resources_section(report),
         dispatch_section(report),
         partition_section(report),
-        loops_section(report),
+        loops_section(report.hardware),
         environment_section(report),
     ]
     return Page(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import queue
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 2.0
 #: Seconds without any worker after which work is given up.
 PATIENCE_SECONDS = 60.0
-#: What Dask raises when time is up; they are one from Python 3.11 on.
-LATE = (TimeoutError, asyncio.TimeoutError)
 #: Seconds between two looks whether the worker of a station is still there, and for a new process of it.
 STATION_SECONDS, RESTART_SECONDS = 0.5, 30.0
 
@@ -154,19 +153,20 @@ class Station:
             key=f"call-{self.name}-{time.monotonic_ns()}", pure=False, resources=task.needs, workers=[address],
             allow_other_workers=False,
         )  # fmt: skip
+        ended = threading.Event()
+        future.add_done_callback(lambda _: ended.set())
         try:
-            while True:
-                with suppress(*LATE):
-                    return future.result(timeout=min(STATION_SECONDS, max(0.01, end - time.monotonic())))
-                if future.done():
-                    return future.result()  # a limit of the part's own
+            while not ended.wait(min(STATION_SECONDS, max(0.0, end - time.monotonic()))):
                 if address not in self._cluster.workers():
                     raise ScaleError(f"the process of worker {self.name} has ended")
                 if time.monotonic() >= end:
                     self._restart(address)
                     raise TimeoutError(f"no answer within {seconds:g} s")
+            return future.result(timeout=RESTART_SECONDS)  # a worker that ends now takes its answer with it
         except (CancelledError, KilledWorker):
             raise ScaleError(f"the process of worker {self.name} has ended") from None
+        except asyncio.TimeoutError as error:  # Python 3.10 has two kinds
+            raise TimeoutError(str(error)) from None
         finally:
             if not future.done():
                 with suppress(Exception):  # the cluster may be closed
