@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_an_estimate_has_all_ips_and_what_stands_beside_them() -> None:
 
 
 @pytest.mark.parametrize("grown", [{"columns": 4}, {"rows": 8}, {"weight_words": 2048}, {"position_bins": 32}])
-def test_more_of_anything_takes_more(grown: dict[str, int]) -> None:
+def test_more_of_anything_takes_more(grown: dict[str, Any]) -> None:
     def total(config: SystolicConfig) -> tuple[int, int]:
         found = sum(counted_resources.resources(config).values(), Resources())
         return found.lut, found.bram36
