@@ -109,7 +109,8 @@ def package_files() -> dict[str, bytes]:
 def kernel_sources() -> dict[str, bytes]:
     """Headers and templates of the kernels, as files of their package."""
     root = Path(str(resources.files(TEMPLATES)))
-    paths = [root / "__init__.py", *root.glob("include/**/*.hpp"), *root.glob("kernels/**/*.j2"), *root.glob("shim/*.h")]
+    kinds = ("include/**/*.hpp", "kernels/**/*.j2", "shim/*.h")
+    paths = [root / "__init__.py", *(path for kind in kinds for path in root.glob(kind))]
     return {f"{TEMPLATES}/{path.relative_to(root).as_posix()}": path.read_bytes() for path in paths}
 
 
