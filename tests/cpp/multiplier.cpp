@@ -46,7 +46,11 @@ bool unpacks(int64_t high, int64_t low) {
     using Tile = bfpga::PackedProducts<8, SHIFT, 1>;
     const int64_t sum = high * (static_cast<int64_t>(1) << SHIFT) + low + Tile::preload;
     const typename Tile::Pair pair = Tile::unpack(static_cast<bfpga::int_t<Tile::sum_bits>>(sum));
-    return pair.high == high && pair.low == low;
+    // The same fields without the preload, added to a number.
+    const bfpga::int_t<Tile::sum_bits> plain = static_cast<bfpga::int_t<Tile::sum_bits>>(sum - Tile::preload);
+    const bfpga::int_t<24> before = static_cast<bfpga::int_t<24>>(-low);
+    const bool adds = Tile::template add_high<24>(before, plain) == high - low;
+    return pair.high == high && pair.low == low && adds && bfpga::low_bits<SHIFT>(plain) == low;
 }
 
 // Sums of the longest chain that do not come apart: every sum of a row beside the extremes of the other.

@@ -70,7 +70,9 @@ class _Lifetimes:
         timing = self.graph.timings[index]
         first = min(self.starts[user] for user in self.users[index])
         tail = max(self._tail(user) for user in self.users[index] if self.starts[user] == first)
-        fits = (timing.last if timing.latency else timing.first) + tail <= self.longest
+        arrival = timing.last if timing.latency else timing.first
+        # What is there when a clock begins comes as a register would.
+        fits = arrival == 0.0 or arrival + tail <= self.longest
         start = first - timing.latency - (0 if fits else 1)
         if start <= self.starts[index]:
             return None

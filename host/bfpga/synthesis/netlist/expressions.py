@@ -119,6 +119,21 @@ def _product(name: str, operation: Operation, factors: Sequence[tuple[str, int]]
     return [f"wire {width} {name};", f"`ifdef {MAPPING}", cell, "`else", f"assign {name} = {plain};", "`endif"]
 
 
+def selected_sum(name: str, width: int, selected: str, other: str) -> list[str]:
+    """Lines that declare the sum ``name`` of a value that is selected and another one.
+
+    A carry chain takes one of its inputs past its look-up tables: that is the other one, so that the selection and the
+    sum share tables. Left to Yosys the order would depend on what else it maps in the same run.
+    """
+    cell = (
+        f"\\$alu #(.A_SIGNED(0), .B_SIGNED(0), .A_WIDTH({width}), .B_WIDTH({width}), .Y_WIDTH({width})) {name}_cell "
+        f"(.A({other}), .B({selected}), .CI(1'b0), .BI(1'b0), .X({name}_x), .Y({name}), .CO({name}_co));"
+    )
+    unused = f"wire {vector(width)} {name}_x, {name}_co;"
+    plain = f"assign {name} = {other} + {selected};"
+    return [f"wire {vector(width)} {name};", f"`ifdef {MAPPING}", unused, cell, "`else", plain, "`endif"]
+
+
 def _ones(name: str, width: int, operand: str, count: int) -> list[str]:
     """Full adders of three bits, then a balanced tree of sums."""
     lines: list[str] = []

@@ -21,8 +21,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bfpga.synthesis.body import LoopBody, Opcode
-from bfpga.synthesis.netlist.expressions import assignment, literal, registered_product, vector, wiring
+from bfpga.synthesis.body import LoopBody, Opcode, Operation
+from bfpga.synthesis.netlist.expressions import (
+    assignment,
+    literal,
+    registered_product,
+    selected_sum,
+    vector,
+    wiring,
+)
 from bfpga.synthesis.netlist.interpret import ENABLED, EXTERNAL, WRITES
 from bfpga.synthesis.netlist.partition import Group, partition
 from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
@@ -376,6 +383,8 @@ class _Part(_Module):
         in_block = latency > 0 and operation.opcode is Opcode.MUL and operation.binding != "fabric"
         if in_block:
             self.lines += registered_product(name, operation, operands, bits, latency)
+        elif not latency and (side := self._selection(operation, stage)) >= 0:
+            self.lines += selected_sum(name, operation.width, operands[side], operands[1 - side])
         else:
             self.lines += assignment(f"{name}_c" if latency else name, operation, operands, widths, bits)
         for clock in range(0 if in_block else latency):
@@ -386,6 +395,23 @@ class _Part(_Module):
             self.lines.append(f"wire {vector(operation.width)} {name} = {name}_p{latency - 1};")
         self.signals[index, 0] = name
         self._row(index, name, name)
+
+    def _selection(self, operation: Operation, stage: int) -> int:
+        """Which operand of a sum is selected in its stage and part, the other one not; -1 if there is none."""
+        if operation.opcode is not Opcode.ADD:
+            return -1
+        operands = map(self._made_of, operation.operands)
+        selected = [all(self._is_selected(root, stage) for root in roots) for roots in operands]
+        return selected.index(True) if selected.count(True) == 1 else -1
+
+    def _made_of(self, operand: int) -> list[int]:
+        """What a value is made of, constants left out unless it is one."""
+        roots = self.pipeline.roots(operand)
+        return [root for root in roots if self.body.operations[root].opcode is not Opcode.CONSTANT] or [operand]
+
+    def _is_selected(self, index: int, stage: int) -> bool:
+        here = (index, 0) in self.signals and self.pipeline.age(index, stage) == 0
+        return here and self.body.operations[index].opcode is Opcode.SELECT
 
     def _row(self, index: int, value: str, name: str) -> None:
         """The registers in which a value waits; each takes its word in the clock in which the first one does."""

@@ -16,15 +16,16 @@ class ColumnWeights {
     static_assert(!Mixed, "the configuration of an array with shift columns includes mixed_columns.hpp");
     using weight_t = typename Geometry<Config>::weight_t;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
-    using accumulator_t = int_t<Config::accumulator_bits>;
 
    public:
     ColumnWeights() {}
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode) : ready_(w, mode.power_of_two) {}
 
-    void sums(int, const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
+    // As below; `first`: the column begins with these sums.
+    template <class Column>
+    void accumulate(int, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE
-        ready_.sums(x, sum);
+        ready_.accumulate(column, x, first);
     }
 
     template <class Column>

@@ -11,7 +11,6 @@ template <class Config>
 class ColumnWeights<Config, true> {
     using weight_t = typename Geometry<Config>::weight_t;
     using mantissa_t = typename Geometry<Config>::mantissa_t;
-    using accumulator_t = int_t<Config::accumulator_bits>;
 
     struct Mantissas {
         mantissa_t cell[Config::rows][Config::lanes];
@@ -37,12 +36,14 @@ class ColumnWeights<Config, true> {
     ColumnWeights(const weight_t (&w)[Config::rows][Config::lanes], WeightMode mode)
         : multiplied_(Mantissas(w, mode.two_hot).cell, false), shifted_(w, false) {}
 
-    void sums(int index, const mantissa_t (&x)[Config::lanes], accumulator_t (&sum)[Config::accumulator_rows]) const {
+    // As below; `first`: the column begins with these sums.
+    template <class Column>
+    void accumulate(int index, Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
 #pragma HLS INLINE
         if (index < Config::columns - Config::shift_columns) {
-            multiplied_.sums(x, sum);
+            multiplied_.accumulate(column, x, first);
         } else {
-            shifted_.sums(x, sum);
+            shifted_.accumulate(column, x, first);
         }
     }
 

@@ -76,6 +76,27 @@ struct PackedProducts {
         return sum;
     }
 
+    // As `multiply` without the preload: the low field is signed, and has borrowed from the high one if it is negative.
+    static int_t<sum_bits> multiply_signed(const int_t<MW> (&x)[LANES], const int_t<operand_bits> (&w)[LANES]) {
+#pragma HLS INLINE
+        int_t<sum_bits> sum = product(x[0], w[0]);
+    Lanes_Multiply_Signed:
+        for (int l = 1; l < LANES; ++l) {
+#pragma HLS UNROLL
+            sum = static_cast<int_t<sum_bits>>(sum + product(x[l], w[l]));
+        }
+        return sum;
+    }
+
+    // A number and the high field of a signed sum. What the low field has borrowed, its sign, lies below the high field
+    // in the same sum: a bit more of the adder gives it back.
+    template <int ACC>
+    static int_t<ACC> add_high(int_t<ACC> before, int_t<sum_bits> sum) {
+#pragma HLS INLINE
+        const int_t<ACC + 1> doubled = static_cast<int_t<ACC + 1>>(shifted_left<ACC + 1>(before, uint_t<1>(1)) + 1);
+        return static_cast<int_t<ACC>>(static_cast<int_t<ACC + 1>>(doubled + (sum >> (SHIFT - 1))) >> 1);
+    }
+
     // The low field without its preload has its top bit inverted: no adder.
     static Pair unpack(int_t<sum_bits> sum) {
 #pragma HLS INLINE
@@ -132,6 +153,18 @@ struct Dsp {
             }
         }
 
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
+#pragma HLS INLINE
+        Rows_Add:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+                const accumulator_t before = first ? static_cast<accumulator_t>(0) : column.get(r);
+                const accumulator_t sum = Tile::add(static_cast<accumulator_t>(0), x, w_[r]);
+                column.set(r, static_cast<accumulator_t>(before + sum));
+            }
+        }
+
        private:
         mantissa_t w_[Config::rows][Config::lanes];
     };
@@ -182,6 +215,20 @@ struct DspPacked {
             for (int r = 0; r < Config::rows; ++r) {
 #pragma HLS UNROLL
                 column.set(r, static_cast<accumulator_t>(column.get(r) + sum[r]));
+            }
+        }
+
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
+#pragma HLS INLINE
+        Pairs_Add:
+            for (int r = 0; r < Config::rows; r += 2) {
+#pragma HLS UNROLL
+                const int_t<Tile::sum_bits> sum = Tile::multiply_signed(x, operand_[r / 2]);
+                const accumulator_t low = first ? static_cast<accumulator_t>(0) : column.get(r);
+                const accumulator_t high = first ? static_cast<accumulator_t>(0) : column.get(r + 1);
+                column.set(r, static_cast<accumulator_t>(low + low_bits<Config::packing_shift>(sum)));
+                column.set(r + 1, Tile::template add_high<Config::accumulator_bits>(high, sum));
             }
         }
 

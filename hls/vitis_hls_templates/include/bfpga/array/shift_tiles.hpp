@@ -102,6 +102,20 @@ struct ShiftUnits {
             }
         }
 
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[Config::lanes], bool first) const {
+#pragma HLS INLINE
+            accumulator_t sum[Config::accumulator_rows];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
+            sums(x, sum);
+        Rows_Add:
+            for (int r = 0; r < Config::accumulator_rows; ++r) {
+#pragma HLS UNROLL
+                const accumulator_t before = first ? static_cast<accumulator_t>(0) : column.get(r);
+                column.set(r, static_cast<accumulator_t>(before + sum[r]));
+            }
+        }
+
        private:
         weight_t w_[Config::rows][Config::lanes];
         bool pow2_;

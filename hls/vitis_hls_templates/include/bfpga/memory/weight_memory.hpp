@@ -35,6 +35,12 @@ class WeightBeats {
 
     WeightWord<Config> word() const {
 #pragma HLS INLINE
+        return word(beat_[Config::beats_per_weight_word - 1]);
+    }
+
+    // The word that `last` completes, which need not have been set.
+    WeightWord<Config> word(const beat_t& last) const {
+#pragma HLS INLINE
         constexpr int per_beat = Config::weight_stream_bits / Config::weight_container_bits;
         WeightWord<Config> word;
     Rows_Unpack:
@@ -44,8 +50,10 @@ class WeightBeats {
             for (int l = 0; l < Config::lanes; ++l) {
 #pragma HLS UNROLL
                 const int element = r * Config::lanes + l;
-                word.row[r][l] = get_signed<Config::weight_bits>(beat_[element / per_beat],
-                                                                 element % per_beat * Config::weight_container_bits);
+                const int place = element / per_beat;
+                const beat_t& beat = place == Config::beats_per_weight_word - 1 ? last : beat_[place];
+                word.row[r][l] =
+                    get_signed<Config::weight_bits>(beat, element % per_beat * Config::weight_container_bits);
             }
         }
         return word;

@@ -118,15 +118,7 @@ class ArrayProcess {
 #pragma HLS UNROLL
             const Control& control = control_[block_of(i)];
             if (control.fires) {
-                accumulator_t sum[Config::accumulator_rows];
-#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
-                weights_[block_of(i)].sums(i, operand_[i][block_of(i)].lane, sum);
-            Rows_Add:
-                for (int r = 0; r < Config::accumulator_rows; ++r) {
-#pragma HLS UNROLL
-                    const accumulator_t before = control.first ? static_cast<accumulator_t>(0) : accumulator_[i].get(r);
-                    accumulator_[i].set(r, static_cast<accumulator_t>(before + sum[r]));
-                }
+                weights_[block_of(i)].accumulate(i, accumulator_[i], operand_[i][block_of(i)].lane, control.first);
                 if (control.last) {
                     finished_[i] = accumulator_[i];
                 }

@@ -161,8 +161,11 @@ class ScratchpadProcess {
     Ports_Choose:
         for (int i = 0; i < T::ports; ++i) {
 #pragma HLS UNROLL
-            request[i].active = stores ? group[i].active : reads && i < Config::columns && request[i].active;
-            if (stores || i >= Config::columns) {
+            const bool in_group = i < Config::transfer_pixels;
+            request[i].active =
+                stores ? in_group && group[i].active : reads && i < Config::columns && request[i].active;
+            // Ports that a store leaves alone keep a place that nobody reads.
+            if (i >= Config::columns || (stores && in_group)) {
                 request[i].place = group[i].place;
             }
         }
@@ -171,9 +174,8 @@ class ScratchpadProcess {
     void select_write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
         const bool results = writer_.writes();
-        if (results) {
-            writer_.write(write);
-        } else {
+        writer_.write(write);
+        if (!results) {
             load_.write(write);
         }
         write.enable = results || load_.waits();

@@ -205,7 +205,7 @@ class WeightFill {
                 get_signed<ParameterRowFields::exponent_bits>(beat, ParameterRowFields::exponent));
             parameters.write(row_, parameter);
         } else if (place_.last_beat()) {
-            weights.write(word_, beats.word());
+            weights.write(word_, beats.word(beat));
         }
     }
 
@@ -454,12 +454,13 @@ class WeightsProcess {
             const bool word = read_.word() && may;
             simulation_check(!(fill_.wants() && streams), "a weight transfer",
                              "takes beats of streamed weights; GEMMs so far:", gemms_);
-            if (filled || streamed) {
-                beats_.set(filled ? fill_.place() : static_cast<int>(streamed_beat_), beat_);
-            }
             send(word, weight_words, parameters);
             if (filled) {
                 fill_.write(beat_, beats_, weights_, parameters_);
+            }
+            // Behind the word: a beat that completes one has gone into it, and nothing waits for its register.
+            if (filled || streamed) {
+                beats_.set(filled ? fill_.place() : static_cast<int>(streamed_beat_), beat_);
             }
             const bool before_last = streamed_beat_ == Config::beats_per_weight_word - 2;
             const uint_t<8> one_more = static_cast<uint_t<8>>(streamed_beat_ + 1);
@@ -521,7 +522,7 @@ class WeightsProcess {
 #pragma HLS INLINE
         if (word) {
             WeightBeat<Config> weight;
-            weight.weight = read_.streams() ? beats_.word() : weights_.read(read_.word_address());
+            weight.weight = read_.streams() ? beats_.word(beat_) : weights_.read(read_.word_address());
             weight.two_hot = read_.two_hot();
             weight.power_of_two = read_.power_of_two();
             weight_words.write(to_wire(weight));

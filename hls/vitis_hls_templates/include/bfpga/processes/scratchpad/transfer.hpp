@@ -137,6 +137,7 @@ class LoadWriter {
     bool running() const { return places_.running(); }
     bool waits() const { return held_ & places_.running(); }
 
+    // In place of a run of results.
     void write(RunWrite<Config>& write) const {
 #pragma HLS INLINE
         write.first.bank = places_.bank();
@@ -146,8 +147,10 @@ class LoadWriter {
     Pixels_Write:
         for (int i = 0; i < T::ports; ++i) {
 #pragma HLS UNROLL
-            const int pixel = i < Config::transfer_pixels ? i : 0;
-            write.word[i] = word_[pixel];
+            // A word behind those of the group is masked: it stays what it is.
+            if (i < Config::transfer_pixels) {
+                write.word[i] = word_[i];
+            }
             write.mask[i] = i < Config::transfer_pixels && places_.covers(i);
         }
     }
