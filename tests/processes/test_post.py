@@ -193,10 +193,11 @@ class Cases:
         return [keep, Command(d, 0, keep.arrays | {"sum": np.zeros_like(keep.arrays["sum"])})]
 
     def combined(self, operation: Operation, **fields: Any) -> Command:
-        """MAX over a window, or a SUM of taps whose columns are operands."""
+        """MAX over a window, or a SUM of one or two operands, which are columns of taps."""
         build, rng = self.build, self.rng
         maximum = operation == Operation.MAX
-        window = {"kernel_height": rng.randint(1, 3), "kernel_width": rng.randint(1, 3 if maximum else 2)}
+        height, width = (3, 3) if maximum else (1, 2)
+        window = {"kernel_height": rng.randint(1, height), "kernel_width": rng.randint(1, width)}
         fields = self.layer(operation=operation, **window, **fields)
         self.flagged(fields, Flag.MEASURE, Flag.COPY_EXPONENT, Flag.NEGATE_SECOND)
         d = Descriptor(**fields, blocks=99, groups=-(-fields["output_pixels"] // build.columns))

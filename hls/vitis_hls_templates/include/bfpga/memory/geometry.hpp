@@ -5,15 +5,6 @@
 
 namespace bfpga {
 
-// Bits of the unsigned number `value`.
-constexpr int bit_length(long long value) {
-    int bits = 0;
-    for (; value > 0; value >>= 1) {
-        ++bits;
-    }
-    return bits;
-}
-
 template <class Config>
 struct Geometry {
     static_assert(Config::columns >= 1 && Config::rows >= 1 && Config::lanes >= 1, "an array has at least one tile");

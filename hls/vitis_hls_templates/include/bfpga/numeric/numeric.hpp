@@ -27,16 +27,27 @@ struct Shifted {
     bool sticky;
 };
 
-// One multiplexer for each bit of the amount: a third of the logic of a barrel on twice the width.
+// The lowest K bits of the floor; `wide`: the bits from the highest of them on are more than a sign.
+template <int K>
+struct ShiftedField {
+    int_t<K> floor;
+    bool guard;
+    bool sticky;
+    bool wide;
+};
+
+// One multiplexer for each bit of the amount: a third of the logic of a barrel on twice the width. `LIMIT`: the largest
+// amount; smaller ones have fewer bits.
 struct StagedShift {
-    template <int N>
+    template <int N, int LIMIT = 63>
     static Shifted<N> right(int_t<N> value, amount_t amount) {
 #pragma HLS INLINE
         using wide_t = int_t<N + 1>;
+        constexpr int last_stage = bit_length(LIMIT) - 1;
         wide_t shifted = shifted_left<N + 1>(value, static_cast<amount_t>(1));
         bool sticky = false;
     Stages_Shift:
-        for (int stage = 5; stage >= 0; --stage) {
+        for (int stage = last_stage; stage >= 0; --stage) {
 #pragma HLS UNROLL
             // A stage that moves further than the width loses every bit and leaves the sign.
             const int lost = (1 << stage) < N + 1 ? (1 << stage) : N + 1;
@@ -50,15 +61,64 @@ struct StagedShift {
         Shifted<N> result = {static_cast<int_t<N>>(shifted >> 1), (shifted & 1) != 0, sticky};
         return result;
     }
+
+    // Each stage looks at the bits that the stages behind it do not move into the field, and drops them.
+    template <int N, int K, int LIMIT>
+    static ShiftedField<K> field(int_t<N> value, amount_t amount) {
+#pragma HLS INLINE
+        using wide_t = int_t<N + 1>;
+        constexpr int last_stage = bit_length(LIMIT) - 1;
+        const wide_t sign = value < 0 ? static_cast<wide_t>(-1) : static_cast<wide_t>(0);
+        wide_t shifted = shifted_left<N + 1>(value, static_cast<amount_t>(1));
+        bool sticky = false;
+        bool wide = differs<N + 1>(shifted, sign, K + (2 << last_stage) - 1, N + 1);
+    Stages_Field:
+        for (int stage = last_stage; stage >= 0; --stage) {
+#pragma HLS UNROLL
+            const int lost = (1 << stage) < N + 1 ? (1 << stage) : N + 1;
+            const int moved = lost < N + 1 ? lost : N;
+            const wide_t mask = static_cast<wide_t>((static_cast<uint64_t>(1) << lost) - 1);
+            if (((amount >> stage) & 1) != 0) {
+                sticky = sticky || (shifted & mask) != 0;
+                shifted = static_cast<wide_t>(shifted >> moved);
+            }
+            wide = wide || differs<N + 1>(shifted, sign, K + (1 << stage) - 1, K + (2 << stage) - 1);
+        }
+        ShiftedField<K> result = {low_bits<K>(shifted >> 1), (shifted & 1) != 0, sticky, wide};
+        return result;
+    }
+
+   private:
+    // Whether bits `from` to `to` - 1 differ from the sign.
+    template <int N>
+    static bool differs(int_t<N> value, int_t<N> sign, int from, int to) {
+#pragma HLS INLINE
+        const int end = to < N ? to : N;
+        if (from >= end) {
+            return false;
+        }
+        const uint64_t mask = ((static_cast<uint64_t>(1) << (end - from)) - 1) << from;
+        return ((value ^ sign) & static_cast<int_t<N>>(mask)) != 0;
+    }
 };
 
 struct MachineShift {
-    template <int N>
+    template <int N, int LIMIT = 63>
     static Shifted<N> right(int_t<N> value, amount_t amount) {
         const uint64_t doubled = static_cast<uint64_t>(static_cast<int64_t>(value)) << 1;
         const int64_t shifted = static_cast<int64_t>(doubled) >> amount;
         const bool sticky = static_cast<uint64_t>(shifted) << amount != doubled;
         Shifted<N> result = {static_cast<int_t<N>>(shifted >> 1), (shifted & 1) != 0, sticky};
+        return result;
+    }
+
+    template <int N, int K, int LIMIT>
+    static ShiftedField<K> field(int_t<N> value, amount_t amount) {
+        const Shifted<N> shifted = right<N, LIMIT>(value, amount);
+        const int_t<N> rest = static_cast<int_t<N>>(shifted.floor >> (K - 1));
+        const bool all_clear = rest == 0;
+        const bool all_set = rest == -1;
+        ShiftedField<K> result = {low_bits<K>(shifted.floor), shifted.guard, shifted.sticky, !(all_clear | all_set)};
         return result;
     }
 };
@@ -84,12 +144,12 @@ inline bool rounds_up(const Shifted<N>& shifted) {
     return rounds_up<R>(shifted.floor < 0, (shifted.floor & 1) != 0, shifted.guard, shifted.sticky);
 }
 
-// value / 2**amount, rounded.
-template <Rounding R, int N>
+// value / 2**amount, rounded. `LIMIT`: the largest amount.
+template <Rounding R, int N, int LIMIT = 63>
 inline int_t<N> round_right(int_t<N> value, amount_t amount) {
 #pragma HLS INLINE
     static_assert(N >= 2 && N <= 62, "values of 2 to 62 bits are shifted");
-    const Shifted<N> shifted = Shifter::right<N>(value, amount);
+    const Shifted<N> shifted = Shifter::right<N, LIMIT>(value, amount);
     return rounds_up<R, N>(shifted) ? static_cast<int_t<N>>(shifted.floor + 1) : shifted.floor;
 }
 
@@ -121,43 +181,65 @@ struct Saturated {
     bool changed;
 };
 
-// value * 2**-distance, rounded, in the range that S makes of W bits; value has N bits. Exact for any distance.
+// How values of N bits are brought into the range that S makes of W bits: what all values that are shifted alike share.
+template <Saturation S, int W, int N>
+struct RangeShift {
+    static_assert(N >= 2 && N <= 62, "values of 2 to 62 bits are shifted");
+    static_assert(W >= 2 && W <= 62, "ranges have 2 to 62 bits");
+    static constexpr int right_limit = N + 1;
+    static constexpr int64_t largest = (static_cast<int64_t>(1) << (W - 1)) - 1;
+    static constexpr int64_t lowest = S == Saturation::Sym ? largest : largest + 1;
+
+    uint_t<bit_length(right_limit)> right;
+    uint_t<bit_length(W)> left;
+    // The range before the shift to the left
+    int_t<W + 1> top, bottom;
+
+    // By `distance`, to the right if positive. Exact for any distance.
+    static RangeShift by(exponent_t distance) {
+#pragma HLS INLINE
+        const Shift shift = limited_shift<right_limit, W>(distance);
+        RangeShift result;
+        result.right =
+            static_cast<uint_t<bit_length(right_limit)>>(shift.left ? static_cast<amount_t>(0) : shift.amount);
+        result.left = static_cast<uint_t<bit_length(W)>>(shift.left ? shift.amount : static_cast<amount_t>(0));
+        result.top = static_cast<int_t<W + 1>>(static_cast<int_t<W + 1>>(largest) >> result.left);
+        result.bottom = static_cast<int_t<W + 1>>(-(static_cast<int_t<W + 1>>(lowest) >> result.left));
+        return result;
+    }
+};
+
+// value * 2**-distance, rounded, in the range that S makes of W bits; value has N bits.
 //
 // Only the bits that can matter are incremented and compared: the lowest W + 1 of the floor. That the others are more
 // than a sign is known before.
 template <Rounding R, Saturation S, int W, int N>
-inline Saturated<W> shift_saturate(int_t<N> value, exponent_t distance) {
+inline Saturated<W> shift_saturate(int_t<N> value, const RangeShift<S, W, N>& shift) {
 #pragma HLS INLINE
-    static_assert(N >= 2 && N <= 62, "values of 2 to 62 bits are shifted");
-    static_assert(W >= 2 && W <= 62, "ranges have 2 to 62 bits");
+    using Range = RangeShift<S, W, N>;
     constexpr int kept = N < W + 1 ? N : W + 1;
-    constexpr int64_t largest = (static_cast<int64_t>(1) << (W - 1)) - 1;
-    constexpr int64_t lowest = S == Saturation::Sym ? largest : largest + 1;
+    const ShiftedField<kept> field =
+        Shifter::field<N, kept, Range::right_limit>(value, static_cast<amount_t>(shift.right));
+    const bool negative = value < 0;
+    const bool up = rounds_up<R>(negative, (field.floor & 1) != 0, field.guard, field.sticky);
+    const int_t<kept + 1> number = static_cast<int_t<kept + 1>>(field.floor + (up ? 1 : 0));
 
-    const Shift shift = limited_shift<N + 1, W>(distance);
-    const amount_t right = shift.left ? static_cast<amount_t>(0) : shift.amount;
-    const amount_t left = shift.left ? shift.amount : static_cast<amount_t>(0);
-    const Shifted<N> shifted = Shifter::right<N>(value, right);
-    const int_t<N> rest = static_cast<int_t<N>>(shifted.floor >> (kept - 1));
-    const bool all_clear = rest == 0;
-    const bool all_set = rest == -1;
-    const bool wide = !(all_clear | all_set);
-    const bool negative = shifted.floor < 0;
-    const int_t<kept + 1> number =
-        static_cast<int_t<kept + 1>>(low_bits<kept>(shifted.floor) + (rounds_up<R, N>(shifted) ? 1 : 0));
-
-    const int_t<W + 1> top = static_cast<int_t<W + 1>>(static_cast<int_t<W + 1>>(largest) >> left);
-    const int_t<W + 1> bottom = static_cast<int_t<W + 1>>(-(static_cast<int_t<W + 1>>(lowest) >> left));
-    const bool above = wide ? !negative : number > top;
-    const bool below = wide ? negative : number < bottom;
-    const int_t<W> moved = shifted_left<W>(number, left);
+    const bool above = field.wide ? !negative : number > shift.top;
+    const bool below = field.wide ? negative : number < shift.bottom;
+    const int_t<W> moved = shifted_left<W>(number, shift.left);
     Saturated<W> result = {moved, above || below};
     if (S != Saturation::Wrap && above) {
-        result.value = static_cast<int_t<W>>(largest);
+        result.value = static_cast<int_t<W>>(Range::largest);
     } else if (S != Saturation::Wrap && below) {
-        result.value = static_cast<int_t<W>>(-lowest);
+        result.value = static_cast<int_t<W>>(-Range::lowest);
     }
     return result;
+}
+
+template <Rounding R, Saturation S, int W, int N>
+inline Saturated<W> shift_saturate(int_t<N> value, exponent_t distance) {
+#pragma HLS INLINE
+    return shift_saturate<R, S, W, N>(value, RangeShift<S, W, N>::by(distance));
 }
 
 // A mantissa with what happened to the value on its way.
@@ -170,14 +252,20 @@ struct Requantized {
 
 // value * 2**-distance as a mantissa of MW bits (BFP R16, R17, R22).
 template <int MW, Rounding R, Saturation S, int N>
-inline Requantized<MW> requantize(int_t<N> value, exponent_t distance) {
+inline Requantized<MW> requantize(int_t<N> value, const RangeShift<S, MW, N>& shift) {
 #pragma HLS INLINE
-    const Saturated<MW> saturated = shift_saturate<R, S, MW, N>(value, distance);
+    const Saturated<MW> saturated = shift_saturate<R, S, MW, N>(value, shift);
     const bool zero = saturated.value == 0;
     const bool was_zero = value == 0;
     const bool vanished = zero & !was_zero & !saturated.changed;
     Requantized<MW> result = {saturated.value, saturated.changed, vanished};
     return result;
+}
+
+template <int MW, Rounding R, Saturation S, int N>
+inline Requantized<MW> requantize(int_t<N> value, exponent_t distance) {
+#pragma HLS INLINE
+    return requantize<MW, R, S, N>(value, RangeShift<S, MW, N>::by(distance));
 }
 
 // The group of eight bits that holds the leading one, then the bit in the group.

@@ -17,6 +17,15 @@
 
 namespace bfpga {
 
+// Bits of the unsigned number `value`.
+constexpr int bit_length(long long value) {
+    int bits = 0;
+    for (; value > 0; value >>= 1) {
+        ++bits;
+    }
+    return bits;
+}
+
 #if !defined(BFPGA_NATIVE_INTEGERS) && !defined(BFPGA_EXACT_INTEGERS)
 
 constexpr bool native_integers = false;

@@ -162,17 +162,18 @@ inline int_t<Config::accumulator_bits> apply_function(Function function, int32_t
 #pragma HLS INLINE
     constexpr int ACC = Config::accumulator_bits;
     using value_t = int_t<ACC>;
-    const value_t positive = value < 0 ? static_cast<value_t>(0) : value;
-    if (is_function<Config, Function::Relu>(function)) {
-        return positive;
+    const bool negative = value < 0;
+    const value_t positive = negative ? static_cast<value_t>(0) : value;
+    const bool clips = is_function<Config, Function::Clip>(function);
+    if (clips || is_function<Config, Function::Relu>(function)) {
+        // max(value, 0) compared with the bound, without a multiplexer before the comparison.
+        const bool beyond = clips && (negative ? bound < 0 : value > bound);
+        return beyond ? bound : positive;
     }
     if (is_function<Config, Function::LeakyRelu>(function)) {
         const amount_t amount = static_cast<amount_t>(argument > ACC + 1 ? ACC + 1 : argument);
         const value_t leaked = round_right<Config::rounding, ACC>(value, amount);
         return value < 0 ? leaked : value;
-    }
-    if (is_function<Config, Function::Clip>(function)) {
-        return positive > bound ? bound : positive;
     }
     if (in_set<Config, kFunctionsWithTable>(function)) {
         static_assert((Config::functions & kFunctionsWithTable) == 0 || ACC >= 16,

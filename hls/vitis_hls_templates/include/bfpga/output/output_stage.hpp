@@ -87,18 +87,13 @@ class OutputStage {
     // Steps 1 to 3 of one accumulator of the row.
     StageValue<ACC> evaluate(accumulator_t accumulator) const {
 #pragma HLS INLINE
-        // The function unit is between two adders; the bias goes to one of them.
-        const accumulator_t none = 0;
-        const Saturated<ACC> before = add(accumulator, function_first_ ? none : bias_.value);
-        const accumulator_t mapped = apply_function<Config>(function_, argument_, bound_, before.value, exponent_);
-        const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
-        const bool nothing = function_first_ ? mapped == 0 : accumulator == 0;
+        const Passed passed = pass(accumulator);
         StageValue<ACC> result;
-        result.bias_alone = bias_.changed && nothing;
-        result.value = result.bias_alone ? alone_value_ : after.value;
+        result.bias_alone = bias_.changed && passed.nothing;
+        result.value = result.bias_alone ? alone_value_ : passed.value;
         result.exponent = result.bias_alone ? alone_exponent_ : result_exponent_;
-        result.bias_saturated = bias_.changed && !nothing;
-        result.accumulator_saturated = !result.bias_alone && (before.changed || after.changed);
+        result.bias_saturated = bias_.changed && !passed.nothing;
+        result.accumulator_saturated = !result.bias_alone && passed.saturated;
         return result;
     }
 
@@ -114,6 +109,11 @@ class OutputStage {
         largest.clear();
         bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
         row_count_t overflows = 0, underflows = 0;
+        // All values of the row are shifted alike, but those that are nothing but its bias; and these are equal.
+        const Range range = Range::by(static_cast<exponent_t>(output_exponent_ - result_exponent_));
+        const exponent_t alone_distance = static_cast<exponent_t>(output_exponent_ - alone_exponent_);
+        const Requantized<MW> requantized_alone =
+            requantize<MW, Config::rounding, Config::saturation, ACC>(alone_value_, alone_distance);
     Columns_Values:
         for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL
@@ -121,24 +121,28 @@ class OutputStage {
             if (native_integers && !shown[i]) {
                 continue;  // a simulation saves the time
             }
-            const StageValue<ACC> result = evaluate(accumulator[i]);
-            const bool alone = shown[i] && result.bias_alone;
-            const bool seen = shown[i] && !result.bias_alone;
+            const Passed passed = pass(accumulator[i]);
+            const bool bias_alone = bias_.changed && passed.nothing;
+            const bool alone = shown[i] && bias_alone;
+            const bool seen = shown[i] && !bias_alone;
             alone_seen = alone_seen || alone;
-            bias_saturated = bias_saturated || (shown[i] && result.bias_saturated);
-            accumulator_saturated = accumulator_saturated || (shown[i] && result.accumulator_saturated);
-            largest.include(seen ? magnitude<ACC>(result.value) : static_cast<uint_t<ACC>>(0));
-            collector_.see(i, result.value, seen, alone);
-            const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result.exponent);
+            bias_saturated = bias_saturated || (seen && bias_.changed);
+            accumulator_saturated = accumulator_saturated || (seen && passed.saturated);
+            largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
+            collector_.see(i, passed.value, seen, alone);
             if (i == 0 && counts_ && shown[0]) {
-                policy.count(before_last_, statistics_value<Config>(result.value, distance));
+                const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result_exponent_);
+                policy.count(before_last_, statistics_value<Config>(bias_alone ? alone_value_ : passed.value,
+                                                                    bias_alone ? alone_distance : distance));
             }
-            const Requantized<MW> requantized =
-                requantize<MW, Config::rounding, Config::saturation, ACC>(result.value, distance);
+            const Requantized<MW> own = requantize<MW, Config::rounding, Config::saturation, ACC>(passed.value, range);
+            const bool overflow = bias_alone ? requantized_alone.overflow : own.overflow;
+            const bool underflow = bias_alone ? requantized_alone.underflow : own.underflow;
             const bool counted = shown[i] && !measures_;
-            overflows = static_cast<row_count_t>(overflows + (counted && requantized.overflow ? 1 : 0));
-            underflows = static_cast<row_count_t>(underflows + (counted && requantized.underflow ? 1 : 0));
-            mantissa[i] = counted ? requantized.mantissa : static_cast<mantissa_t>(0);
+            overflows = static_cast<row_count_t>(overflows + (counted && overflow ? 1 : 0));
+            underflows = static_cast<row_count_t>(underflows + (counted && underflow ? 1 : 0));
+            const mantissa_t mine = bias_alone ? requantized_alone.mantissa : own.mantissa;
+            mantissa[i] = counted ? mine : static_cast<mantissa_t>(0);
         }
         largest_ = largest;
         alone_seen_ = alone_seen;
@@ -175,6 +179,29 @@ class OutputStage {
 
    private:
     using row_count_t = uint_t<16>;
+    using Range = RangeShift<Config::saturation, MW, ACC>;
+
+    // An accumulator behind bias and function, in the row's unit.
+    struct Passed {
+        accumulator_t value;
+        bool nothing;  // but a bias
+        bool saturated;
+    };
+
+    Passed pass(accumulator_t accumulator) const {
+#pragma HLS INLINE
+        // The function unit is between two adders; the bias goes to one of them.
+        const accumulator_t none = 0;
+        const Saturated<ACC> before = add(accumulator, function_first_ ? none : bias_.value);
+        const accumulator_t mapped = apply_function<Config>(function_, argument_, bound_, before.value, exponent_);
+        const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
+        Passed result;
+        result.value = after.value;
+        result.nothing = function_first_ ? mapped == 0 : accumulator == 0;
+        result.saturated = before.changed || after.changed;
+        return result;
+    }
+
     static_assert(Config::columns < 1 << 15, "the counters of a row count its columns");
 
     static void check_exponent(int32_t exponent) {
@@ -189,14 +216,12 @@ class OutputStage {
         using sum_t = int_t<ACC + 1>;
         constexpr int64_t largest = (static_cast<int64_t>(1) << (ACC - 1)) - 1;
         const sum_t sum = static_cast<sum_t>(static_cast<factor_t<ACC + 1, ACC>>(a) + b);
-        const bool above = sum > static_cast<sum_t>(largest);
-        const bool below = sum < static_cast<sum_t>(-largest - 1);
-        Saturated<ACC> result = {static_cast<accumulator_t>(sum), above || below};
-        if (above) {
-            result.value = static_cast<accumulator_t>(largest);
-        } else if (below) {
-            result.value = static_cast<accumulator_t>(-largest - 1);
-        }
+        // A sum is outside if its highest bits differ.
+        const bool negative = sum < 0;
+        const bool outside = negative != (((sum >> (ACC - 1)) & 1) != 0);
+        const int64_t bound = negative ? -largest - 1 : largest;
+        Saturated<ACC> result = {outside ? static_cast<accumulator_t>(bound) : static_cast<accumulator_t>(sum),
+                                 outside};
         return result;
     }
 

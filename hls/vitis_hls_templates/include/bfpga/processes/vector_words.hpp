@@ -1,4 +1,6 @@
-// Words that are combined from operands without a multiplication: the maximum or the aligned sum over the taps.
+// Words that are combined from operands without a multiplication: the maximum over the taps, or the aligned sum of one
+// or two operands. The words of a sum are kept as they came: they are aligned and added where a row leaves, so that a
+// column has one shifter and not every lane.
 //
 // While the rows of a finished word leave, the next one is combined; order: group of output pixels, output word, tap
 // row, tap column, slot.
@@ -21,23 +23,32 @@ class VectorWords {
     VectorWords() : operand_(), present_() {
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=present_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=sum_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=finished_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=most_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=first_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=second_ complete dim=0
     }
 
     // An operation begins that has `words` output words in each group of pixels.
     void start(const Descriptor& d, const LayerExponents& exponents, int32_t words) {
 #pragma HLS INLINE
         maximum_ = static_cast<Operation>(d.operation) == Operation::Max;
-        negate_second_ = d.has(Flag::NegateSecond);
-        first_amount_ = amount_of(exponents.accumulator - exponents.first);
-        second_amount_ = amount_of(exponents.accumulator - exponents.second);
+        two_ = !maximum_ && d.kernel_width > 1;
+        simulation_check(maximum_ || static_cast<Operation>(d.operation) == Operation::Gemm ||
+                             (d.kernel_height == 1 && d.kernel_width <= 2),
+                         "a sum", "has more than two operands, columns of taps:", d.kernel_width);
+        // The accumulators have the larger exponent of two, so one operand at most moves.
+        const int32_t first = exponents.accumulator - exponents.first;
+        const int32_t second = exponents.accumulator - exponents.second;
+        second_moves_ = two_ && second > 0;
+        const bool negates = two_ && d.has(Flag::NegateSecond);
+        negate_moved_ = negates && second_moves_;
+        negate_other_ = negates && !second_moves_;
+        amount_ = amount_of(second_moves_ ? second : first);
         x_.start(d.kernel_width);
         y_.start(d.kernel_height);
         word_.start(words);
         group_.start(d.groups);
         first_tap_ = true;
-        second_operand_ = false;
         combines_ = static_cast<Operation>(d.operation) != Operation::Gemm;
     }
 
@@ -58,24 +69,38 @@ class VectorWords {
         Columns_Finish:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-                finished_[i] = sum_[i];
+                first_[i] = most_[i];
+                second_[i] = operand_[i];
             }
         }
         next_tap();
         return completed;
     }
 
-    // A lane of the finished word.
+    // A lane of the finished word: its maximum, or the sum +-x / 2**shift, rounded, of its operands (BFP R46, R47).
     accumulator_t result(int lane, int column) const {
 #pragma HLS INLINE
-        return finished_[column].get(lane);
+        const mantissa_t first = first_[column].get(lane);
+        const mantissa_t second = second_[column].lane[lane];
+        const mantissa_t moving = second_moves_ ? second : first;
+        const mantissa_t still = second_moves_ ? first : second;
+        const sum_t moved = round_right<Config::rounding, Config::mantissa_bits, shift_limit>(moving, amount_);
+        const sum_t other = two_ ? static_cast<sum_t>(still) : static_cast<sum_t>(0);
+        const sum_t left = negate_moved_ ? static_cast<sum_t>(~moved) : moved;
+        const sum_t right = negate_other_ ? static_cast<sum_t>(~other) : other;
+        return static_cast<sum_t>(left + right + (negate_moved_ || negate_other_ ? 1 : 0));
     }
 
    private:
+    // Two mantissas are added.
+    using sum_t = int_t<Config::mantissa_bits + 2>;
+    static_assert(Config::accumulator_bits >= Config::mantissa_bits + 2, "an accumulator holds a sum of two operands");
     // Shifting further changes nothing.
+    static constexpr int shift_limit = Config::mantissa_bits + 1;
+
     static amount_t amount_of(int32_t shift) {
 #pragma HLS INLINE
-        return static_cast<amount_t>(shift > Config::mantissa_bits ? Config::mantissa_bits + 1 : shift);
+        return static_cast<amount_t>(shift > shift_limit ? shift_limit : shift);
     }
 
     // A column keeps its word until a beat has another one for it.
@@ -91,13 +116,10 @@ class VectorWords {
         }
     }
 
-    // max(sum, x) in the columns whose tap lies inside the image, or sum +- x / 2**shift, rounded (BFP R46, R47).
+    // max(most, x) in the columns whose tap lies inside the image; of a sum the first operand.
     void combine() {
 #pragma HLS INLINE
-        const accumulator_t smallest = static_cast<accumulator_t>(-(1 << (Config::mantissa_bits - 1)));
-        const accumulator_t start = maximum_ ? smallest : static_cast<accumulator_t>(0);
-        const amount_t amount = second_operand_ ? second_amount_ : first_amount_;
-        const bool negate = second_operand_ && negate_second_;
+        const mantissa_t smallest = static_cast<mantissa_t>(-(1 << (Config::mantissa_bits - 1)));
     Columns_Combine:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
@@ -105,13 +127,10 @@ class VectorWords {
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
                 const mantissa_t x = operand_[i].lane[l];
-                const accumulator_t before = first_tap_ ? start : sum_[i].get(l);
-                const accumulator_t aligned = round_right<Config::rounding, Config::mantissa_bits>(x, amount);
-                const accumulator_t term = negate ? static_cast<accumulator_t>(-aligned) : aligned;
-                // Maxima have the bits of a mantissa.
-                const bool larger = present_[i] && x > low_bits<Config::mantissa_bits>(before);
-                const accumulator_t most = larger ? static_cast<accumulator_t>(x) : before;
-                sum_[i].set(l, maximum_ ? most : static_cast<accumulator_t>(before + term));
+                const mantissa_t before = most_[i].get(l);
+                const bool larger = maximum_ && present_[i] && x > before;
+                const bool taken = first_tap_ ? !maximum_ || present_[i] : larger;
+                most_[i].set(l, taken ? x : first_tap_ ? smallest : before);
             }
         }
     }
@@ -121,8 +140,6 @@ class VectorWords {
         const bool last_x = x_.last();
         const bool last_tap = completes();
         const bool last_word = last_tap && word_.last();
-        // The operands of a sum are columns of taps.
-        second_operand_ = !last_x;
         first_tap_ = last_tap;
         combines_ = !(last_word && group_.last());
         x_.next();
@@ -137,19 +154,22 @@ class VectorWords {
         }
     }
 
-    using Column = typename Storage::RegisterSets::template Set<accumulator_t, lanes>;
+    using Column = typename Storage::RegisterSets::template Set<mantissa_t, lanes>;
 
     // Of the operation
-    bool maximum_, negate_second_;
-    amount_t first_amount_, second_amount_;
+    bool maximum_, two_;
+    bool second_moves_, negate_moved_, negate_other_;
+    amount_t amount_;
     // Tap, word and group
     Turns<Geometry<Config>::coordinate_bits> x_, y_, word_, group_;
-    bool first_tap_, second_operand_, combines_;
+    bool first_tap_, combines_;
     // Of a column
     Word<Config> operand_[columns];
     bool present_[columns];
-    Column sum_[columns];
-    Column finished_[columns];
+    Column most_[columns];
+    // Of the finished word: its maximum or first operand, and the last operand
+    Column first_[columns];
+    Word<Config> second_[columns];
 };
 
 }  // namespace bfpga
