@@ -192,8 +192,9 @@ inline void set_signed(bits_t<N>& word, int low, int64_t number) {
 template <int N>
 inline uint_t<N> magnitude(int_t<N> value) {
 #pragma HLS INLINE
-    const uint_t<N> bits = static_cast<uint_t<N>>(value);
-    return value < 0 ? static_cast<uint_t<N>>(0 - bits) : bits;
+    // One adder without a multiplexer behind it.
+    const uint_t<N> sign = value < 0 ? static_cast<uint_t<N>>(-1) : static_cast<uint_t<N>>(0);
+    return static_cast<uint_t<N>>((static_cast<uint_t<N>>(value) ^ sign) + (value < 0 ? 1 : 0));
 }
 
 }  // namespace bfpga

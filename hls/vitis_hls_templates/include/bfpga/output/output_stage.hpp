@@ -61,6 +61,7 @@ class OutputStage {
         measures_ = d.has(Flag::Measure);
         counts_ = static_cast<Policy>(d.policy) == Policy::Statistics && !measures_;
         before_last_ = WindowSums<Config>::before_last(d.policy_window);
+        alone_bound_ = clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
         accumulator_exponent_ = accumulator_exponent;
         output_exponent_ = output_exponent;
         collector_.start(d, static_cast<int32_t>(
@@ -197,7 +198,8 @@ class OutputStage {
         const Saturated<ACC> after = add(mapped, function_first_ ? bias_.value : none);
         Passed result;
         result.value = after.value;
-        result.nothing = function_first_ ? mapped == 0 : accumulator == 0;
+        // Two comparisons with zero are smaller than a multiplexer and one.
+        result.nothing = (function_first_ || accumulator == 0) && (!function_first_ || mapped == 0);
         result.saturated = before.changed || after.changed;
         return result;
     }
@@ -242,9 +244,7 @@ class OutputStage {
         alone_value_ = bias;
         alone_exponent_ = bias_exponent_;
         if (!function_first_) {
-            const accumulator_t bound =
-                clip_bound<Config>(argument_, static_cast<exponent_t>(bias_exponent_ - bound_exponent_));
-            alone_value_ = apply_function<Config>(function_, argument_, bound, alone_value_, bias_exponent_);
+            alone_value_ = apply_function<Config>(function_, argument_, alone_bound_, alone_value_, bias_exponent_);
             alone_exponent_ = result_exponent<Config>(function_, bias_exponent_);
         }
     }
@@ -279,6 +279,7 @@ class OutputStage {
     Function function_;
     int32_t argument_;
     exponent_t bound_exponent_, bias_exponent_, accumulator_exponent_, output_exponent_;
+    accumulator_t alone_bound_;
     bool has_bias_, row_exponents_, function_first_, measures_, counts_;
     typename WindowSums<Config>::count_t before_last_;
     Lead lead_;
