@@ -77,6 +77,8 @@ class _Frame:
     bound: Mapping[Key, _Object]
     calls: tuple[int, ...] = ()
     arms: frozenset[_Arm] = frozenset()
+    #: Functions on the way to it. Kernels have no recursion: a name that leads back is another function of that name.
+    entered: frozenset[Key] = frozenset()
 
 
 @dataclass
@@ -348,7 +350,8 @@ class _Walker:
         member = callee.kind.name == "MEMBER_REF_EXPR"
         this = self._object(receivers[0], frame) if member and receivers else frame.this
         for function in self._targets(source, cursor, callee, this, given):
-            if function.name not in self.using:
+            entered = key_of(function.cursor)
+            if function.name not in self.using or entered in frame.entered:
                 continue
             parameters = [child for child in function.cursor.get_children() if child.kind.name == "PARM_DECL"]
             bound = {
@@ -356,7 +359,8 @@ class _Walker:
                 for parameter, thing in zip(parameters, given, strict=False)
                 if thing is not None and (thing.kind is not None or _referenced(parameter.type).kind.name in _ARRAYS)
             }
-            inside = _Frame(this, bound, (*frame.calls, cursor.extent.start.offset), frame.arms)
+            calls = (*frame.calls, cursor.extent.start.offset)
+            inside = _Frame(this, bound, calls, frame.arms, frame.entered | {entered})
             for block in function.cursor.get_children():
                 if block.kind.name == "COMPOUND_STMT":
                     self._follow(function.source, block, inside)

@@ -41,6 +41,7 @@ class SequencerProcess {
 // II=1: one beat is read at most and one word or one group written to each stream. Carried: what the next clock does,
 // told by flags and counters with registered ends, and the beat whose words or groups leave one by one.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const Clock now = clock_;
             const Sent sent = sent_;

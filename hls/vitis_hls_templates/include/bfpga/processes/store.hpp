@@ -30,6 +30,7 @@ class StoreProcess {
 // II=1: one word or one group is read, one beat written at most. Carried: the beat that is filled group by group,
 // flags, and counters with registered ends.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const Clock now = clock_;
             const bool last = groups_.last();

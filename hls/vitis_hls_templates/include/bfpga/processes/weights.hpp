@@ -444,6 +444,7 @@ class WeightsProcess {
 // II=1: a beat is read at most; each memory is read once and written once. Carried: flags, counters with registered
 // ends and addresses that one addition updates. What is written is read when 24 clocks have passed, by the counts.
 #pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             running = !ended_;
             const bool streams = read_.word() && read_.streams();
