@@ -14,7 +14,10 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.devices import toolchain
 from bfpga.errors import ToolError
 from bfpga.vendor import clang
-from bfpga.vendor.render import library_directory, write_project
+from bfpga.vendor.render import library_directory, top_files, write_project
+
+#: All of its kernel is one source.
+TINY_LOOP = Path(__file__).parents[1] / "data" / "tiny_loop.yaml"
 
 
 def compiled(source: str, project: Path, *flags: str) -> str:
@@ -28,20 +31,21 @@ def compiled(source: str, project: Path, *flags: str) -> str:
 
 def project_of(name: str, directory: Path) -> Path:
     accelerator = load_accelerator(name)
-    return write_project(accelerator.name, accelerator.digest, accelerator.systolic, directory / name)
+    return write_project(accelerator.name, accelerator.digest, accelerator.systolic, directory / accelerator.name)
 
 
 @pytest.mark.parametrize("name", accelerator_names())
 def test_ready_accelerators_compile_without_checks(name: str, tmp_path: Path) -> None:
     project = project_of(name, tmp_path)
-    compiled(str(project / "src" / "top.cpp"), project, "-fsyntax-only")
+    for top in top_files(load_accelerator(name).systolic):
+        compiled(str(project / top), project, "-fsyntax-only")
 
 
 def test_transfers_and_memories_have_the_widths_of_the_hardware(tmp_path: Path) -> None:
     """A beat is one access of its stream; products and addresses have odd widths."""
-    project = project_of("tiny", tmp_path)
+    project = project_of(str(TINY_LOOP), tmp_path)
     code = compiled(str(project / "src" / "top.cpp"), project, "-O1", "-S", "-emit-llvm", "-o", "-")
-    beat = load_accelerator("tiny").systolic.stream_bits
+    beat = load_accelerator(str(TINY_LOOP)).systolic.stream_bits
     assert f"load volatile i{beat}" in code
     assert f"store volatile i{beat}" in code
     widths = {int(width) for width in re.findall(r"= (?:add|sub|mul|shl)(?: \w+)* i(\d+)", code)}

@@ -17,7 +17,7 @@ UNCOUNTED = {
     "kv260_dense", "pynq_z2_bfp16", "pynq_z2_flows", "pynq_z2_mixed", "pynq_z2_shift", "zcu104_dense", "zcu104_mixed",
 }  # fmt: skip
 #: What the gate finds: resources and loops. Accelerators without an entry pass it; the lists get shorter.
-FOUND = {"pynq_z2_dense": {"LUT"}}
+FOUND: dict[str, set[str]] = {}
 
 
 def test_the_list_of_accelerators_without_figures_is_up_to_date() -> None:
