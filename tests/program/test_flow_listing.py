@@ -73,7 +73,7 @@ def test_the_command_line_chooses_flow_and_rule(tmp_path: Path, capsys: pytest.C
     [
         ("tiny", ["--flow", "thrice"], "flow 'thrice' is unknown; known are auto, two_pass"),
         ("tiny", ["--rule", "best"], "rule 'best' is unknown; known are rate, max, lsb"),
-        ("pynq_z2_shift", [], "rule rate needs a collector of statistics; choose rule lead, or an accelerator with"),
+        ("pynq_z2_shift", ["--rule", "rate"], "rule rate needs a collector of statistics; choose rule lead, or an accelerator with"),
         ("pynq_z2_shift", ["--rule", "lead", "--flow", "keep"], "flow keep needs a buffer for accumulators"),
     ],
 )
@@ -85,3 +85,14 @@ def test_mistakes_are_one_clear_error(
     shown = capsys.readouterr().err
     assert message in " ".join(shown.split())
     assert "Traceback" not in shown
+
+
+def test_an_accelerator_without_a_collector_follows_the_leading_bit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sample may miss the largest value, which this rule does not forgive: everything is computed twice."""
+    written = tmp_path / "lenet.json"
+    arguments = ["compile", LENET, "-a", "pynq_z2_shift", "-o", str(tmp_path / "lenet.bfpga"), "--json", str(written)]
+    assert main([*arguments, "--policy", "dynamic"]) == 0, capsys.readouterr().err
+    choices = json.loads(written.read_text())["flow_choices"]
+    assert {(choice["rule"], choice["flow"]) for choice in choices} == {("lead", "two_pass")}

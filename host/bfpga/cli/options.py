@@ -110,15 +110,16 @@ class ExponentOptions:
         typer.Option(
             "--flow",
             help="With --policy dynamic, what precedes a layer: two_pass_sampled (a sample computed twice, the "
-            "default), two_pass, keep or keep_sampled (accumulators are kept), or auto (the fewest cycles).",
+            "default with rule rate), two_pass (else the default), keep or keep_sampled (accumulators are kept), "
+            "or auto (the fewest cycles).",
         ),
     ] = None
     rule: Annotated[
         str | None,
         typer.Option(
             "--rule",
-            help="With --policy dynamic or delayed, how statistics of results become an exponent: rate (the default), "
-            "max, lsb, window or lead.",
+            help="With --policy dynamic or delayed, how statistics of results become an exponent: rate (the default "
+            "where the accelerator has position_bins), max, lsb, window or lead (else the default).",
         ),
     ] = None
     side_by_side: Annotated[

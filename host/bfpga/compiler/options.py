@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bfpga.compiler.policy_names import PolicyName
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.flows import Flow
 from bfpga.contract.limits import RING_LEADS, STATISTICS_WINDOW_BITS, WORD_MAX
 from bfpga.engines.registry import ENGINES
@@ -45,7 +46,10 @@ class LayerOptions:
     layer's sums keep ``weight_snr_db`` of signal to noise (without samples: its weights).
     flow, sample, rule, rate, margin: of ``dynamic``, whose exponent is found by an operation that precedes the layer:
     what that measures (every ``sample``-th row) and keeps, how its statistics become an exponent, log2 of the values of
-    which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before.
+    which one may saturate, and head room. ``delayed`` applies the rule to the results of the run before. A rule of None
+    is ``rate``, and ``lead`` on an accelerator without ``position_bins``; a flow of None is ``two_pass_sampled`` for
+    rule ``rate``, else ``two_pass``: a sample may miss the largest value, and only a rule that lets a few values
+    saturate in any case can live with that.
     engine: where the layer is computed, on accelerators with several engines. dispatch: how ``auto`` chooses it; for
     ``band`` inputs with ``band_sparse`` percent of zeros or more are sparse, up to ``band_dense`` they are dense.
     result_parts, weight_parts: mantissas that hold each result, or each weight, together (docs/mixed-precision.md).
@@ -60,9 +64,9 @@ class LayerOptions:
     exponent: int | None = None
     formats: FormatChoice = "auto"
     weight_snr_db: float = 25.0
-    flow: Flow = "two_pass_sampled"
+    flow: Flow | None = None
     sample: int = 8
-    rule: RuleName = "rate"
+    rule: RuleName | None = None
     rate: int = 12
     margin: int = 0
     engine: EngineChoice = "auto"
@@ -75,9 +79,10 @@ class LayerOptions:
     def __post_init__(self) -> None:
         named = {"formats": FormatChoice, "engine": EngineChoice, "dispatch": DispatchRule}
         for key, choices in (named | {"flow": Flow, "rule": RuleName}).items():
-            if getattr(self, key) not in get_args(choices):
+            value = getattr(self, key)
+            if value not in get_args(choices) and not (value is None and key in ("flow", "rule")):
                 known = ", ".join(get_args(choices))
-                raise ConfigurationError(f"{key} {getattr(self, key)!r} is unknown; known are {known}")
+                raise ConfigurationError(f"{key} {value!r} is unknown; known are {known}")
         if not 0 <= self.weight_snr_db <= 100:
             raise ConfigurationError(f"weight_snr_db = {self.weight_snr_db} is not between 0 and 100")
         if self.policy not in get_args(PolicyName):
@@ -105,6 +110,16 @@ class LayerOptions:
             raise ConfigurationError(
                 f"band_sparse = {self.band_sparse} is not a percentage above band_dense = {self.band_dense}"
             )
+
+
+def position_rule(given: RuleName | None, config: SystolicConfig) -> RuleName:
+    """The rule of ``dynamic`` that an accelerator follows where none or this one is asked for."""
+    return given or ("rate" if config.position_bins else "lead")
+
+
+def position_flow(given: Flow | None, rule: RuleName) -> Flow:
+    """The flow of ``dynamic`` that fits a rule, or the one asked for."""
+    return given or ("two_pass_sampled" if rule == "rate" else "two_pass")
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,13 @@ class LayerSection(Section):
     exponent: int | None = Field(None, description="lookup: the exponent")
     formats: FormatChoice = Field("auto", description="how weights are held where the array has a choice")
     weight_snr_db: float = Field(25.0, ge=0, le=100, description="signal to noise that `auto` asks of a faster format")
-    flow: Flow = Field("two_pass_sampled", description="dynamic: what precedes a layer, and what of it is kept")
+    flow: Flow | None = Field(
+        None, description="dynamic: what precedes a layer, and what of it is kept; null: as the rule asks for"
+    )
     sample: int = Field(8, ge=1, le=64, description="dynamic: every how manieth row of a result is measured")
-    rule: RuleName = Field("rate", description="dynamic, delayed: how statistics of results become an exponent")
+    rule: RuleName | None = Field(
+        None, description="dynamic, delayed: how statistics of results become an exponent; null: rate where it can"
+    )
     rate: int = Field(12, ge=0, le=16, description="rule rate: one of 2**rate values may saturate")
     margin: int = Field(0, ge=0, le=15, description="dynamic, delayed: head room, added to the exponent")
     engine: EngineChoice = Field("auto", description="which engine computes, where the accelerator has several")

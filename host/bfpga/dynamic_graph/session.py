@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.weight_formats import check_formats
-from bfpga.compiler.options import CompileOptions, FormatChoice, RuleName
+from bfpga.compiler.options import CompileOptions, FormatChoice, RuleName, position_flow, position_rule
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.flows import Flow
 from bfpga.contract.program import LaunchStep, Program
@@ -126,8 +126,8 @@ class PositionOptions:
 
     def compiler(self, config: SystolicConfig, formats: FormatChoice) -> CallCompiler:
         """A compiler of operations with these options; ConfigurationError if the accelerator cannot follow them."""
-        rule = self.rule or ("rate" if config.position_bins else "lead")
-        flow = self.flow or ("two_pass_sampled" if rule == "rate" else "two_pass")
+        rule = position_rule(self.rule, config)
+        flow = position_flow(self.flow, rule)
         options = CompileOptions(
             policy="dynamic", rule=rule, flow=flow, sample=self.sample, rate=self.rate, margin=self.margin,
             formats=formats,

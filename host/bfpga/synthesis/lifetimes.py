@@ -26,6 +26,28 @@ def begun_late(graph: TimingGraph, times: EarliestTimes, longest: float) -> dict
     return _Lifetimes(graph, times, longest).run()
 
 
+def settled(
+    graph: TimingGraph, starts: list[int], arrivals: list[float], late: dict[int, int]
+) -> tuple[list[int], list[float]]:
+    """Starts and arrivals of all operations once those in ``late`` have moved: what is made of them follows."""
+    starts, arrivals = list(starts), list(arrivals)
+    followers = set(late)
+    for index, operation in enumerate(graph.body.operations):
+        sources = graph.sources[index]
+        follows = index in late or not followers.isdisjoint((*sources, *operation.operands))
+        if operation.opcode is Opcode.STATE or not follows:
+            continue
+        before = (*operation.operands, *sources)
+        clocks = {operand: starts[operand] + graph.timings[operand].latency for operand in before}
+        start = max(late.get(index, starts[index]), *clocks.values())
+        ready = max((arrivals[source] for source in sources if clocks[source] == start), default=0.0)
+        # What no one uses was in no one's way: only it may have to wait for the next clock.
+        starts[index], arrivals[index] = graph.result(index, *graph.place(index, start, ready))
+        starts[index] -= graph.timings[index].latency
+        followers.add(index)
+    return starts, arrivals
+
+
 class _Lifetimes:
     def __init__(self, graph: TimingGraph, times: EarliestTimes, longest: float) -> None:
         self.graph, self.body, self.longest = graph, graph.body, longest

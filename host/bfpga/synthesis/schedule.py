@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
-from bfpga.synthesis.lifetimes import begun_late
+from bfpga.synthesis.lifetimes import begun_late, settled
 from bfpga.synthesis.placement import NoRoomError, Placement
 from bfpga.synthesis.ports import PortGroup, port_groups, port_limits
 from bfpga.synthesis.schedule_types import Limit, Schedule
@@ -160,10 +160,8 @@ def _scheduled(
 def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: EarliestTimes, limits: list[Limit]) -> Schedule:
     results = [times.result(index) for index in range(len(body.operations))]
     worst, longest = _worst_path(graph, times)
-    starts, arrivals = list(times.starts), [arrival for _, arrival in results]
-    for index, start in begun_late(graph, times, min(longest, clock.usable)).items():
-        timing = graph.timings[index]
-        starts[index], arrivals[index] = start, timing.last if timing.latency else timing.first
+    late = begun_late(graph, times, min(longest, clock.usable))
+    starts, arrivals = settled(graph, list(times.starts), [arrival for _, arrival in results], late)
     return Schedule(
         body,
         clock.period,

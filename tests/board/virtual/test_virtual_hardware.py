@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from process_designs import TINY_LOOP, ZYNQ7, ZYNQMP, described
 from virtual_designs import BASE, Design, module, ports, streams
 
 from bfpga.board.virtual.board import VirtualBoard
@@ -157,15 +158,14 @@ def test_a_damaged_handoff_is_read_or_refused_never_a_crash(data: st.DataObject)
         pass
 
 
-@pytest.mark.parametrize("name", ["pynq_z2_dense", "zcu104_dense", "tiny"])
+@pytest.mark.parametrize("name", [TINY_LOOP, ZYNQ7, ZYNQMP])
 def test_a_rendered_handoff_is_the_block_design(name: str) -> None:
     for module_name in ("pydantic", "jinja2", "yaml"):
         pytest.importorskip(module_name)
-    from bfpga.accelerator.loader import load_accelerator
     from bfpga.vendor.block_design import INTERRUPTS, block_design
     from bfpga.vendor.handoff import render_handoff
 
-    design = block_design(load_accelerator(name))
+    design = block_design(described(name))
     hardware = read_hardware(render_handoff(design))
     assert hardware.family == design.system.name
     assert {r.instance: r.base for r in hardware.ranges} == {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from process_designs import OF_PROCESSES, TINY, described
+from process_designs import OF_PROCESSES, TINY, TINY_LOOP, described
 from pynq_designs import FlippingKernel
 from virtual_designs import Host
 
@@ -141,7 +141,7 @@ def test_every_missing_stream_is_named(stream: ProcessStream) -> None:
 
 def test_a_design_of_one_ip_is_no_place_for_a_kernel_of_processes() -> None:
     with pytest.raises(DeviceError) as error:
-        configured(render_handoff(block_design(described("tiny"))))
+        configured(render_handoff(block_design(described(TINY_LOOP))))
     assert all(f"no cell is {process_function(process)}," in str(error.value) for process in PROCESSES[1:])
 
 

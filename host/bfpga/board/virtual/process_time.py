@@ -17,15 +17,22 @@ from bfpga.formats.arrays import IntArray
 from bfpga.program.schedule import StreamRates, schedule
 
 _WORD_BYTES = 4
-_COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
+_COUNTED = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS} | dict.fromkeys(
+    ARRAY_OPERATIONS, RESULTS
+)
 
 
 def read_descriptors(packet: bytes | bytearray, config: SystolicConfig) -> Iterator[Descriptor]:
-    """The descriptors of an input stream, without the tensors between them."""
+    """The descriptors of an input stream, without the tensors between them.
+
+    A packet that lost beats on its way may say anything: it ends where no operation of the kernel stands.
+    """
     beat, place = config.stream_bits // 8, 0
     length = -(-DESCRIPTOR_WORDS * _WORD_BYTES // beat) * beat
     while place + length <= len(packet):
         descriptor = Descriptor.from_words(np.frombuffer(packet, "<i4", DESCRIPTOR_WORDS, place))
+        if descriptor.operation not in _COUNTED:
+            return
         yield descriptor
         place += length
         if descriptor.operation == Operation.LOAD:
@@ -40,7 +47,7 @@ def received_counts(descriptors: Sequence[Descriptor]) -> IntArray:
         told = item.after_loads, item.after_results, item.after_stores, item.after_fills, item.after_reads
         result.append([max(count - ((count - wanted) & mask), 0) for count, wanted in zip(done, told, strict=True)])
         kind = Operation(item.operation)
-        done[RESULTS if kind in ARRAY_OPERATIONS else _COUNTED[kind]] += 1
+        done[_COUNTED[kind]] += 1
         done[READS] += kind is Operation.GEMM
     return np.array(result, np.int64).reshape(-1, len(COUNTS))
 

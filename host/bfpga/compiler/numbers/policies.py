@@ -10,7 +10,7 @@ import numpy as np
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.calibrate import Histogram, best_exponent, exponent_without_overflow, worst_case
-from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.compiler.options import CompileOptions, LayerOptions, position_flow, position_rule
 from bfpga.compiler.read.grids import Grids
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
@@ -149,18 +149,20 @@ class PolicyChoice:
     def _dynamic(self, layer: Layer, options: LayerOptions) -> PolicySpec:
         """Found by the data of the same pass: what precedes the layer measures all of it or a sample (FP 3.4)."""
         self.measured += 1
-        if options.flow.startswith("keep") and not self.config.wide_words:
+        rule = self._rule(layer, options)
+        flow = position_flow(options.flow, position_rule(options.rule, self.config))
+        if flow.startswith("keep") and not self.config.wide_words:
             raise ConfigurationError(
-                f"layer {layer.name}: flow {options.flow} needs a buffer for accumulators; choose two_pass_sampled, or "
+                f"layer {layer.name}: flow {flow} needs a buffer for accumulators; choose two_pass_sampled, or "
                 "an accelerator with wide_words"
             )
         return PolicySpec(
-            Policy.MAX, rule=self._rule(layer, options), rate=options.rate, margin=options.margin, flow=options.flow,
+            Policy.MAX, rule=rule, rate=options.rate, margin=options.margin, flow=flow,
             sample_period=options.sample, sample_offset=self.measured - 1,
         )  # fmt: skip
 
     def _rule(self, layer: Layer, options: LayerOptions) -> LeadRule:
-        rule = LeadRule[options.rule.upper()]
+        rule = LeadRule[position_rule(options.rule, self.config).upper()]
         if rule != LeadRule.LEAD and not self.config.position_bins:
             raise ConfigurationError(
                 f"layer {layer.name}: rule {options.rule} needs a collector of statistics; choose rule lead, or an "
