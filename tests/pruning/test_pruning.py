@@ -17,7 +17,7 @@ from bfpga.engines.registry import BESIDE
 from bfpga.errors import ConfigurationError, DataError
 from bfpga.pruning.layers import PrunableLayer, prunable_layers
 from bfpga.pruning.prune import Pruned, prune
-from bfpga.pruning.sensitivity import Curve, allocate, curves, lower_hull
+from bfpga.pruning.sensitivity import Curve, allocate, best_shares, by_size, curves, lower_hull
 from bfpga.pruning.split import Parts, labelled, split
 from bfpga.pruning.tuning import Tuning
 from bfpga.report.accuracy import Changes
@@ -79,6 +79,36 @@ def test_a_layer_that_the_loss_does_not_see_is_pruned_first() -> None:
 
     shares = allocate(curves(layers, loss), 0.45)
     assert shares == {"seen": 0.0, "unseen": pytest.approx(0.9)}
+
+
+def test_a_weight_counts_by_those_of_its_layer_that_are_not_smaller() -> None:
+    """Scores 1/14, 4/13, 1 and 1/3, 1/2, 1: the two smallest of the first and the least of the second go at a half."""
+    values = {"a": [1, 2, 3], "b": [5, 5, 5]}
+    layers = [PrunableLayer(name, name, np.array(weights, np.float32)) for name, weights in values.items()]
+    assert by_size(layers, 0.5) == {"a": pytest.approx(2 / 3), "b": pytest.approx(1 / 3)}
+
+
+def test_what_the_largest_share_leaves_is_spread_over_all_layers() -> None:
+    layers = [PrunableLayer(name, name, values.astype(np.float32)) for name, values in
+              (("a", np.r_[np.full(99, 1e-6), 9.0]), ("b", np.linspace(1, 2, 100)))]  # fmt: skip
+    shares = by_size(layers, 0.9)
+    assert shares["a"] < 1
+    assert (shares["a"] + shares["b"]) / 2 == pytest.approx(0.9)
+
+
+def test_of_several_choices_the_one_with_the_least_loss_of_the_whole_network_is_taken() -> None:
+    """What layers lose together says more than the sum of what each loses alone."""
+    layers = [PrunableLayer(name, name, np.linspace(1, 2, 100).astype(np.float32)) for name in "ab"]
+    found = curves(layers, lambda constants: float("a" in constants))
+    tried: list[dict[str, int]] = []
+
+    def loss(constants: dict[str, np.ndarray]) -> float:
+        tried.append({name: int((values == 0).sum()) for name, values in constants.items()})
+        return float(abs(tried[-1]["a"] - 25))
+
+    shares = best_shares(layers, found, 0.49, loss)
+    assert tried == [{"a": 0, "b": 98}, {"a": 49, "b": 49}, {"a": 24, "b": 74}]
+    assert shares == {"a": pytest.approx(0.245), "b": pytest.approx(0.735)}
 
 
 def parts(seed: int = 0) -> Parts:

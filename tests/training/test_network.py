@@ -1,4 +1,4 @@
-"""A whole ONNX network that learns: its results are ONNX Runtime's, its gradients are slopes (FP R4, R83)."""
+"""A whole ONNX network that learns: its results are ONNX Runtime's, its gradients are slopes (FP R4)."""
 
 from __future__ import annotations
 

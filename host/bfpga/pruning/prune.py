@@ -16,7 +16,7 @@ from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
 from bfpga.pruning.scores import Scorer
-from bfpga.pruning.sensitivity import MOST, Curve, allocate, curves
+from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
 from bfpga.pruning.split import Labelled, Parts
 from bfpga.pruning.tuning import Pruner, Tuning
 from bfpga.report.accuracy import Changes, Share, accuracy_of
@@ -98,10 +98,8 @@ def prune(
 
     with stage("sensitivity of layers") as show:
         found = curves(layers, loss, group, show)
-    shares = allocate(found, sparsity)
-    once: dict[str, FloatArray] = {
-        layer.constant: layer.weights * layer.kept(layer.weights, shares[layer.name], group) for layer in layers
-    }
+    shares = best_shares(layers, found, sparsity, loss, group)
+    once = pruned_weights(layers, shares, group)
     constants: Mapping[str, FloatArray] = once
     if learning is not None:
         targets = targets_of(scorer.scores(parts.learning.inputs), parts.learning)

@@ -1,4 +1,4 @@
-"""An ONNX network that learns: its operators forward and backward, its constants as parameters (FP R4, R83)."""
+"""An ONNX network that learns: its operators forward and backward, its constants as parameters (FP R4)."""
 
 from __future__ import annotations
 
