@@ -26,18 +26,80 @@ struct Sink {
         const Place place = {out + p->channel[slot], places + pixel, 0};
         finish(*epilogue, accumulators, pitch, count, place, slot, p->left(slot), *counts, pixel, p->pixels);
     }
+
+    /// The same of ``blocks`` times V slots.
+    void take_blocks(const s32* accumulators, int blocks, int count, int slot, int pixel) const {
+        const int pitch = blocks * V;
+        for (int j = 0; j < blocks; j++) {
+            const s32* from = accumulators + j * V;
+            const int at = slot + j * V;
+            if (!raw && j + 1 < blocks) {
+                const Place place = {out + p->channel[at], places + pixel, 0};
+                const int left = p->left(at) + p->left(at + V);
+                if (finish_both(*epilogue, from, pitch, count, place, at, left, *counts, pixel, p->pixels)) {
+                    j++;
+                    continue;
+                }
+            }
+            take(from, pitch, count, at, pixel);
+        }
+    }
 };
 
 // Dense products
 
+/// Magnitudes of ``count`` activations, ``distance`` behind them.
+static void save_magnitudes(Element* x, size_t count, size_t distance) {
+#if defined(BFPGA_AVX2)
+    for (size_t i = 0; i < count; i += V * G)
+        save(x + i + distance, (vi)_mm256_abs_epi8((__m256i)load<vi>(x + i)));
+#else
+    (void)x, (void)count, (void)distance;
+#endif
+}
+
 /// A group of activations in every lane.
 INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
-/// Where the groups of a column block lie.
+/// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
+/// magnitudes lie.
 struct Steps {
     const s32* places;
-    int count, paired;
+    int count;
+    const int* chains;
+    s32 magnitudes;
 };
+
+#if defined(BFPGA_AVX2)
+/// Chains of N groups from step ``at`` to ``last``, which 16 bits add before 32 bits take them.
+template <int N, int P, int Q, bool POSITIVE>
+INLINE void add_chains(const Steps& steps, int at, int last, const Element* const* x, const Weight*& w,
+                       vi (&sum)[P][Q]) {
+    for (; at < last; at += N, w += N * Q * V * G) {
+        s32 place[N];
+#pragma GCC unroll 4
+        for (int n = 0; n < N; n++)
+            place[n] = steps.places[at + n];
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) {
+            vi products[Q];
+#pragma GCC unroll 4
+            for (int n = 0; n < N; n++) {
+                const vi a = group_at(x[i] + place[n]);
+                const vi m = POSITIVE ? a : group_at(x[i] + place[n] + steps.magnitudes);
+#pragma GCC unroll 4
+                for (int j = 0; j < Q; j++) {
+                    const vi one = byte_products<POSITIVE>(a, m, load<vi>(w + (n * Q + j) * V * G));
+                    products[j] = n ? add_words(products[j], one) : one;
+                }
+            }
+#pragma GCC unroll 4
+            for (int j = 0; j < Q; j++)
+                sum[i][j] = add_products(sum[i][j], products[j]);
+        }
+    }
+}
+#endif
 
 /// P pixels times Q blocks of V channels.
 template <int P, int Q, bool POSITIVE>
@@ -51,21 +113,14 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
         for (int j = 0; j < Q; j++)
             sum[i][j] = load<vi>(initial + j * V);
     }
-    const s32 *at = steps.places, *const last = at + steps.count, *const twos = at + steps.paired;
 #if defined(BFPGA_AVX2)
-    for (; at < twos; at += 2, w += 2 * Q * V * G) {
-        const s32 one = at[0], two = at[1];
-#pragma GCC unroll 16
-        for (int i = 0; i < P; i++) {
-            const vi a = group_at(x[i] + one), b = group_at(x[i] + two);
-#pragma GCC unroll 4
-            for (int j = 0; j < Q; j++)
-                sum[i][j] = dot_two<POSITIVE>(sum[i][j], a, load<vi>(w + j * V * G), b, load<vi>(w + (Q + j) * V * G));
-        }
-    }
+    const int *c = steps.chains, twos = c[0] + c[1], ones = twos + c[2];
+    add_chains<4, P, Q, POSITIVE>(steps, 0, c[0], x, w, sum);
+    add_chains<3, P, Q, POSITIVE>(steps, c[0], twos, x, w, sum);
+    add_chains<2, P, Q, POSITIVE>(steps, twos, ones, x, w, sum);
+    add_chains<1, P, Q, POSITIVE>(steps, ones, steps.count, x, w, sum);
 #else
-    (void)twos;
-#endif
+    const s32 *at = steps.places, *const last = at + steps.count;
     for (; at < last; at++, w += Q * V * G) {
         const s32 place = *at;
         vi ww[Q];
@@ -77,9 +132,10 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
             const vi b = group_at(x[i] + place);
 #pragma GCC unroll 4
             for (int j = 0; j < Q; j++)
-                sum[i][j] = POSITIVE ? dot_positive(sum[i][j], b, ww[j]) : dot(sum[i][j], b, ww[j]);
+                sum[i][j] = dot(sum[i][j], b, ww[j]);
         }
     }
+#endif
 #pragma GCC unroll 16
     for (int i = 0; i < P; i++)
 #pragma GCC unroll 4
@@ -110,20 +166,19 @@ static void dense_blocks(const Steps& steps, const Element* in, const s32* start
                 tile<1, Q, POSITIVE>(steps, x, w, initial, to);
             i += count;
         }
-        for (int j = 0; j < Q; j++)
-            sink.take(result + j * V, Q * V, held, slot + j * V, first);
+        sink.take_blocks(result, Q, held, slot, first);
     }
 }
 
 template <bool POSITIVE>
-static void dense(const Prepared& p, const Element* in, const s32* starts, int pixels, const Weight* w,
+static void dense(const Prepared& p, const Element* in, s32 magnitudes, const s32* starts, int pixels, const Weight* w,
                   const Sink& sink) {
     size_t block = 0;
     for (int n = 0; n < p.groups; n++) {
         const Element* x = in + n * p.inner;
         for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(MOST_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.paired[block]};
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.chains[block].data(), magnitudes};
 #if BFPGA_LANES == 16
             if (q == 4)
                 dense_blocks<6, MOST_BLOCKS, POSITIVE>(s, x, starts, pixels, w, sink, slot);
@@ -210,7 +265,7 @@ static void dense_wide(const Prepared& p, const Element* in, const s32* starts, 
     for (int n = 0; n < p.groups; n++)
         for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(WIDE_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), 0};
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), nullptr, 0};
             const Element* x = in + n * p.inner;
             if (q == WIDE_BLOCKS)
                 wide_blocks<WIDE_BLOCKS>(p, s, x, starts, pixels, high, low, raw + slot);

@@ -137,21 +137,20 @@ INLINE vi dot_positive(vi a, vi x, vi w) {
 #endif
 }
 
-/// Two groups whose products fit 16 bits together.
-template <bool POSITIVE>
-INLINE vi dot_two(vi a, vi x, vi w, vi y, vi v) {
+/// Groups of activations in a row whose products 16 bits may hold together.
 #if defined(BFPGA_AVX2)
-    const __m256i one =
-        POSITIVE ? _mm256_maddubs_epi16((__m256i)x, (__m256i)w)
-                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), _mm256_sign_epi8((__m256i)w, (__m256i)x));
-    const __m256i two =
-        POSITIVE ? _mm256_maddubs_epi16((__m256i)y, (__m256i)v)
-                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)y), _mm256_sign_epi8((__m256i)v, (__m256i)y));
-    return a + (vi)_mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1));
-#else
-    return dot(dot(a, x, w), y, v);
-#endif
+constexpr int MOST_CHAIN = 4;
+
+/// Products of pairs of bytes in 16 bits. x: activations; m: their magnitudes, or the activations if none is negative.
+template <bool POSITIVE>
+INLINE vi byte_products(vi x, vi m, vi w) {
+    return (vi)_mm256_maddubs_epi16((__m256i)m, POSITIVE ? (__m256i)w : _mm256_sign_epi8((__m256i)w, (__m256i)x));
 }
+INLINE vi add_words(vi a, vi b) { return (vi)_mm256_add_epi16((__m256i)a, (__m256i)b); }
+INLINE vi add_products(vi a, vi products) { return a + (vi)_mm256_madd_epi16((__m256i)products, _mm256_set1_epi16(1)); }
+#else
+constexpr int MOST_CHAIN = 1;
+#endif
 
 /// Products of pairs of 16-bit numbers, added in each lane.
 INLINE vi pairs(vi a, vi b) {
