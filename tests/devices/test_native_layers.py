@@ -218,6 +218,31 @@ def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> 
     both_ways(program, {"x": 127 * np.concatenate([signs, np.ones((1, 48)), -np.ones((1, 48))])}, name)
 
 
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("negate", [False, True])
+def test_sums_of_rows_without_gaps(name: str, negate: bool) -> None:
+    """Rows that fill vectors are added in words: ties, overflows and underflows, operands of different exponents."""
+    rng = np.random.default_rng(15)
+    pixels = Window(output_height=3, output_width=4)
+    nodes = [
+        gemm(rng.integers(-127, 128, (16, 16)), pixels, inputs=("x",), output=key, name=key, policy=static(exponent))
+        for key, exponent in (("a", 7), ("b", 9), ("c", 22))
+    ]  # fmt: skip
+    outputs = []
+    for number, (first, second, shift) in enumerate((("a", "b", 10), ("a", "c", 23), ("b", "a", 8), ("a", "a", 14))):
+        function = Function.RELU if number % 2 else Function.NONE
+        node = ArrayNode(f"sum{number}", "sum", (first, second), f"s{number}", 16, pixels, negate_second=negate,
+                         policy=static(shift), function=function)  # fmt: skip
+        nodes.append(node)
+        outputs.append(image(f"s{number}", 3, 4, 16))
+    program = chain(CONFIG, [image("x", 3, 4, 16, 0), *(image(key, 3, 4, 16) for key in "abc"), *outputs], nodes)
+    program.outputs = {spec.name: program.outputs["s3"] if spec.name == "s3" else (16, 3, 4) for spec in outputs}
+    expected = both_ways(program, {"x": 127 * np.sign(rng.normal(size=(3, 16, 3, 4)))}, name)
+    counted = [layer.counters for layer in expected.layers if layer.counters is not None]
+    assert any(c.overflows for c in counted)
+    assert any(c.underflows for c in counted)
+
+
 # The output stage
 
 
