@@ -60,4 +60,5 @@ def sample_joules(
 
     ``counted``: as `board_watts` takes it.
     """
-    return board_watts(config, board, clock_mhz, counted) * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved
+    watts = board_watts(config, board, clock_mhz, counted)
+    return watts * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved

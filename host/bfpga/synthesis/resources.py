@@ -41,7 +41,7 @@ class BoardUse:
 
 
 def board_use(accelerator: Accelerator, cache: Path) -> BoardUse:
-    """What an accelerator takes of its board. ``cache``: directory of the figures of accelerators that are not ready."""
+    """What an accelerator takes of its board. ``cache``: directory of figures that the package has not."""
     config = accelerator.systolic
     if config.kernel != "processes":
         return BoardUse(estimate_resources(config).parts, "estimated")

@@ -25,8 +25,9 @@ class MappedModule:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Resources: look-up tables that compute (two functions in one where they share it), flip-flops, DSP blocks, look-up tables that store (memories and shift
-    registers), block memories of 18 and 36 Kibit, UltraRAMs, and look-up tables' carry chains by four bits."""
+    """Resources: look-up tables that compute (two functions in one where they share it), flip-flops, DSP blocks,
+    look-up tables that store (memories and shift registers), block memories of 18 and 36 Kibit, UltraRAMs, and
+    look-up tables' carry chains by four bits."""
 
     lut: int = 0
     ff: int = 0
