@@ -97,7 +97,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
         say("MAC/cycle by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
-    say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
+    if use.basis == "estimated":
+        say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
     hardware = hardware_content(accelerator)
     return {
         "accelerator": accelerator.name,
@@ -127,7 +128,7 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
         pairs = dict.fromkeys(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
         listed = ", ".join(pairs)
         say(f"the synthesis of the code does not confirm these cycles; its intervals of loops are longer: {listed}")
-    if figures.counted:
+    if figures.counted and accelerator.systolic.kernel == "loop":
         total = figures.total
         say(
             f"the code's netlist, interconnect and DMAs have at most {total.tables:,} LUT, "
