@@ -20,7 +20,7 @@ from bfpga.synthesis.kept import package_path, sources_digest
 
 PAGE = ROOT / "docs" / "synthesis.md"
 IPS = "| IP | LUT | FF | DSP | BRAM36 | longest path, ns |"
-ACCELERATORS = "| accelerator | MHz | II | least slack, ns | LUT | FF | DSP | BRAM36 |"
+ACCELERATORS = "| accelerator | MHz | II | least slack, ns | longest path, ns | carried, ns | LUT | FF | DSP | BRAM36 |"
 #: The accelerator whose IPs are listed.
 LISTED = "pynq_z2_dense"
 
@@ -59,12 +59,14 @@ def ips(figures: HardwareFigures) -> list[str]:
 
 
 def row(accelerator: Accelerator) -> str:
-    """An accelerator: clock, slowest loop, least slack, shares of its board."""
+    """An accelerator: clock, slowest loop, least slack, paths of the mapped netlist, shares of its board."""
     figures = figures_of(accelerator)
     loops = [loop for loop in figures.loops if loop.is_pipelined]
     interval, slack = max(loop.interval for loop in loops), min(loop.slack for loop in loops)
+    path, carried = max(loop.path for loop in loops), max(loop.carried for loop in loops)
     shared = shares(figures.total, accelerator.board.resources)
-    return f"| `{accelerator.name}` | {accelerator.clock_mhz:g} | {interval} | {slack:.3f} | {shared} |"
+    begin = f"| `{accelerator.name}` | {accelerator.clock_mhz:g} | {interval} | {slack:.3f} "
+    return f"{begin}| {path:.1f} | {carried:.1f} | {shared} |"
 
 
 def cells(area: Area) -> str:

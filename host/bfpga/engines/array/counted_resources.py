@@ -3,7 +3,7 @@
 ``counted.json`` holds what ``bfpga synthesize`` counted for a few configurations, IP by IP
 (`python -m benchmarks.synthesis.counted` makes it). The look-up tables and flip-flops of an IP's logic are a sum of
 terms that follow from its structure; the terms' factors are fitted to that table, as relative errors. One of them is
-what the model of shift tiles says (``engines.array.resources``), which is finer. DSP blocks and memories follow from the
+what the finer model of shift tiles says (``engines.array.resources``). DSP blocks and memories follow from the
 structure alone.
 
 Only the standard library and numpy are imported.
