@@ -20,7 +20,7 @@ TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes
 def test_the_fit_is_as_good_as_the_documents_say() -> None:
     # docs/estimates.md names it.
     assert len(counted_resources.table()) >= 5
-    assert counted_resources.largest_error() < 0.12
+    assert counted_resources.largest_error() < 0.15
 
 
 @pytest.mark.parametrize("row", counted_resources.table(), ids=lambda row: f"{row.numbers['columns']} columns")

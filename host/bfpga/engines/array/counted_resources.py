@@ -60,13 +60,16 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
         lambda n: n["columns"],
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
-    # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles.
+    # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
+    # that Yosys adds up beside the blocks: of DSP48E2, and in part those of a block for each product.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
         lambda n: n["columns"] * n["word_bits"],
         lambda n: n["blocks"] * n["weight_word_bits"],
         lambda n: n["shift_tables"],
+        lambda n: n["dsp48e2"],
+        lambda n: n["unpacked"],
     ),
     # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
     "post": (
@@ -108,6 +111,8 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
         "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
+        "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
+        "unpacked": array_dsp(config) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,
