@@ -49,6 +49,15 @@ def test_groups_go_as_a_whole_and_borders_are_smaller_groups(outputs_last: bool)
     assert np.count_nonzero(~kept) == 36
 
 
+@pytest.mark.parametrize("outputs_last", [False, True])
+def test_groups_are_of_outputs_and_inputs_whatever_the_order_of_the_axes(outputs_last: bool) -> None:
+    """3 outputs x 1 input, where Gemm has outputs first and MatMul has them last."""
+    weights = np.ones((6, 4))
+    weights[3:, 1] = 0.1
+    given = weights.T if outputs_last else weights
+    np.testing.assert_array_equal(layer(given, outputs_last).kept(given, 3 / 24, (3, 1)), given == 1)
+
+
 def test_shares_of_zeros_are_those_with_the_least_loss_of_all() -> None:
     """Against every choice on a grid: convex curves, layers of different size."""
     levels = tuple(np.linspace(0, 0.98, 50))

@@ -14,13 +14,13 @@ from bfpga.cli.report_host import rate
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
-from bfpga.contract.engine_numbers import ARRAY
+from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import Program
 from bfpga.engines.registry import engine_named
 from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.explore.figures import STREAM, Figures, program_figures
 from bfpga.explore.task import zero_weights
-from bfpga.program.explanation import ENGINE_WORDS, dispatched, moving_clocks, zeros_unknown
+from bfpga.program.explanation import ENGINE_WORDS, dispatch_cycles, dispatched, zeros_unknown
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,15 @@ def compare(
 
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
-    figures, nodes = program_figures(accelerator, program), dispatched(program)
-    scheduled = accelerator.systolic.kernel == "processes"
-    if not nodes:
+    figures, scheduled = program_figures(accelerator, program), accelerator.systolic.kernel == "processes"
+    if not dispatched(program):
         return Offer(accelerator, "multiplies zeros like other numbers", figures, scheduled)
-    moves, layers, chosen, alone = moving_clocks(program), Counter(node.engine for node in nodes), 0, 0
-    for node in nodes:
-        cycles = {item.engine: item.cycles + moves[node.name] for item in node.engine_choices}
-        chosen, alone = chosen + cycles[node.engine], alone + cycles[ARRAY]
+    layers, chosen, alone = dispatch_cycles(program)
     words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
     return Offer(accelerator, _pays(program, layers, chosen, alone), figures, scheduled, words, chosen, alone)
 
 
-def _pays(program: Program, layers: Counter[Any], chosen: int, alone: int) -> str:
+def _pays(program: Program, layers: Counter[EngineName], chosen: int, alone: int) -> str:
     """What the engines beside the array make of the zeros, in one sentence."""
     whole, engines = sum(layers.values()), program.config.engines[1:]
     taken = [f"{ENGINE_WORDS[engine]} takes {layers[engine]} of {whole} layers" for engine in engines if layers[engine]]
