@@ -9,7 +9,7 @@ from typing import Any
 from bfpga.compiler.numbers.parts import refusal, tied
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
+from bfpga.contract.program import ArrayNode, MatMulNode, Program, read_on_host
 
 #: What steps change, in words; the second value of a step stands for {}.
 TEXTS = {
@@ -84,7 +84,7 @@ def _result_steps(
 
 
 def _weight_steps(node: ArrayNode, program: Program, coarser: bool) -> Iterator[Step]:
-    if node.weights is None or node.uniform_weights:
+    if node.weights is None or node.uniform_weights or node.factors:
         return
     formats = program.config.weight_formats  # the most exact one first
     chosen = formats.index(node.weight_format)
@@ -103,8 +103,7 @@ def _fixed(program: Program) -> dict[str, str]:
     result = {name: f"{name} has channels for its remainders" for name in remaining}
     seen = set(program.outputs)
     for node in program.nodes:
-        if isinstance(node, (HostNode, MatMulNode)):
-            seen.update(node.inputs)
+        seen.update(read_on_host(node))
         if isinstance(node, MatMulNode):
             seen.add(node.output)
     return result | {name: f"{name} leaves the array" for name in seen}

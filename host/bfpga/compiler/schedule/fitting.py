@@ -31,7 +31,7 @@ def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> i
     """Words in a bank that one output row and the input rows it reads take, pitches at their largest."""
     output = lowered.tensors[layer.output]
     total = region_words(config, 1, output.width, output.width, output.channels)
-    for name in dict.fromkeys(layer.inputs):
+    for name in dict.fromkeys(layer.on_array):
         source = lowered.tensors[name]
         window = layer.window
         reach = (window.kernel_height - 1) * window.dilation_y + 1

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Program, TensorSpec
+from bfpga.contract.program import (
+    ArrayNode,
+    BlockTensor,
+    MatMulNode,
+    Program,
+    TensorSpec,
+    read_on_host,
+    values_read,
+)
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.native.library import InstructionSet, load
 from bfpga.devices.native.plan import Description, layer_of, memory_strides, static_exponents, stretches
@@ -130,7 +138,7 @@ class Segment:
         }
         read: dict[str, list[int]] = {}
         for index, node in enumerate(program.nodes):
-            for name in node.inputs:
+            for name in values_read(node):
                 read.setdefault(name, []).append(index)
         self.inputs = {name: edge for name, edge in edges.items() if name not in made}
         for edge in self.inputs.values():
@@ -139,8 +147,8 @@ class Segment:
         inside = set(indices)
         for name, edge in self.made.items():
             readers = [program.nodes[index] for index in read.get(name, []) if index not in inside]
-            edge.on_host = name in program.outputs or any(isinstance(node, (HostNode, MatMulNode)) for node in readers)
-            edge.on_array = any(isinstance(node, ArrayNode) for node in readers)
+            edge.on_host = name in program.outputs or any(name in read_on_host(node) for node in readers)
+            edge.on_array = any(isinstance(node, ArrayNode) and name in node.inputs for node in readers)
             if edge.on_host and edge.strides is None:
                 edge.on_array = True
         for index in indices:  # cycles of some engines follow from the zeros of what their layers read
