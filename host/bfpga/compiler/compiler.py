@@ -285,7 +285,7 @@ class _Builder:
     def _operands_of_products(self, layers: list[Layer], choice: PolicyChoice) -> None:
         """Operands of activation products that come from the array cross the host and get an exponent there too."""
         for layer in layers:
-            for name in layer.read_on_host:
+            for name in layer.inputs if layer.kind == "matmul" else ():
                 self.tensors[name].input_exponent = choice.input_exponent(name)
 
     def _node(self, layer: Layer, policies: PolicyChoice) -> Node:

@@ -317,11 +317,6 @@ def own_weights(node: Node) -> bool:
     return isinstance(node, MatMulNode) or (isinstance(node, ArrayNode) and node.factors != "")
 
 
-def read_on_host(node: Node) -> tuple[str, ...]:
-    """Values that a node needs as numbers of the host: an operator's, and operands that become weights."""
-    return values_read(node)[len(node.inputs) :] if isinstance(node, ArrayNode) else node.inputs
-
-
 @dataclass
 class Transfer:
     """Rows [y0, y1) of a tensor that an operation loads from or stores to the host."""

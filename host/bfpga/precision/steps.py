@@ -9,7 +9,7 @@ from typing import Any
 from bfpga.compiler.numbers.parts import refusal, tied
 from bfpga.compiler.options import RESULT_PARTS, CompileOptions
 from bfpga.contract.descriptor import Policy
-from bfpga.contract.program import ArrayNode, MatMulNode, Program, read_on_host
+from bfpga.contract.program import ArrayNode, HostNode, MatMulNode, Program
 
 #: What steps change, in words; the second value of a step stands for {}.
 TEXTS = {
@@ -103,7 +103,10 @@ def _fixed(program: Program) -> dict[str, str]:
     result = {name: f"{name} has channels for its remainders" for name in remaining}
     seen = set(program.outputs)
     for node in program.nodes:
-        seen.update(read_on_host(node))
+        if isinstance(node, (HostNode, MatMulNode)):
+            seen.update(node.inputs)
+        elif node.factors:
+            seen.add(node.factors)
         if isinstance(node, MatMulNode):
             seen.add(node.output)
     return result | {name: f"{name} leaves the array" for name in seen}

@@ -16,7 +16,7 @@ from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
 Kind = Literal["gemm", "max", "sum", "matmul", "scale"]
-#: Layers whose second input becomes weights at run time, as numbers of the host.
+#: Layers whose second input becomes weights at run time.
 PRODUCTS = ("matmul", "scale")
 
 
@@ -115,8 +115,8 @@ class Layer:
         return self.inputs[:1] if self.kind == "scale" else self.inputs
 
     @property
-    def read_on_host(self) -> tuple[str, ...]:
-        """Inputs that are needed as numbers of the host, because they become weights."""
+    def become_weights(self) -> tuple[str, ...]:
+        """Inputs that the host has to have before the layer's kernel start, because they become weights."""
         return {"matmul": self.inputs, "scale": self.inputs[1:]}.get(self.kind, ())
 
     @property

@@ -396,7 +396,7 @@ class Lowering(Reductions):
         result: dict[str, int] = {}
         for layer in self.layers:
             count = max(result.get(name, 0) for name in layer.inputs)
-            count = max([count, *(result.get(name, 0) + 1 for name in layer.read_on_host)])
+            count = max([count, *(result.get(name, 0) + 1 for name in layer.become_weights)])
             result[layer.output] = max(count, result.get(layer.output, 0))
         return result
 
@@ -416,6 +416,8 @@ class Lowering(Reductions):
     def _emit_scale(self, operator: Operator, value: str, factors: str) -> None:
         if factors not in self.tensors:
             self._tensor(factors, positions((1, 1, self._view(factors).index.size)))
+        if (np.diff(self.tensors[factors].layout.ravel()) != 1).any():
+            raise NotOnArrayError("its factors lie in another order than the channels")
         source, order = self._own_layout(value)
         window = Window(output_height=source.height, output_width=source.width)
         layer = Layer(operator.name, "scale", (source.name, factors), operator.outputs[0], source.channels, window,

@@ -204,7 +204,7 @@ def _loaded_pieces(
     same bytes several times.
     """
     pieces = _fitting(node, plan, config, shared.words, shared.rows)
-    if config.kernel == "loop" or pieces is None:
+    if config.kernel == "loop" or pieces is None or node.factors:
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from bfpga.contract.program import (
     ArrayNode,
     BlockTensor,
+    HostNode,
     MatMulNode,
     Program,
     TensorSpec,
-    read_on_host,
     values_read,
 )
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
@@ -147,8 +147,8 @@ class Segment:
         inside = set(indices)
         for name, edge in self.made.items():
             readers = [program.nodes[index] for index in read.get(name, []) if index not in inside]
-            edge.on_host = name in program.outputs or any(name in read_on_host(node) for node in readers)
-            edge.on_array = any(isinstance(node, ArrayNode) and name in node.inputs for node in readers)
+            edge.on_host = name in program.outputs or any(isinstance(node, (HostNode, MatMulNode)) for node in readers)
+            edge.on_array = any(isinstance(node, ArrayNode) for node in readers)
             if edge.on_host and edge.strides is None:
                 edge.on_array = True
         for index in indices:  # cycles of some engines follow from the zeros of what their layers read
