@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import prod
 
+from bfpga.compiler.lower.accelerator_table import with_function
 from bfpga.compiler.lower.functions import OPERATORS, FunctionMatch
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 
@@ -57,7 +58,10 @@ def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMat
     if operator.type in STATISTICS:
         return NO_QUOTIENTS
     if operator.type in OPERATORS and operator.name not in functions:
-        return "the accelerator's function unit lacks it, or has it with other arguments only"
+        others = ", ".join(with_function(operator.type))
+        return "the accelerator's function unit lacks it, or has it with other arguments only" + (
+            f"; with some arguments it is on {others}" if others else ""
+        )
     if operator.name in functions or _possible(graph, operator):
         return "its neighbours are the host's: fetching its input would cost more than it saves"
     return "the array has no operation for it"
