@@ -29,6 +29,7 @@ from benchmarks.common.report import status, table, write_file
 from benchmarks.compiler.network_zoo import ZOO, Member
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.lower.accelerator_table import accelerator_table
 from bfpga.compiler.lower.operator_table import operator_table
 from bfpga.contract.functions import Function
 from bfpga.contract.program import ArrayNode, HostNode, Program
@@ -164,6 +165,11 @@ def with_section(text: str, name: str, content: str) -> str:
     return f"{before}{begin}{content}\n{end}{rest.split(end, 1)[1]}"
 
 
+def with_operators(text: str) -> str:
+    """The document with the tables of operators and of what only some accelerators compute."""
+    return with_section(with_section(text, "operators", operator_table()), "accelerators", accelerator_table())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = command(__doc__)
     parser.add_argument("--network", action="append", default=[], help="only this network; may be given several times")
@@ -171,13 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--operators", action="store_true", help="write the table of operators alone, run nothing")
     options = parser.parse_args(arguments)
     if options.operators:
-        write_file(DOCUMENT, with_section(DOCUMENT.read_text(), "operators", operator_table()))
+        write_file(DOCUMENT, with_operators(DOCUMENT.read_text()))
         return 0
     rows, missed = measured(options.network)
     text = table(HEADINGS, rows)
     if options.write and not options.network:
-        document = with_section(DOCUMENT.read_text(), "networks", text)
-        write_file(DOCUMENT, with_section(document, "operators", operator_table()))
+        write_file(DOCUMENT, with_operators(with_section(DOCUMENT.read_text(), "networks", text)))
     return status(missed)
 
 

@@ -43,11 +43,13 @@ def arrays(draw: st.DrawFn) -> SystolicConfig:
 
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
-    """Up to four layers with any windows; the last ones may be joined or added."""
+    """Up to four layers with any windows, one with computed factors; the last ones may be joined or added."""
     channels = draw(st.integers(1, 6))
     network = Network(channels, draw(st.integers(4, 12)), draw(st.integers(4, 12)))
     for _ in range(draw(st.integers(1, 3))):
         channels = _layer(draw, network, channels)
+    if draw(st.integers(0, 2)) == 0:
+        network.excitation(channels)
     if draw(st.booleans()):
         first = network.last
         second = network.conv(channels, channels, 3, pads=[1, 1, 1, 1])

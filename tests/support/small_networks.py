@@ -57,6 +57,12 @@ class Network:
         bias = self.weights(channels)
         return self.add("Conv", source or self.last, weights, bias, **attributes)
 
+    def excitation(self, channels: int, function: str = "Relu", **attributes: Any) -> str:
+        """The last image times a factor for each channel that follows from its averages."""
+        image = self.last
+        self.conv(channels, channels, 1, self.add("GlobalAveragePool", image))
+        return self.add("Mul", image, self.add(function, **attributes))
+
     def model(self, *outputs: str, batch: int | str = "N") -> onnx.ModelProto:
         graph = helper.make_graph(
             self.nodes,

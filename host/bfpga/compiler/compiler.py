@@ -27,7 +27,7 @@ from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
-from bfpga.compiler.numbers.quantize import quantize_layer
+from bfpga.compiler.numbers.quantize import quantize_layer, scaled_node
 from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tensor_factors import fill_mantissas
@@ -38,10 +38,10 @@ from bfpga.compiler.read.network import Network, read_network
 from bfpga.compiler.schedule.fitting import misfits
 from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
-from bfpga.compiler.schedule.measuring import histogram_base, product_base
+from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.compiler.schedule.overlap import ahead
 from bfpga.compiler.schedule.schedule import Scheduler
-from bfpga.compiler.schedule.weight_plan import plan_weights, setup_launch
+from bfpga.compiler.schedule.weight_plan import factor_reserve, plan_weights, setup_launch
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import (
     ArrayNode,
@@ -49,11 +49,12 @@ from bfpga.contract.program import (
     HostStep,
     LaunchStep,
     MatMulNode,
-    MatMulStep,
     Node,
     Program,
     Step,
     TensorSpec,
+    own_weights,
+    values_read,
 )
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.errors import ConfigurationError
@@ -285,9 +286,8 @@ class _Builder:
     def _operands_of_products(self, layers: list[Layer], choice: PolicyChoice) -> None:
         """Operands of activation products that come from the array cross the host and get an exponent there too."""
         for layer in layers:
-            if layer.kind == "matmul":
-                for name in layer.inputs:
-                    self.tensors[name].input_exponent = choice.input_exponent(name)
+            for name in layer.inputs if layer.kind == "matmul" else ():
+                self.tensors[name].input_exponent = choice.input_exponent(name)
 
     def _node(self, layer: Layer, policies: PolicyChoice) -> Node:
         policy = policies.of(layer)
@@ -297,8 +297,12 @@ class _Builder:
             product = MatMulNode(
                 layer.name, (first, second), layer.output, batch, rows, inner, columns, policy, layer.macs
             )
-            policy.base = product_base(product, self.config)
+            policy.base = product_base(inner, self.config)
             return product
+        if layer.kind == "scale":
+            scaled = scaled_node(layer, self.config, policy)
+            policy.base = scaled_base(scaled, self.config)
+            return scaled
         shift_parts(layer, self.lowered.tensors[layer.output].parts, policy.exponent)
         exponent = policies.exponents.get(layer.inputs[0])
         method, moments = self.options.weights, self.moments.get(layer.name)
@@ -313,7 +317,9 @@ class _Builder:
 
     def _reserve(self) -> tuple[int, int]:
         """Weight words and parameter rows that products of activations need."""
-        return matmul_reserve([node for node in self.nodes if isinstance(node, MatMulNode)], self.config)
+        products = matmul_reserve([node for node in self.nodes if isinstance(node, MatMulNode)], self.config)
+        factors = factor_reserve(self.array_nodes(), self.config)
+        return max(products[0], factors[0]), max(products[1], factors[1])
 
     def _stage_nodes(self, first: int, last: int) -> list[ArrayNode]:
         return [node for node in self.nodes[first:last] if isinstance(node, ArrayNode)]
@@ -359,7 +365,7 @@ class _Builder:
                     assert isinstance(node, MatMulNode)
                     steps.append(matmul_step(index, node, self.config, plans))
         launches = [step for step in steps if isinstance(step, LaunchStep)]
-        if len(launches) == 1 and not any(isinstance(step, MatMulStep) for step in steps):
+        if len(launches) == 1 and not any(map(own_weights, self.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
         return setup_launch(array, plans, self.config), steps
 
@@ -369,5 +375,5 @@ class _Builder:
         read = set(self.graph.outputs)
         for node in self.nodes:
             if id(node) not in inside:
-                read |= set(node.inputs)
+                read |= set(values_read(node))
         return {node.output for node in nodes} & read

@@ -255,6 +255,9 @@ class ArrayNode:
     tiles: list[Tile] = field(default_factory=list)
     #: Multiply-accumulates of one sample that the network needs (not those the array spends).
     macs: int = 0
+    #: Value that gives one factor for each channel at run time; the weights above are zeros then, which every start
+    #: replaces. Empty: the weights are constants.
+    factors: str = ""
 
     def unscheduled(self) -> ArrayNode:
         """A copy that a schedule may fill in: policy, tiles and clocks of flows are its own."""
@@ -306,6 +309,16 @@ class HostNode:
 Node = ArrayNode | MatMulNode | HostNode
 
 
+def values_read(node: Node) -> tuple[str, ...]:
+    """All values that a node needs, factors that become weights included."""
+    return (*node.inputs, node.factors) if isinstance(node, ArrayNode) and node.factors else node.inputs
+
+
+def own_weights(node: Node) -> bool:
+    """Whether each sample brings weights of its own to a node: samples cannot share a start then."""
+    return isinstance(node, MatMulNode) or (isinstance(node, ArrayNode) and node.factors != "")
+
+
 @dataclass
 class Transfer:
     """Rows [y0, y1) of a tensor that an operation loads from or stores to the host."""
@@ -340,6 +353,8 @@ class KernelOperation:
     clocks: int = 0
     #: What decides which operations of a kernel of processes may overlap; None: anything, so that none does.
     memory: MemoryUse | None = None
+    #: Output channels whose weights a WEIGHTS operation brings, where those are ``ArrayNode.factors``.
+    channels: tuple[int, int] | None = None
 
 
 @dataclass

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program
+from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Node, Program, values_read
 from bfpga.devices.base import DeviceResult, HostArray, LayerResult, engine_of
 from bfpga.devices.comparison import first_mismatch
+from bfpga.devices.factors import factor_block
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.input_cycles import LayerCycles
 from bfpga.devices.matmul import decode_product, encode_operands
@@ -25,7 +26,7 @@ from bfpga.devices.native.library import NUMPY, SET_VARIABLE
 from bfpga.devices.native.plan import layer_of
 from bfpga.devices.native.route import Counted, NativeRoute
 from bfpga.devices.values import Values, check_inputs
-from bfpga.engines.array.accumulators import Block, activation_products
+from bfpga.engines.array.accumulators import Block, activation_products, scaled_products
 from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
@@ -103,6 +104,8 @@ class Emulator:
         if index not in self._engines:
             node, config = self.program.nodes[index], self.program.config
             layer, products = layer_of(self.program, index), None
+            if layer.factors:
+                products = scaled_products(config.format)
             if isinstance(node, MatMulNode):
                 products = activation_products(node.inner, config.format)
             self._engines[index] = LayerEngine(layer, config, self.registers, products)
@@ -167,7 +170,7 @@ class Emulator:
 
     def _find_last_uses(self) -> list[list[str]]:
         """For each node the values that nothing reads after it; outputs are read by the caller."""
-        last = {name: index for index, node in enumerate(self.program.nodes) for name in node.inputs}
+        last = {name: index for index, node in enumerate(self.program.nodes) for name in values_read(node)}
         found: list[list[str]] = [[] for _ in self.program.nodes]
         for name, index in last.items():
             if name not in self.program.outputs:
@@ -182,14 +185,16 @@ class Emulator:
             values.host.update(results)
             return None
         if isinstance(node, MatMulNode):
-            operands = encode_operands(
+            matrices = encode_operands(
                 node, values.on_host(node.inputs[0]), values.on_host(node.inputs[1]), self.program
             )
-            output, counters = self._engine(index).run(_blocks(operands))
+            output, counters = self._engine(index).run(_blocks(matrices))
             tensor = BlockTensor(*output)
             values.host[node.output] = decode_product(node, tensor, self.program)
         else:
-            output, counters = self._engine(index).run(_blocks([values.on_array(name) for name in node.inputs]))
+            operands = [values.on_array(name) for name in node.inputs]
+            factors = [factor_block(node, values)] if node.factors else []
+            output, counters = self._engine(index).run(_blocks([*operands, *factors]))
             tensor = self._keep(node, output, values)
         if trace is not None:
             trace[node.output] = tensor

@@ -31,6 +31,7 @@ from bfpga.contract.program import (
     Transfer,
 )
 from bfpga.devices.base import DeviceResult, LayerResult, engine_of
+from bfpga.devices.factors import Factors
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
@@ -132,6 +133,7 @@ class KernelDevice:
             for node in program.nodes
             if not isinstance(node, HostNode) and node.policy.policy in LEARNING
         }
+        self._factors = Factors(program)
         self._in_use: set[int] = set()
         self._loaded = False
         self._load()
@@ -230,7 +232,7 @@ class KernelDevice:
                 self._in_use.add(self._learning[operation.layer])
 
     def _launch(self, step: LaunchStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
-        operations = self._needed(step.operations)
+        operations = self._factors.filled(self._needed(step.operations), values)
         make_available(operations, values)
         if trace is None:
             tally.add(operations, self.kernel.run_operations(operations, values.array))

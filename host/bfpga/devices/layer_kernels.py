@@ -12,7 +12,16 @@ from typing import Protocol
 import numpy as np
 
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation, Policy
-from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, KernelOperation, LaunchStep, Program, Transfer
+from bfpga.contract.program import (
+    ArrayNode,
+    BlockTensor,
+    HostNode,
+    KernelOperation,
+    LaunchStep,
+    Program,
+    Transfer,
+    own_weights,
+)
 from bfpga.devices.host import HostFunction, host_function
 from bfpga.devices.kernel_device import Kernel, make_available
 from bfpga.devices.values import HostArray, Values
@@ -67,6 +76,10 @@ class LayerStarts:
     def __init__(self, program: Program) -> None:
         self.nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
         others = program.nodes[len(self.nodes) :]
+        if any(map(own_weights, self.nodes)):
+            raise ProgramError(
+                f"program {program.name}: its layers cannot run one by one, because some of their weights are computed"
+            )
         if not all(isinstance(node, HostNode) for node in others):
             raise ProgramError(
                 f"program {program.name}: its layers cannot run one by one, because the host computes between them; "

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program
+from bfpga.contract.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program, own_weights
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
 from bfpga.devices.kernel_start import KernelResult, KernelStart, StreamingKernel
@@ -128,6 +128,8 @@ class StreamingDevice(KernelDevice):
         self.streaming.cancel()
 
     def _one_launch(self) -> bool:
+        if any(map(own_weights, self.program.nodes)):
+            return False
         kinds = [type(step) for step in self.program.steps]
         return kinds.count(LaunchStep) == 1 and kinds.count(HostStep) == len(kinds) - 1
 

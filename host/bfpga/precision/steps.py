@@ -84,7 +84,7 @@ def _result_steps(
 
 
 def _weight_steps(node: ArrayNode, program: Program, coarser: bool) -> Iterator[Step]:
-    if node.weights is None or node.uniform_weights:
+    if node.weights is None or node.uniform_weights or node.factors:
         return
     formats = program.config.weight_formats  # the most exact one first
     chosen = formats.index(node.weight_format)
@@ -105,6 +105,8 @@ def _fixed(program: Program) -> dict[str, str]:
     for node in program.nodes:
         if isinstance(node, (HostNode, MatMulNode)):
             seen.update(node.inputs)
+        elif node.factors:
+            seen.add(node.factors)
         if isinstance(node, MatMulNode):
             seen.add(node.output)
     return result | {name: f"{name} leaves the array" for name in seen}

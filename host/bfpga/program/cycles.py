@@ -19,6 +19,7 @@ from bfpga.contract.program import (
     MatMulStep,
     Program,
     Step,
+    own_weights,
 )
 from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
 from bfpga.engines.array.order import in_stream
@@ -109,6 +110,8 @@ class ProgramCycles:
     starts: list[tuple[list[KernelOperation], int]] = field(default_factory=list)
     #: Of a program with one start for a sample: ``LaunchStep.ahead`` among those operations.
     ahead: int = 0
+    #: Whether samples may share a start: none brings weights of its own.
+    shared: bool = True
 
     def scheduled(self, samples: int = 1, bytes_per_clock: float | None = None) -> int | None:
         """Clocks of ``samples`` samples with all that overlaps and waits; None for a kernel of one loop.
@@ -117,7 +120,7 @@ class ProgramCycles:
         """
         if self.config.kernel == "loop":
             return None
-        shared = samples if len(self.starts) == 1 and self.starts[0][1] == 1 else 1
+        shared = samples if self.shared and len(self.starts) == 1 and self.starts[0][1] == 1 else 1
         clocks = sum(
             times * schedule(self.config, in_stream(operations, shared, self.ahead), 1, bytes_per_clock).clocks
             for operations, times in self.starts
@@ -197,6 +200,7 @@ def program_cycles(program: Program) -> ProgramCycles:
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     clocks, beside = tile_clocks(program), beside_layers(program)
     result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
+    result.shared = not any(map(own_weights, program.nodes))
     for step in program.steps:
         operations = list(step_operations(program, step))
         always = [operation for operation, _ in operations if not operation.first_only]

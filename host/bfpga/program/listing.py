@@ -139,6 +139,8 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
+    if node.factors:
+        weights = f"{node.channels:,} from {node.factors}"
     engine, place = ENGINE_WORDS[node.engine], memory.get(node.name, "")
     return (node.name, engine, _work(node), size, weights, f"{node.macs:,}", exponent, place, f"{spent:,}")
 
@@ -146,16 +148,24 @@ def _row(
 def _work(node: ArrayNode) -> str:
     window, name = node.window, node.kind
     if node.kind == "gemm":
-        name = "average" if node.uniform_weights else "product" if window == _point(window) else "convolution"
+        name = _product(node)
     elif node.kind == "sum":
         name = "copy" if len(node.inputs) == 1 else "subtract" if node.negate_second else "add"
     if node.kind != "sum" and (window.kernel_height, window.kernel_width) != (1, 1):
         name += f" {window.kernel_height}x{window.kernel_width}"
     if (window.stride_y, window.stride_x) != (1, 1):
         name += f"/{window.stride_y}" + (f"x{window.stride_x}" if window.stride_x != window.stride_y else "")
-    if node.groups > 1 and not node.uniform_weights:
+    if node.groups > 1 and not node.uniform_weights and not node.factors:
         name += f" {node.groups} groups"
     return name + ("" if node.function == Function.NONE else f" + {node.function.name.lower()}")
+
+
+def _product(node: ArrayNode) -> str:
+    if node.factors:
+        return "scale"
+    if node.uniform_weights:
+        return "average"
+    return "product" if node.window == _point(node.window) else "convolution"
 
 
 def _point(window: Window) -> Window:

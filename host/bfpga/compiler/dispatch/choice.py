@@ -71,7 +71,7 @@ def choose_engines(
         return
     inputs = inputs or {}
     counts = {name: count_zeros(values) for name, values in inputs.items()}
-    layers = [node for node in nodes if node.kind == "gemm"]
+    layers = [node for node in nodes if node.kind == "gemm" and not node.factors]
     for node in layers:
         if node.inputs[0] in counts:
             node.input_density = counts[node.inputs[0]].density

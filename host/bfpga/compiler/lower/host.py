@@ -31,12 +31,15 @@ def stages(graph: Graph, lowered: Lowered) -> list[Stage]:
     producers = _producers(lowered)
     numbers: dict[int, int] = {}
 
+    def behind(name: str) -> list[Operator | Layer]:
+        return [source for root in _roots(name, lowered, producers) for source in producers.get(root, [])]
+
     def number(item: Operator | Layer) -> int:
         if id(item) not in numbers:
             kind = _kind(item)
-            used = item.uses if isinstance(item, Operator) else item.inputs
-            sources = [root for name in used for root in _roots(name, lowered, producers)]
-            least = max((number(source) for root in sources for source in producers.get(root, [])), default=0)
+            least = max((number(source) for name in _used(item) for source in behind(name)), default=0)
+            if isinstance(item, Layer) and item.kind == "scale":  # its factors have left the array by then
+                least = max((least, *(number(source) + 1 for source in behind(item.inputs[1]))))
             numbers[id(item)] = least + (kind - least) % 3
         return numbers[id(item)]
 
@@ -59,6 +62,11 @@ def _producers(lowered: Lowered) -> dict[str, list[Operator | Layer]]:
     for layer in lowered.layers:
         producers.setdefault(layer.output, []).append(layer)
     return producers
+
+
+def _used(item: Operator | Layer) -> tuple[str, ...]:
+    """Values that an item reads."""
+    return tuple(item.uses) if isinstance(item, Operator) else item.inputs
 
 
 def _kind(item: Operator | Layer) -> int:

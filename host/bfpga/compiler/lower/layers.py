@@ -15,7 +15,9 @@ from bfpga.contract.program import Window
 from bfpga.formats.arrays import FloatArray
 
 IndexArray = npt.NDArray[np.int64]
-Kind = Literal["gemm", "max", "sum", "matmul"]
+Kind = Literal["gemm", "max", "sum", "matmul", "scale"]
+#: Layers whose second input becomes weights at run time.
+PRODUCTS = ("matmul", "scale")
 
 
 def positions(shape: tuple[int, ...]) -> IndexArray:
@@ -81,6 +83,7 @@ class Layer:
 
     weights: (output channels, kernel_height, kernel_width, input channels / groups); bias: (output channels,).
     argument: of the function, where it takes one (contract/functions.py). operators: the ONNX operators it computes.
+    kind: as of ``ArrayNode``; `matmul`: of two computed matrices; `scale`: of a tensor and a factor for each channel.
     """
 
     name: str
@@ -105,6 +108,16 @@ class Layer:
     repeated: int = 0
     #: matmul: (batch, rows, inner, columns)
     product: tuple[int, int, int, int] = (1, 1, 1, 1)
+
+    @property
+    def on_array(self) -> tuple[str, ...]:
+        """Inputs that lie in the array's memory."""
+        return self.inputs[:1] if self.kind == "scale" else self.inputs
+
+    @property
+    def become_weights(self) -> tuple[str, ...]:
+        """Inputs that the host has to have before the layer's kernel start, because they become weights."""
+        return {"matmul": self.inputs, "scale": self.inputs[1:]}.get(self.kind, ())
 
     @property
     def pixels(self) -> int:

@@ -306,7 +306,10 @@ class Lowering(Reductions):
             raise NotOnArrayError("no pattern")
         constants = [constant_of(self.graph, operator, index) for index in (0, 1)]
         if constants[0] is None and constants[1] is None:
-            self._sum(operator)
+            if operator.type == "Mul":
+                self._scale(operator)
+            else:
+                self._sum(operator)
             return
         position = 0 if constants[0] is not None else 1
         number = constants[position]
@@ -370,6 +373,57 @@ class Lowering(Reductions):
         if not (spread == channel).all():
             raise NotOnArrayError("its constant differs from pixel to pixel")
         return np.array(channel, np.float64)
+
+    def _scale(self, operator: Operator) -> None:
+        """A product with a computed factor for each channel: a depthwise layer whose weights leave the array before.
+
+        Of two values that may be the factors, it is the one that is known after fewer kernel starts.
+        """
+        if "linear" not in self.config.weight_formats:
+            raise NotOnArrayError("shift units multiply with weights that are powers of two only")
+        starts = self._starts()
+        pairs = [operator.inputs[::-1], operator.inputs]
+        pairs.sort(key=lambda pair: starts.get(self._view(pair[1]).root, 0))
+        for value, factors in pairs:
+            found = self._channel_factors(value, factors)
+            if found is not None:
+                self._emit_scale(operator, value, found)
+                return
+        raise NotOnArrayError("a product of two computed values that is none with a factor for each channel")
+
+    def _starts(self) -> dict[str, int]:
+        """For every value of the array how many kernel starts have gone before it because weights were computed."""
+        result: dict[str, int] = {}
+        for layer in self.layers:
+            count = max(result.get(name, 0) for name in layer.inputs)
+            count = max([count, *(result.get(name, 0) + 1 for name in layer.become_weights)])
+            result[layer.output] = max(count, result.get(layer.output, 0))
+        return result
+
+    def _channel_factors(self, value: str, factors: str) -> str | None:
+        """The root of ``factors`` if its elements are the factors of the channels of ``value``, in their order."""
+        shape, view = self.graph.shapes.get(value, ()), self._view(factors)
+        if len(view.index.shape) > len(shape):
+            return None
+        _, order = self._own_layout(value)
+        try:
+            met = np.broadcast_to(view.index, shape).reshape(-1)[order]
+        except ValueError:
+            return None
+        whole = view.index.size == self._view(view.root).index.size == order.shape[2]
+        return view.root if whole and (met == np.arange(order.shape[2])).all() else None
+
+    def _emit_scale(self, operator: Operator, value: str, factors: str) -> None:
+        if factors not in self.tensors:
+            self._tensor(factors, positions((1, 1, self._view(factors).index.size)))
+        if (np.diff(self.tensors[factors].layout.ravel()) != 1).any():
+            raise NotOnArrayError("its factors lie in another order than the channels")
+        source, order = self._own_layout(value)
+        window = Window(output_height=source.height, output_width=source.width)
+        layer = Layer(operator.name, "scale", (source.name, factors), operator.outputs[0], source.channels, window,
+                      groups=source.channels, operators=[operator])
+        layer.macs = layer.pixels * source.channels
+        self._emit(layer, operator.outputs[0], order)
 
     def _sum(self, operator: Operator) -> None:
         if operator.type not in ("Add", "Sub"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import prod
 
+from bfpga.compiler.lower.accelerator_table import with_function
 from bfpga.compiler.lower.functions import OPERATORS, FunctionMatch
 from bfpga.compiler.read.importer import Graph, Operator, activations, constant_of
 
@@ -23,7 +25,8 @@ STATISTICS = (
     "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "LRN",
     "RMSNormalization", "MeanVarianceNormalization", "LpNormalization",
 )  # fmt: skip
-#: Elementwise operators that the array has for one computed value and constants only.
+MANY_FACTORS = "a product of two computed values, pixel by pixel, would need more weights than there are values"
+#: Elementwise operators that the array has for constants, and for factors of whole channels.
 PRODUCTS = ("Mul", "Div")
 
 
@@ -50,15 +53,27 @@ def placement(graph: Graph, functions: Mapping[str, FunctionMatch]) -> set[str]:
 
 def reason(graph: Graph, operator: Operator, functions: Mapping[str, FunctionMatch]) -> str:
     """Why an operator is not tried on the array."""
-    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
-        return "a product of two computed values, element by element, whose factors cannot both be activations"
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not may_scale(graph, operator):
+        return MANY_FACTORS
     if operator.type in STATISTICS:
         return NO_QUOTIENTS
     if operator.type in OPERATORS and operator.name not in functions:
-        return "the accelerator's function unit lacks it, or has it with other arguments only"
+        others = ", ".join(with_function(operator.type))
+        return "the accelerator's function unit lacks it, or has it with other arguments only" + (
+            f"; with some arguments it is on {others}" if others else ""
+        )
     if operator.name in functions or _possible(graph, operator):
         return "its neighbours are the host's: fetching its input would cost more than it saves"
     return "the array has no operation for it"
+
+
+def may_scale(graph: Graph, operator: Operator) -> bool:
+    """Whether a product of two computed values may be that of a tensor and a factor for each of its channels."""
+    if operator.type != "Mul" or len(set(operator.inputs)) < 2:
+        return False
+    sizes = [prod(graph.shapes.get(name, (0,))) for name in operator.inputs]
+    shape = graph.shapes.get(operator.outputs[0], ())
+    return 0 < min(sizes) <= max(shape, default=0) and max(sizes) == prod(shape)
 
 
 def _light_mean(graph: Graph, operator: Operator) -> bool:
@@ -69,7 +84,7 @@ def _light_mean(graph: Graph, operator: Operator) -> bool:
 def _possible(graph: Graph, operator: Operator) -> bool:
     if operator.proto.domain not in ("", "ai.onnx") or operator.captured:
         return False
-    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1:
+    if operator.type in PRODUCTS and len(activations(graph, operator)) > 1 and not may_scale(graph, operator):
         return False
     return operator.type in HEAVY or operator.type in VIEWS or operator.type in ELEMENTWISE or operator.type == "Pad"
 
@@ -80,6 +95,8 @@ def _supported(
 ) -> bool:  # fmt: skip
     """Whether an elementwise operator has array operators (behind views) on both sides, or may be fused into one."""
     sources = [_source(name, chosen, producers) for name in activations(graph, operator)]
+    if operator.type == "Mul" and len(sources) == 2:
+        return _met_by_array(graph, operator, chosen, producers) and _feeds_array(graph, operator, chosen)
     if not all(source is not None and source.name in chosen for source in sources):
         return False
     if len(sources) == 1 and operator.type not in ("Concat", "ReduceMean", *COPIES):
@@ -90,6 +107,20 @@ def _supported(
     # What a table holds takes the host longer than to fetch it.
     tabled = operator.name in functions and functions[operator.name].function.row.on_grid
     return tabled or _feeds_array(graph, operator, chosen)
+
+
+def _met_by_array(
+    graph: Graph, operator: Operator, chosen: set[str], producers: dict[str, Operator]
+) -> bool:
+    """Whether the array has what a factor is multiplied with, or fetches it in any case; factors come from the host."""
+    largest = max(prod(graph.shapes[name]) for name in operator.inputs)
+    for name in operator.inputs:
+        source = _source(name, chosen, producers)
+        readers = [other for other in graph.consumers.get(name, []) if other is not operator]
+        met = (source is not None and source.name in chosen) or any(other.name in chosen for other in readers)
+        if met and prod(graph.shapes[name]) == largest:
+            return True
+    return False
 
 
 def _fusible(graph: Graph, operator: Operator, functions: Collection[str]) -> bool:

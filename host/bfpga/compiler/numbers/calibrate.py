@@ -260,6 +260,8 @@ def _text(shape: tuple[int, ...]) -> str:
 def worst_case(layer: Layer, inputs: list[float]) -> float:
     """The largest magnitude a layer can give when its inputs reach ``inputs`` (BFP R35)."""
     if layer.kind != "gemm" or layer.weights is None:
+        if layer.kind == "scale":
+            return inputs[0] * inputs[1]
         return sum(inputs) if layer.kind == "sum" else max(inputs)
     sums = np.abs(layer.weights).reshape(len(layer.weights), -1).sum(axis=1) * inputs[0]
     if layer.bias is not None:

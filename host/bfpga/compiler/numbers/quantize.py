@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -169,6 +169,16 @@ def quantize_layer(
     node.weight_exponents = rows.exponents
     note = f"{layer.name}: {rows.lowered} weight rows use fewer bits to stay inside the accumulator"
     return node, note if rows.lowered else ""
+
+
+def scaled_node(layer: Layer, config: SystolicConfig, policy: PolicySpec) -> ArrayNode:
+    """The node of a product with a factor for each channel: a depthwise layer, its weights known at run time."""
+    node = quantize_layer(layer, config, policy, None)[0]
+    zeros = np.zeros((layer.channels, 1, 1, 1), np.int64)
+    return replace(
+        node, kind="gemm", inputs=layer.on_array, factors=layer.inputs[1], groups=layer.channels, weights=zeros,
+        weight_exponents=np.zeros(layer.channels, np.int32),
+    )  # fmt: skip
 
 
 def _biases(node: ArrayNode, input_exponent: int | None) -> FloatArray | None:

@@ -22,7 +22,8 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
             reason = f"sums of {layer.product[2]} products do not fit accumulators of {config.accumulator_bits} bits"
             result[layer.operators[0].name] = f"{reason}; {_summed_products(config)} do"
         elif config.kernel == "processes" and layer.window.spread_x > 1:
-            reason = "its results are not beside each other, and a kernel of processes writes whole runs of pixels"
+            reason = "its results are not beside each other, and a kernel of processes writes whole runs of pixels; "
+            reason += "an accelerator with `kernel: loop` computes it"
             result[layer.operators[0].name] = reason
     return result
 
@@ -31,7 +32,7 @@ def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> i
     """Words in a bank that one output row and the input rows it reads take, pitches at their largest."""
     output = lowered.tensors[layer.output]
     total = region_words(config, 1, output.width, output.width, output.channels)
-    for name in dict.fromkeys(layer.inputs):
+    for name in dict.fromkeys(layer.on_array):
         source = lowered.tensors[name]
         window = layer.window
         reach = (window.kernel_height - 1) * window.dilation_y + 1

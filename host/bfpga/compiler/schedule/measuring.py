@@ -11,7 +11,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.flows import Sample, everything, samples_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT
-from bfpga.contract.program import ArrayNode, MatMulNode, Tile
+from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.array.streams import block_rows, working_columns
 from bfpga.errors import ModelError
 
@@ -43,13 +43,18 @@ def histogram_base(node: ArrayNode, config: SystolicConfig) -> int:
     return largest.bit_length() + row + 1 - config.position_bins
 
 
-def product_base(node: MatMulNode, config: SystolicConfig) -> int:
-    """The same for a product of activations, from the sum of its operands' exponents.
+def product_base(inner: int, config: SystolicConfig) -> int:
+    """The same for sums of ``inner`` products of activations, from the sum of the operands' exponents.
 
     The second operand's exponent is that of the rows: who packs its mantissas adds it to the field.
     """
-    largest = node.inner * config.format.mantissa_max * (config.format.mantissa_max + 1)
+    largest = inner * config.format.mantissa_max * (config.format.mantissa_max + 1)
     return largest.bit_length() + 1 - config.position_bins
+
+
+def scaled_base(node: ArrayNode, config: SystolicConfig) -> int:
+    """The same for a product with factors, from the sum of both exponents; results of tables have one of their own."""
+    return histogram_base(node, config) if node.function.row.unit == "table" else product_base(1, config)
 
 
 def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:

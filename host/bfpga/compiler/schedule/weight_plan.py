@@ -1,5 +1,7 @@
 """Where weights live: resident from the start, loaded before use, or streamed during use.
 
+Factors that are computed become weights at run time: their layers load them always.
+
 Another engine than the array reads its kernels with every operation: its layers have rows of bias and exponent only.
 """
 
@@ -14,6 +16,7 @@ from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
 from bfpga.engines.array.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
 from bfpga.engines.array.regions import region_words
 from bfpga.engines.array.streams import block_rows, pack_parameters, pack_weights, parameter_block, working_columns
+from bfpga.errors import ModelError
 
 Mode = Literal["resident", "load", "stream"]
 
@@ -59,7 +62,7 @@ def plan_weights(
     reserved: (weight words, parameter rows) that products of two activations need.
     """
     plans = {node.name: NodeWeights("resident", _tiles(node, config)) for node in nodes}
-    gemms = [node for node in nodes if node.kind == "gemm"]
+    gemms = [node for node in nodes if node.kind == "gemm" and not node.factors]
     words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1]
     total = (sum(plans[n.name].words for n in gemms), sum(plans[n.name].rows for n in gemms))
     if total[0] > words or total[1] > rows:
@@ -72,10 +75,26 @@ def plan_weights(
                 tile.weight_base, tile.parameter_base = word, row
                 word, row = word + tile.words, row + tile.rows
     shared = _Shared(config, word, row)
-    for node in gemms:
+    for node in nodes:
+        if node.factors:
+            plans[node.name].mode = "load"
         if plans[node.name].mode != "resident":
             _cut(node, plans[node.name], config, shared)
+        if node.factors and plans[node.name].mode != "load":
+            raise ModelError(f"{node.name}: no weight memory is left for its factors")
     return plans
+
+
+def factor_reserve(nodes: list[ArrayNode], config: SystolicConfig) -> tuple[int, int]:
+    """Weight words and parameter rows to keep free for factors: those of the largest layer, at most half of each."""
+    words = rows = 0
+    for node in nodes:
+        if node.factors:
+            tiles, size = _tiles(node, config), block_rows(node, config)
+            block = weight_words(node, config, 0, min(size, node.channels))
+            words = max(words, block, min(sum(tile.words for tile in tiles), config.weight_words // 2))
+            rows = max(rows, size, min(sum(tile.rows for tile in tiles), config.parameter_rows // 2))
+    return words, rows
 
 
 @dataclass
@@ -185,7 +204,7 @@ def _loaded_pieces(
     same bytes several times.
     """
     pieces = _fitting(node, plan, config, shared.words, shared.rows)
-    if config.kernel == "loop" or pieces is None:
+    if config.kernel == "loop" or pieces is None or node.factors:
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces
@@ -254,8 +273,9 @@ def weights_operation(node: ArrayNode, plan: NodeWeights, tile: WeightTile, conf
     if plan.mode != "stream" and node.on_array:
         data += packed_weights(node, plan, tile, config)
     return KernelOperation(
-        node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data
-    )
+        node.name, weights_descriptor(tile.weight_base, tile.words, tile.parameter_base, tile.rows), weights=data,
+        channels=(tile.m0, tile.m1) if node.factors else None,
+    )  # fmt: skip
 
 
 def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config: SystolicConfig) -> bytes:

@@ -93,6 +93,8 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         wide = node.inner * fmt.mantissa_max * -fmt.mantissa_min
     elif not isinstance(node, ArrayNode):
         return "an operator of the host"
+    elif node.factors:
+        return "weights that are computed"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
     elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):

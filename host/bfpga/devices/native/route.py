@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.contract.program import ArrayNode, BlockTensor, HostNode, MatMulNode, Program, TensorSpec
+from bfpga.contract.program import (
+    ArrayNode,
+    BlockTensor,
+    HostNode,
+    MatMulNode,
+    Program,
+    TensorSpec,
+    values_read,
+)
 from bfpga.devices.matmul import MatMulOperands, decode_product, encode_operands
 from bfpga.devices.native.library import InstructionSet, load
 from bfpga.devices.native.plan import Description, layer_of, memory_strides, static_exponents, stretches
@@ -130,7 +138,7 @@ class Segment:
         }
         read: dict[str, list[int]] = {}
         for index, node in enumerate(program.nodes):
-            for name in node.inputs:
+            for name in values_read(node):
                 read.setdefault(name, []).append(index)
         self.inputs = {name: edge for name, edge in edges.items() if name not in made}
         for edge in self.inputs.values():

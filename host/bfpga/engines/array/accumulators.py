@@ -136,6 +136,21 @@ def activation_products(inner: int, fmt: BlockFormat) -> Accumulate:
     return accumulate
 
 
+def scaled_products(fmt: BlockFormat) -> Accumulate:
+    """Accumulators of products with a factor for each channel of every sample, in place of the weights.
+
+    The function takes images and factors (samples, 1, 1, channels) with symmetric mantissas; its exponents are the sums
+    of both.
+    """
+    kind = exact_type(fmt.mantissa_max * -fmt.mantissa_min) or np.dtype(np.int64)
+
+    def accumulate(inputs: Sequence[Block]) -> Accumulated:
+        image, factors = (block.mantissa.astype(kind) for block in inputs)
+        return Accumulated(_over_pixels(image * factors), inputs[0].exponent.astype(np.int64) + inputs[1].exponent)
+
+    return accumulate
+
+
 def _maxima(layer: ArrayNode, fmt: BlockFormat) -> Accumulate:
     lowest = -(1 << (fmt.mantissa_bits - 1))
 

@@ -25,7 +25,7 @@ def common_refusals(layer: CandidateLayer, spec: ImageShape, config: SystolicCon
 def _kind(layer: CandidateLayer) -> Iterator[str]:
     if layer.kind != "gemm":
         yield f"it is no convolution and no fully connected layer ({layer.kind})"
-    if layer.weights is None:
+    if layer.weights is None or (isinstance(layer, ArrayNode) and layer.factors):
         yield "its weights are not known when it is compiled"
     if layer.uniform_weights:
         yield "it is an average, whose one weight only the array repeats"

@@ -1,0 +1,44 @@
+"""What only some of the ready accelerators compute on the array: the second table of docs/networks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.functions import Function
+
+#: Operators whose layers may leave columns between their results, which kernels of processes do not write.
+SPREAD = "ConvTranspose, Resize, DepthToSpace with results between each other along a row"
+#: Operators whose factors or matrices are computed: shift units multiply with powers of two only.
+COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
+
+
+@cache
+def _ready() -> dict[str, SystolicConfig]:
+    return {name: load_accelerator(name).systolic for name in accelerator_names()}
+
+
+def with_function(kind: str) -> list[str]:
+    """Ready accelerators whose function unit computes an operator, in some form of its arguments."""
+    keys = {function.key for function in Function if kind in function.row.operators}
+    return [name for name, config in _ready().items() if keys & set(config.functions)]
+
+
+def accelerator_rows() -> Iterator[tuple[str, str]]:
+    """(operators, the ready accelerators that compute them)."""
+    for kind in sorted({kind for function in Function for kind in function.row.operators}):
+        yield kind, _listed(with_function(kind))
+    yield COMPUTED, _listed([name for name, config in _ready().items() if "linear" in config.weight_formats])
+    yield SPREAD, _listed([name for name, config in _ready().items() if config.kernel == "loop"])
+
+
+def _listed(names: list[str]) -> str:
+    return "all" if names == list(_ready()) else ", ".join(names) or "none of them"
+
+
+def accelerator_table() -> str:
+    """The table in Markdown, without a line end."""
+    lines = ["| operators | ready accelerators |", "|---|---|"]
+    return "\n".join(lines + [f"| {kind} | {names} |" for kind, names in accelerator_rows()])
