@@ -26,6 +26,7 @@ from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histog
 from bfpga.compiler.numbers.channel_factors import fill_channels
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
+from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
@@ -246,14 +247,17 @@ class _Builder:
 
         Raises ConfigurationError if they cannot be, or if a layer does not fit the array with them.
         """
-        fixed = {}
+        fixed, options = {}, self.options
+        if self.measured is not None:
+            options = with_cheap_parts(self.lowered, self.graph, self.config, options)
         for name, tensor in self.lowered.tensors.items():
-            if not inner(name, self.lowered, self.graph.outputs):
+            whole = options.layers.get(name) == self.options.layers.get(name)
+            if whole and not inner(name, self.lowered, self.graph.outputs):
                 fixed[name] = f"{name} leaves the array"
             elif tensor.remainder:
                 fixed[name] = f"{name} has channels for its remainders"
         before = {layer.name: layer for layer in self.lowered.layers}
-        self.lowered = with_parts(self.lowered, fixed, self.options, self.measured is not None)
+        self.lowered = with_parts(self.lowered, fixed, options, self.measured is not None)
         for name, reason in misfits(self.lowered, self.config).items():
             raise ConfigurationError(f"{name} does not fit the array with values in parts: {reason}")
         for layer in self.lowered.layers:

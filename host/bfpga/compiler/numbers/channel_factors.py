@@ -67,7 +67,7 @@ def _factors(
             return None
         ends.append(best_ends(counts, form.mantissa_max) * np.exp2(scales.get(name, 0.0)))
     end = np.max(ends, axis=0)
-    room = np.log2(end.max(initial=0.0) / end, out=np.zeros(len(end)), where=end > 0)
+    room = np.log2(end.max(initial=0.0) / np.where(end > 0, end, 1.0), where=end > 0, out=np.zeros(len(end)))
     return np.asarray(np.floor(np.clip(room, 0, 1 - 1 / STEPS) * STEPS) / STEPS)
 
 
