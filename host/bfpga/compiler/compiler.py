@@ -24,9 +24,9 @@ from bfpga.compiler.numbers.averages import fold_averages, inner, stored_scales,
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
 from bfpga.compiler.numbers.channel_factors import fill_channels
+from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
-from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
 from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer
@@ -249,7 +249,8 @@ class _Builder:
         """
         fixed, options = {}, self.options
         if self.measured is not None:
-            options = with_cheap_parts(self.lowered, self.graph, self.config, options)
+            options, notes = with_cheap_parts(self.lowered, self.graph, self.config, options)
+            self.notes += notes
         for name, tensor in self.lowered.tensors.items():
             whole = options.layers.get(name) == self.options.layers.get(name)
             if whole and not inner(name, self.lowered, self.graph.outputs):

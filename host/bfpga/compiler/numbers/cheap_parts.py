@@ -25,16 +25,19 @@ from bfpga.contract.configuration import SystolicConfig
 ALLOWED = 0.03
 
 
-def with_cheap_parts(lowered: Lowered, graph: Graph, config: SystolicConfig, options: CompileOptions) -> CompileOptions:
-    """The options with result parts for tensors where these are cheap; those that cost least come first.
+def with_cheap_parts(
+    lowered: Lowered, graph: Graph, config: SystolicConfig, options: CompileOptions
+) -> tuple[CompileOptions, list[str]]:
+    """The options with result parts for tensors where these are cheap, and notes of it; the cheapest ones come first.
 
     To be called where calibration tells the exponents. What the recipe says of a layer's parts stays.
     """
     form = config.format
     narrow = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
     if not narrow or options.cheap_parts == "never":
-        return options
-    left = ALLOWED * layers_cycles(lowered.layers, config)
+        return options, []
+    whole = layers_cycles(lowered.layers, config)
+    left = ALLOWED * whole
     costs = {name: _cost(lowered, name, 2, config, options) for name in _candidates(lowered, graph, options)}
     found = options
     for name in sorted(costs, key=lambda item: costs[item]):
@@ -44,7 +47,11 @@ def with_cheap_parts(lowered: Lowered, graph: Graph, config: SystolicConfig, opt
                 left -= cost
                 found = _asked(found, name, parts)
                 break
-    return options if misfits(with_parts(lowered, {}, found, calibrated=True), config) else found
+    if found is options or misfits(with_parts(lowered, {}, found, calibrated=True), config):
+        return options, []
+    named = ", ".join(name for name in costs if found.layers.get(name) != options.layers.get(name))
+    cost = 100 * (ALLOWED - left / whole)
+    return found, [f"results in several parts, for about {cost:.1f} % more cycles of products: {named}"]
 
 
 def _asked(options: CompileOptions, name: str, parts: int) -> CompileOptions:

@@ -51,7 +51,7 @@ def with_remainders(
             result = found
             if after > before:
                 cost = 100 * (after - before) / before
-                note = f"{name} has channels for its remainders, for {cost:.1f} % more cycles of products (remainders: never: none)"
+                note = f"{name} is kept with its remainders, for {cost:.1f} % more cycles of products"
                 result = replace(result, notes=[*result.notes, note])
     return result
 
