@@ -128,7 +128,7 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
+    calibration samples is taken out of the biases. compensation: weights make good each other's errors,
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where

@@ -65,7 +65,7 @@ class RecipeFile(LayerSection):
     exponents: Literal["mse", "max"] = Field("mse", description="static exponents: least error, or no overflow")
     weights: Literal["mse", "max"] = Field("mse", description="the same for rows of weights")
     bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
-    compensation: bool = Field(True, description="weights of shift units make good each other's errors")
+    compensation: bool = Field(True, description="weights make good each other's errors")
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
     fill_mantissas: bool = Field(True, description="tensors may be stored times factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
