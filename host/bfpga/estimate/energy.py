@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bfpga.accelerator.boards import Board
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
 
 
@@ -35,13 +36,29 @@ FIGURES = {
 }
 
 
-def board_watts(config: SystolicConfig, board: Board, clock_mhz: float) -> float:
-    """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock."""
-    figures, used = FIGURES[board.processing_system], estimate_resources(config).total
+def board_watts(
+    config: SystolicConfig, board: Board, clock_mhz: float, counted: Resources | None = None
+) -> float:
+    """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock.
+
+    ``counted``: what the kernel takes where that is known; else it is estimated.
+    """
+    figures, used = FIGURES[board.processing_system], counted or estimate_resources(config).total
     dynamic = used.dsp * figures.dsp + used.bram36 * figures.bram36 + used.lut * figures.lut
     return figures.system + 1e-6 * clock_mhz * dynamic
 
 
-def sample_joules(config: SystolicConfig, board: Board, clock_mhz: float, seconds: float, moved: float) -> float:
-    """Joules of one sample that takes ``seconds`` and moves ``moved`` bytes between memory and kernel."""
-    return board_watts(config, board, clock_mhz) * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved
+def sample_joules(
+    config: SystolicConfig,
+    board: Board,
+    clock_mhz: float,
+    seconds: float,
+    moved: float,
+    counted: Resources | None = None,
+) -> float:
+    """Joules of one sample that takes ``seconds`` and moves ``moved`` bytes between memory and kernel.
+
+    ``counted``: as `board_watts` takes it.
+    """
+    watts = board_watts(config, board, clock_mhz, counted)
+    return watts * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved

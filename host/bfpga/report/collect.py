@@ -15,7 +15,7 @@ from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.program import estimate_program
-from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+from bfpga.estimate.roofline import estimate_roofline
 from bfpga.program.layout import together
 from bfpga.report.accuracy import Accuracy
 from bfpga.report.environment import environment
@@ -26,6 +26,7 @@ from bfpga.report.timeline import overlap_timeline, sample_timeline
 from bfpga.report.timing import sample_times
 from bfpga.runtime import input_arrays
 from bfpga.synthesis.kept import kept_figures
+from bfpga.synthesis.resources import board_use
 
 
 def collect(
@@ -48,6 +49,8 @@ def collect(
         samples = {name: together(values, program.side_by_side) for name, values in samples.items()}
     config, board, clock = accelerator.systolic, accelerator.board, accelerator.clock_mhz
     moved = sum(layer.bytes for layer in estimate.layers)
+    kept = cache_directory() / "synthesis"
+    use = board_use(accelerator, kept)
     return Report(
         model=program.name,
         device=content["device"],
@@ -59,8 +62,9 @@ def collect(
         layers=layer_figures(program, estimate, content["layers"]),
         estimate=estimate,
         roofline=estimate_roofline(accelerator),
-        parts=estimate_parts(accelerator),
-        hardware=kept_figures(accelerator, cache_directory() / "synthesis"),
+        parts=use.with_total,
+        parts_basis=use.basis,
+        hardware=kept_figures(accelerator, kept),
         timeline=sample_timeline(program, work, cycles),
         overlap=overlap_timeline(accelerator, program),
         memory=memory_map(program, work),
@@ -71,8 +75,8 @@ def collect(
         latency_s=content["latency_s"],
         latency_includes_host=content["latency_includes_host"],
         images_per_second=content["images_per_second"],
-        watts=board_watts(config, board, clock),
-        joules=sample_joules(config, board, clock, content["latency_s"], moved),
+        watts=board_watts(config, board, clock, use.total),
+        joules=sample_joules(config, board, clock, content["latency_s"], moved, use.total),
         measured=measured,
         remarks=list(program.notes),
     )

@@ -8,11 +8,12 @@ from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
+from bfpga.devices.csim import cache_directory
 from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.host import host_seconds
 from bfpga.estimate.program import estimate_program
-from bfpga.estimate.roofline import estimate_parts
 from bfpga.report.accuracy import Accuracy, Share
+from bfpga.synthesis.resources import board_use
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def entry(accelerator: Accelerator, recipe: str | None, program: Program, accura
     estimate = estimate_program(accelerator, program)
     host = host_seconds(program, board.arm_cores)
     seconds = estimate.seconds + (host or 0.0)
-    total = estimate_parts(accelerator)["total"]
+    total = board_use(accelerator, cache_directory() / "synthesis").total
     moved = sum(layer.bytes for layer in estimate.layers)
     return Entry(
         accelerator=accelerator.name,
@@ -96,8 +97,8 @@ def entry(accelerator: Accelerator, recipe: str | None, program: Program, accura
         side_by_side=program.side_by_side,
         used={kind: getattr(total, kind) for kind in board.resources},
         limits=dict(board.resources),
-        watts=board_watts(accelerator.systolic, board, clock),
-        joules=sample_joules(accelerator.systolic, board, clock, seconds, moved),
+        watts=board_watts(accelerator.systolic, board, clock, total),
+        joules=sample_joules(accelerator.systolic, board, clock, seconds, moved, total),
         accuracy=accuracy,
     )
 
