@@ -70,6 +70,9 @@ def _candidates(lowered: Lowered, graph: Graph, options: CompileOptions) -> list
             continue
         alone = len(family) == 1 and not any(name in layer.inputs for layer in lowered.layers)
         seen = not all(inner(other, lowered, graph.outputs) for other in family)
+        # Parts of larger tensors change how strips fit the memory, which their products do not tell.
+        if not all(lowered.tensors[other].height * lowered.tensors[other].width == 1 for other in family):
+            continue
         exact = any(other in graph.grids or other in lowered.exact for other in family)
         givers = [layer for layer in lowered.layers if layer.output in family]
         if not exact and (alone or not seen) and all(_may_have_parts(layer, options) for layer in givers):
