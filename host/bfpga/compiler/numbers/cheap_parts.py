@@ -43,7 +43,7 @@ def with_cheap_parts(
     for name in sorted(costs, key=lambda item: costs[item]):
         for parts in sorted(RESULT_PARTS[1:], reverse=True):
             cost = _cost(lowered, name, parts, config, found) if costs[name] <= left else np.inf
-            if cost <= left:
+            if cost <= left and _stay(lowered, _asked(found, name, parts), config):
                 left -= cost
                 found = _asked(found, name, parts)
                 break
@@ -52,6 +52,12 @@ def with_cheap_parts(
     named = ", ".join(name for name in costs if found.layers.get(name) != options.layers.get(name))
     cost = 100 * (ALLOWED - left / whole)
     return found, [f"results in several parts, for about {cost:.1f} % more cycles of products: {named}"]
+
+
+def _stay(lowered: Lowered, options: CompileOptions, config: SystolicConfig) -> bool:
+    """Whether the weights, those of parts too, leave a quarter of their memory free: else they would be streamed."""
+    found = with_parts(lowered, {}, options, calibrated=True)
+    return 4 * _weights(found.layers) <= 3 * config.weight_words * config.rows * config.lanes
 
 
 def _asked(options: CompileOptions, name: str, parts: int) -> CompileOptions:
