@@ -16,13 +16,15 @@ from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
 from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
-from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
+from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.lower.lowering import lower
 from bfpga.compiler.lower.operations import count_operations
 from bfpga.compiler.lower.recurrent import unroll
 from bfpga.compiler.numbers.averages import fold_averages, inner, stored_scales, unfit_averages
 from bfpga.compiler.numbers.bias_correction import correct_biases
 from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram, samples_of
+from bfpga.compiler.numbers.channel_factors import fill_channels
+from bfpga.compiler.numbers.cheap_parts import with_cheap_parts
 from bfpga.compiler.numbers.equalize import equalize
 from bfpga.compiler.numbers.measurements import Measurements, measure
 from bfpga.compiler.numbers.parts import moments_of_parts, shift_parts, with_parts
@@ -30,7 +32,7 @@ from bfpga.compiler.numbers.policies import PolicyChoice
 from bfpga.compiler.numbers.quantize import quantize_layer, scaled_node
 from bfpga.compiler.numbers.remainders import with_remainders
 from bfpga.compiler.numbers.shift_weights import Moments
-from bfpga.compiler.numbers.tensor_factors import fill_mantissas
+from bfpga.compiler.numbers.tensor_factors import fill_mantissas, free_families, takes_factors
 from bfpga.compiler.numbers.weight_formats import check_formats, choose_format
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.importer import Graph
@@ -58,7 +60,7 @@ from bfpga.contract.program import (
 )
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.errors import ConfigurationError
-from bfpga.formats.arrays import IntArray
+from bfpga.formats.arrays import Float64Array, IntArray
 from bfpga.program.layout import together
 
 #: Why operators whose results several layers give stay on the host without samples.
@@ -197,8 +199,9 @@ class _Builder:
     measured: Measurements | None = None
     histograms: dict[str, Histogram] = field(default_factory=dict)
     moments: dict[str, Moments] = field(default_factory=dict)
-    #: Powers of two that channels of tensors are stored times, and the binary logarithm of that with averages' factors.
-    shifts: dict[str, IndexArray] = field(default_factory=dict)
+    #: The binary logarithm of what channels of tensors are stored times, and of that with the factors of averages and
+    #: of whole tensors.
+    shifts: dict[str, Float64Array] = field(default_factory=dict)
     scales: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     #: What tensors are stored times as a whole, beside that.
     factors: dict[str, float] = field(default_factory=dict)
@@ -216,7 +219,8 @@ class _Builder:
         """What channels are stored times, which the layers' weights take up, and what samples tell of that."""
         measured = self.measured
         if measured is not None and measured.ranges is not None:
-            self.shifts = equalize(self.lowered, measured.ranges, self.config.format)
+            shifts = equalize(self.lowered, measured.ranges, self.config.format)
+            self.shifts = {name: np.asarray(shift, np.float64) for name, shift in shifts.items()}
         averages = fold_averages(self.lowered, self.graph.outputs, self.config, self.options)
         self.scales = stored_scales(self.shifts, averages)
         if measured is not None:
@@ -226,10 +230,17 @@ class _Builder:
                 self.moments = measured.moments.moments(self.scales)
 
     def fill_mantissas(self, histograms: ChannelHistograms) -> None:
-        """Factors of whole tensors, which enter the scales of their channels too."""
-        if self.options.fill_mantissas:
-            outputs = self.graph.outputs
-            self.factors = fill_mantissas(self.lowered, outputs, histograms, self.scales, self.config, self.options)
+        """Factors of channels and of whole tensors, which enter the scales of the channels too."""
+        outputs, options = self.graph.outputs, self.options
+        if not options.fill_mantissas or not takes_factors(self.config):
+            return
+        if options.equalize:
+            families = free_families(self.lowered, outputs, options)
+            found = fill_channels(self.lowered, families, histograms, self.scales, self.config.format)
+            for name, factors in found.items():
+                self.shifts[name] = self.shifts.get(name, np.zeros(len(factors))) + factors
+                self.scales[name] = self.scales.get(name, np.zeros(len(factors))) + factors
+        self.factors = fill_mantissas(self.lowered, outputs, histograms, self.scales, self.config, options)
         for name, factor in self.factors.items():
             self.scales[name] = self.scales.get(name, np.zeros(self.lowered.tensors[name].channels)) + np.log2(factor)
 
@@ -238,14 +249,18 @@ class _Builder:
 
         Raises ConfigurationError if they cannot be, or if a layer does not fit the array with them.
         """
-        fixed = {}
+        fixed, options = {}, self.options
+        if self.measured is not None:
+            options, notes = with_cheap_parts(self.lowered, self.graph, self.config, options)
+            self.notes += notes
         for name, tensor in self.lowered.tensors.items():
-            if not inner(name, self.lowered, self.graph.outputs):
+            whole = options.layers.get(name) == self.options.layers.get(name)
+            if whole and not inner(name, self.lowered, self.graph.outputs):
                 fixed[name] = f"{name} leaves the array"
             elif tensor.remainder:
                 fixed[name] = f"{name} has channels for its remainders"
         before = {layer.name: layer for layer in self.lowered.layers}
-        self.lowered = with_parts(self.lowered, fixed, self.options, self.measured is not None)
+        self.lowered = with_parts(self.lowered, fixed, options, self.measured is not None)
         for name, reason in misfits(self.lowered, self.config).items():
             raise ConfigurationError(f"{name} does not fit the array with values in parts: {reason}")
         for layer in self.lowered.layers:
@@ -265,8 +280,7 @@ class _Builder:
             axes = tensor.axes()
             spec = TensorSpec(name, tensor.height, tensor.width, tensor.channels, None, tensor.onnx_shape, axes or ())
             spec.remainder, spec.factor = tensor.remainder, self.factors.get(name, 1.0)
-            shifts = np.repeat(self.shifts.get(name, np.zeros(0, np.int64)), tensor.parts)
-            spec.channel_shift = tuple(int(shift) for shift in shifts)
+            spec.channel_shift = tuple(np.repeat(self.shifts.get(name, np.zeros(0)), tensor.parts).tolist())
             if name not in made:
                 spec.input_exponent = choice.input_exponent(name)
             self.tensors[name] = spec

@@ -128,11 +128,12 @@ class CompileOptions(LayerOptions):
 
     exponents: static exponents with the least mean squared error (``mse``) or without any overflow (``max``).
     weights: the same choice for weight rows. bias_correction: the mean error that quantized weights cause on the
-    calibration samples is taken out of the biases. compensation: weights of shift units make good each other's errors,
+    calibration samples is taken out of the biases. compensation: weights make good each other's errors,
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
-    that takes no clock more.
+    that takes few cycles. cheap_parts: results are held in several parts where that takes few cycles, or ``never``
+    unless a layer's ``result_parts`` say so.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.
     count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
@@ -146,6 +147,7 @@ class CompileOptions(LayerOptions):
     equalize: bool = True
     fill_mantissas: bool = True
     remainders: Literal["auto", "always", "never"] = "auto"
+    cheap_parts: Literal["auto", "never"] = "auto"
     side_by_side: int = 1
     recurrent: Literal["array", "host"] = "array"
     count_zeros: bool = True
@@ -158,6 +160,8 @@ class CompileOptions(LayerOptions):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
         if self.remainders not in ("auto", "always", "never"):
             raise ConfigurationError(f"remainders = {self.remainders!r} is unknown; known are auto, always and never")
+        if self.cheap_parts not in ("auto", "never"):
+            raise ConfigurationError(f"cheap_parts = {self.cheap_parts!r} is unknown; known are auto and never")
         if self.recurrent not in ("array", "host"):
             raise ConfigurationError(f"recurrent = {self.recurrent!r} is unknown; known are array and host")
         if self.side_by_side < 1:

@@ -65,11 +65,14 @@ class RecipeFile(LayerSection):
     exponents: Literal["mse", "max"] = Field("mse", description="static exponents: least error, or no overflow")
     weights: Literal["mse", "max"] = Field("mse", description="the same for rows of weights")
     bias_correction: bool = Field(True, description="mean errors of quantized weights are taken out of the biases")
-    compensation: bool = Field(True, description="weights of shift units make good each other's errors")
+    compensation: bool = Field(True, description="weights make good each other's errors")
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
-    fill_mantissas: bool = Field(True, description="whole tensors may be stored times factors between powers of two")
+    fill_mantissas: bool = Field(True, description="tensors may be stored times factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
-        "auto", description="keep what rounding takes from input images; auto: where it takes no time"
+        "auto", description="keep what rounding takes from input images; auto: where it takes little time"
+    )
+    cheap_parts: Literal["auto", "never"] = Field(
+        "auto", description="results are held in several parts where that takes little time"
     )
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
     recurrent: Literal["array", "host"] = Field("array", description="where RNN, GRU and LSTM are computed")

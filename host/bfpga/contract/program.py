@@ -86,8 +86,9 @@ class TensorSpec:
     #: ``x.transpose(axes)`` (batch axis kept in front) reshaped to (height, width, channels).
     onnx_shape: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
-    #: Channel c is stored times 2**channel_shift[c]; empty: no channel is shifted.
-    channel_shift: tuple[int, ...] = ()
+    #: Channel c is stored times 2**channel_shift[c], a whole number where the host meets the tensor; empty: no channel
+    #: is shifted.
+    channel_shift: tuple[float, ...] = ()
     #: The second half of the channels holds what rounding took from the first, times 2**remainder; 0: all channels hold
     #: values of their own. Only of tensors that enter from the host, and whose channels are not shifted.
     remainder: int = 0

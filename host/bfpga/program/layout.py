@@ -47,7 +47,7 @@ def from_array(x: npt.NDArray[Any], spec: TensorSpec) -> npt.NDArray[Any]:
 
 
 def channel_factors(spec: TensorSpec) -> npt.NDArray[np.float32]:
-    """The power of two that every element of a sample is stored times, in the layout of the ONNX value."""
+    """What every element of a sample is stored times, in the layout of the ONNX value."""
     spec = values_alone(spec)
     factors = np.exp2(np.asarray(spec.channel_shift, np.float32))
     shaped: npt.NDArray[np.float32] = np.broadcast_to(factors, (1, spec.height, spec.width, spec.channels))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import IndexArray, Layer, Lowered
+from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.numbers.equalize import input_channels
 from bfpga.compiler.numbers.quantize import quantize_rows
 from bfpga.compiler.numbers.weight_formats import product_cycles
@@ -65,9 +65,9 @@ def fold_averages(
     return result
 
 
-def stored_scales(shifts: Mapping[str, IndexArray], factors: Mapping[str, Floats]) -> dict[str, Floats]:
+def stored_scales(shifts: Mapping[str, Floats], factors: Mapping[str, Floats]) -> dict[str, Floats]:
     """The binary logarithm of what each channel of a tensor is stored times: its shift, and an average's factor."""
-    result = {name: np.asarray(shift, np.float64) for name, shift in shifts.items()}
+    result = dict(shifts)
     for name, factor in factors.items():
         result[name] = result.get(name, 0.0) + np.log2(factor)
     return result

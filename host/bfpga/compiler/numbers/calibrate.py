@@ -129,6 +129,23 @@ class ChannelHistograms:
         """The histogram of a tensor. scale: the binary logarithm of what each channel is stored times."""
         return self._counts[name].histogram(scale)
 
+    def channels(self, name: str) -> ChannelCounts:
+        """The counts of a tensor's channels, one for all of them where they were not counted apart."""
+        return self._counts[name].channel_counts()
+
+
+@dataclass(frozen=True)
+class ChannelCounts:
+    """Magnitudes of a tensor by channel.
+
+    counts: (channels, bins); centers: (bins,) of the bins, rising; peaks: (samples, channels) largest magnitudes.
+    Values too small for every exponent are not counted.
+    """
+
+    counts: npt.NDArray[np.uint32]
+    centers: Floats
+    peaks: Float32Array
+
 
 class _ChannelCounts:
     """Counts of one tensor, a row for each of its channels or one for all."""
@@ -181,6 +198,13 @@ class _ChannelCounts:
             kept[:, 1 : KEPT_BINS + 1 - moved] = self.counts[:, 1 + moved :]
             self.counts = kept
         self.top = max(top, self.top)
+
+    def channel_counts(self) -> ChannelCounts:
+        """The counts without those below the kept bins, and without bins that no channel fills."""
+        filled = np.flatnonzero(self.counts[:, 1:].any(axis=0))
+        bins = (filled + (self.top - KEPT_BINS + 1)).astype(np.uint32)
+        centers = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32).astype(np.float64)
+        return ChannelCounts(self.counts[:, 1 + filled], centers, np.concatenate(self.peaks))
 
     def histogram(self, scale: Floats | None) -> Histogram:
         """The counts of all channels together, the bins of each moved as its factor 2^scale asks.

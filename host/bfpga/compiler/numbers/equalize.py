@@ -134,7 +134,7 @@ def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict
         if shift.any():
             shifts.update(dict.fromkeys(family.tensors, shift))
     for layer in lowered.layers:
-        _move(layer, shifts)
+        move_shifts(layer, shifts)
     return shifts
 
 
@@ -269,8 +269,11 @@ def _errors(
     return rounding, weighing
 
 
-def _move(layer: Layer, shifts: dict[str, IndexArray]) -> None:
-    """Divide a layer's weights by its input's shifts and multiply its rows by its output's."""
+def move_shifts(layer: Layer, shifts: Mapping[str, IndexArray] | Mapping[str, Floats]) -> None:
+    """Divide a layer's weights by its input's shifts and multiply its rows by its output's.
+
+    shifts: binary logarithms of the channels' factors by tensor.
+    """
     if layer.kind != "gemm":
         return
     assert layer.weights is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,23 @@ from bfpga.engines.array.windows import padded, patches
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
-#: Samples that are looked at, and windows of a layer over all of them.
+#: Samples that are looked at.
 SAMPLES = 256
-WINDOWS = 16384
-#: Layers with more terms in a row are left out: their matrix would take longer than the rest of the compiler.
-LARGEST_TERMS = 2048
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Windows of a layer that are looked at over all samples, and the most terms of a row.
+
+    Layers with more are left out: their matrix would take longer than the rest of the compiler.
+    """
+
+    windows: int
+    terms: int
+
+
+#: Where weights are powers of two, much depends on it; linear weights of 8 bits gain less.
+SHIFTING, LINEAR = Limits(16384, 2048), Limits(4096, 640)
 
 
 class InputMoments:
@@ -28,9 +41,11 @@ class InputMoments:
     are left out. count: of the calibration samples.
     """
 
-    def __init__(self, tensors: Mapping[str, ArrayTensor], layers: Iterable[Layer], count: int) -> None:
-        self._tensors = tensors
-        self._layers = [layer for layer in layers if _terms(layer) <= LARGEST_TERMS]
+    def __init__(
+        self, tensors: Mapping[str, ArrayTensor], layers: Iterable[Layer], count: int, limits: Limits = SHIFTING
+    ) -> None:
+        self._tensors, self._most = tensors, limits.windows
+        self._layers = [layer for layer in layers if _terms(layer) <= limits.terms]
         self._sums = {layer.name: np.zeros((layer.groups, _terms(layer), _terms(layer))) for layer in self._layers}
         self._windows = dict.fromkeys(self._sums, 0)
         self.names = sorted({layer.inputs[0] for layer in self._layers})
@@ -39,7 +54,7 @@ class InputMoments:
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for layer in self._layers:
             x = stored(values[layer.inputs[0]], self._tensors[layer.inputs[0]])
-            rows = _windows(x, layer, max(1, WINDOWS // self.samples))
+            rows = _windows(x, layer, max(1, self._most // self.samples))
             self._sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
             self._windows[layer.name] += rows.shape[1]
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from bfpga.compiler.lower.layers import Layer, Lowered
 from bfpga.compiler.numbers.bias_correction import InputMeans
-from bfpga.compiler.numbers.calibrate import ChannelHistograms, Grouping, Histogram
+from bfpga.compiler.numbers.calibrate import WIDE_BITS, ChannelHistograms, Grouping, Histogram
 from bfpga.compiler.numbers.equalize import ChannelRanges, scalable_families
-from bfpga.compiler.numbers.input_moments import InputMoments
+from bfpga.compiler.numbers.input_moments import LINEAR, SHIFTING, InputMoments
 from bfpga.compiler.numbers.sampled_inputs import SampledInputs
 from bfpga.compiler.numbers.values import Float32Array, Reduction, capture
 from bfpga.compiler.options import CompileOptions
@@ -63,8 +63,9 @@ def measure(
         names = [name for family in scalable_families(lowered) for name in sorted(family.tensors)]
         found.ranges = ChannelRanges([tensors[name] for name in names], count, grouping)
         reductions.append(found.ranges)
-    if options.compensation and len(config.weight_formats) > 1:
-        found.moments = InputMoments(tensors, products, count)
+    shifting = config.weight_formats != ("linear",)
+    if options.compensation and (shifting or config.format.mantissa_bits < WIDE_BITS):
+        found.moments = InputMoments(tensors, products, count, SHIFTING if shifting else LINEAR)
         reductions.append(found.moments)
     if options.bias_correction:
         found.means = InputMeans(tensors, products, count)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bfpga.compiler.lower.layers import Layer
 from bfpga.compiler.numbers.parts import terms_of_parts
-from bfpga.compiler.numbers.shift_weights import Moments, shift_exponents, shift_integers
+from bfpga.compiler.numbers.shift_weights import Moments, compensated_integers, shift_exponents, shift_integers
 from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.program import ArrayNode, PolicySpec
 from bfpga.formats.arrays import FloatArray, IntArray
@@ -59,7 +59,7 @@ def quantize_rows(
 
     lowest: exponents that rows must not go below (their bias would leave the accumulator). A row whose products could
     leave the accumulator gets a larger exponent: exactness of the sum goes before the weights' last bit (BFP R3).
-    moments: of the inputs; weights of shift units then make good each other's errors. biases: as for ``sum_limits``.
+    moments: of the inputs; weights then make good each other's errors. biases: as for ``sum_limits``.
     parts: (values, parts) terms that meet parts of one value: what one of them is rounded by, the next makes good.
     """
     linear = weight_format == "linear"
@@ -71,10 +71,10 @@ def quantize_rows(
         scaled = np.ldexp(weights, -exponents[:, None])
         if parts is not None and (linear or moments is None):
             mantissas = _in_parts(scaled, parts, lambda values: _rounded(values, config, weight_format))
-        elif linear:
+        elif moments is None:
             mantissas = _rounded(scaled, config, weight_format)
         else:
-            mantissas = shift_integers(scaled, config, weight_format, moments)
+            mantissas = compensated_integers(scaled, config, weight_format, moments)
         over = np.abs(mantissas).sum(axis=1) > sum_limits(config, exponents, biases)
         if not over.any():
             break

@@ -8,26 +8,28 @@ empty, where this is free.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.compiler.numbers.calibrate import WIDE_BITS
-from bfpga.compiler.numbers.weight_formats import product_cycles
+from bfpga.compiler.numbers.weight_formats import layers_cycles
 from bfpga.compiler.options import CompileOptions
 from bfpga.contract.configuration import SystolicConfig
 
 #: Remainders are stored times 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
 #: errors are equal between 3 and 4.
 BITS = 4
+#: Share of the network's clocks that remainders may take unless they are asked for.
+ALLOWED = 0.05
 
 
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``: where they cost no clock, or as options ask.
+    """The network with channels for remainders of its ``inputs``: where they cost few clocks, or as options ask.
 
     Inputs that the network itself quantizes in steps of an exponent have none.
     Arrays with shift units do without: their few values of a weight leave too little for those of remainders.
@@ -44,8 +46,13 @@ def with_remainders(
         if tensor is None or name in lowered.exact or not image or not all(_multiplies(layer) for layer in readers):
             continue
         found = _widened(result, tensor)
-        if options.remainders == "always" or _clocks(found.layers, config) == _clocks(result.layers, config):
+        before, after = (layers_cycles(item.layers, config) for item in (result, found))
+        if options.remainders == "always" or after <= (1 + ALLOWED) * before:
             result = found
+            if after > before:
+                cost = 100 * (after - before) / before
+                note = f"{name} is kept with its remainders, for {cost:.1f} % more cycles of products"
+                result = replace(result, notes=[*result.notes, note])
     return result
 
 
@@ -65,8 +72,3 @@ def _widened(lowered: Lowered, tensor: ArrayTensor) -> Lowered:
 def _reading(layer: Layer) -> Layer:
     weights = np.asarray(layer.weights, np.float64)
     return replace(layer, weights=np.concatenate([weights, weights * 2.0**-BITS], axis=3))
-
-
-def _clocks(layers: Sequence[Layer], config: SystolicConfig) -> int:
-    """Of all products with weights."""
-    return sum(product_cycles(layer, config, "linear") for layer in layers if layer.weights is not None)

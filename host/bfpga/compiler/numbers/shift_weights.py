@@ -2,7 +2,7 @@
 
 The nearest integer and the scale of a row are those of ``formats.logarithmic_encoder``. Where samples tell how the
 inputs of a layer go together, the error of one weight is made good by the weights after it: then not the weights come
-closest to the float ones, but the sums they give.
+closest to the float ones, but the sums they give. That serves linear weights too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ def shift_grid(config: SystolicConfig, weight_format: WeightFormat) -> Grid:
     """Integers that weights of a format may be on an array, and the thresholds between them."""
     assert config.shift is not None
     return grid(config.shift, SHIFT_MODES[weight_format], "linear", config.largest_weight(weight_format))
+
+
+def linear_grid(config: SystolicConfig) -> Grid:
+    """All integers that linear weights may be on an array; of two that are equally near the lower one is taken."""
+    values = np.asarray(representable_integers(config, "linear"), np.int64)
+    return Grid(values, values, (values[:-1] + values[1:]) / 2)
 
 
 def representable_integers(config: SystolicConfig, weight_format: WeightFormat) -> IntArray:
@@ -94,6 +100,14 @@ def shift_integers(
     """Integers for weights (rows, terms) that are in units of their rows' exponents; nearest ones without moments."""
     choice = shift_grid(config, weight_format)
     return nearest(choice, scaled) if moments is None else compensated(choice, scaled, moments)
+
+
+def compensated_integers(
+    scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat, moments: Moments
+) -> IntArray:
+    """Integers of any format, linear ones too, for weights (rows, terms) that make good each other's errors."""
+    choice = linear_grid(config) if weight_format == "linear" else shift_grid(config, weight_format)
+    return compensated(choice, scaled, moments)
 
 
 def compensated(choice: Grid, scaled: FloatArray, moments: Moments) -> IntArray:

@@ -81,6 +81,42 @@ def fit_tail(peaks: npt.ArrayLike) -> Tail:
     return Tail(largest, threshold, float(_scale(ordered[:fitted], threshold)), fitted / len(ordered))
 
 
+@dataclass(frozen=True)
+class ChannelTails:
+    """The tail of every channel's largest magnitudes (channels,), as ``Tail`` has that of a tensor."""
+
+    largest: Floats
+    threshold: Floats
+    scale: Floats
+    share: float
+
+    def squared_excess(self, limits: Floats) -> Floats:
+        """``Tail.squared_excess`` of every channel for a limit (channels,) of its own."""
+        known = np.flatnonzero(self.scale > 0)
+        result = np.zeros(len(self.scale))
+        threshold, scale, limit = self.threshold[known], self.scale[known], limits[known]
+        start = np.log2(np.maximum(limit, self.largest[known]) / threshold)
+        share = np.maximum(self.share * np.exp(-start / scale), _RAREST)
+        edges = np.geomspace(np.full(len(known), _RAREST), share, _STEPS + 1)
+        middle = np.sqrt(edges[1:] * edges[:-1])
+        lost = 1 - limit / (threshold * np.exp2(scale * np.log(self.share / middle)))
+        result[known] = threshold**2 * (np.diff(edges, axis=0) * lost**2).sum(axis=0)
+        return result
+
+
+def channel_tails(peaks: npt.ArrayLike) -> ChannelTails:
+    """The tails of all channels, each as ``fit_tail`` finds it. peaks: (samples, channels)."""
+    ordered = np.sort(np.asarray(peaks, np.float64), axis=0)[::-1]
+    fitted = min(_fitted(len(ordered)), len(ordered) - 1)
+    if fitted < 1:
+        return ChannelTails(ordered[0], ordered[0], np.zeros(ordered.shape[1]), 1.0)
+    # Of a channel that is zero in most samples too few are left to fit a line to.
+    known = (ordered[fitted] > 0) & (ordered[1] < ordered[0])
+    threshold = np.where(known, ordered[fitted], np.maximum(ordered[0], 1.0))
+    scale = np.where(known, _scale(np.maximum(ordered[:fitted], threshold), threshold), 0.0)
+    return ChannelTails(ordered[0], threshold, scale, fitted / len(ordered))
+
+
 def channel_reach(peaks: npt.ArrayLike, beyond: float) -> Floats:
     """For every channel the magnitude that a share ``beyond`` of all samples exceeds; peaks: (samples, channels).
 

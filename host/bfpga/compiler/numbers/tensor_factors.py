@@ -39,17 +39,26 @@ def fill_mantissas(
     outputs: of the network; scales: binary logarithms of what channels are stored times so far. Returns the factors by
     tensor, 1 left out. Tensors that are added share theirs.
     """
-    if config.weight_formats != ("linear",) or config.format.mantissa_bits >= WIDE_BITS:
+    if not takes_factors(config):
         return {}
     result: dict[str, float] = {}
-    families = [item for item in scalable_families(lowered) if _free(item, lowered, outputs, options)]
-    for family in sorted(families, key=lambda item: _turn(item, lowered)):
+    for family in sorted(free_families(lowered, outputs, options), key=lambda item: _turn(item, lowered)):
         factor = _best_factor(family, lowered, histograms, scales, config, options)
         factor = _exact(factor, [layer for layer in _givers(family, lowered) if layer.uniform_weights], config)
         if factor != 1:
             _move(lowered, family, factor)
             result.update(dict.fromkeys(family.tensors, factor))
     return result
+
+
+def takes_factors(config: SystolicConfig) -> bool:
+    """Whether an array gains by factors between powers of two: its weights are linear, its mantissas narrow."""
+    return config.weight_formats == ("linear",) and config.format.mantissa_bits < WIDE_BITS
+
+
+def free_families(lowered: Lowered, outputs: Iterable[str], options: CompileOptions) -> list[Family]:
+    """Tensors that only layers give and read, and whose exponents follow from samples."""
+    return [item for item in scalable_families(lowered) if _free(item, lowered, outputs, options)]
 
 
 def _turn(family: Family, lowered: Lowered) -> int:

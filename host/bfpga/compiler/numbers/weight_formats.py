@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,6 +84,11 @@ def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFo
         steps = taps(node) * input_window(node, config, m0, m1).channel_words
         total += groups * -(-(m1 - m0) // rows) * max(steps, rows)
     return total
+
+
+def layers_cycles(layers: Iterable[Layer], config: SystolicConfig) -> int:
+    """Clocks of all products with weights, for one sample and linear weights."""
+    return sum(product_cycles(layer, config, "linear") for layer in layers if layer.weights is not None)
 
 
 def check_formats(config: SystolicConfig, options: CompileOptions) -> None:

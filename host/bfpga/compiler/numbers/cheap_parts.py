@@ -1,0 +1,118 @@
+"""Results in several parts where that costs next to nothing: outputs, and what the last small layers give.
+
+Mantissas of 8 bits round the scores of a classifier to a few dozen steps, so the two largest often meet in one and the
+class with the smaller number wins, right or wrong. The layers before it are small too, and so are pooled tensors: a
+mean of several parts has finer steps (numbers/parts.py) for a few cycles more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bfpga.compiler.lower.layers import Layer, Lowered
+from bfpga.compiler.numbers.averages import inner
+from bfpga.compiler.numbers.calibrate import WIDE_BITS
+from bfpga.compiler.numbers.parts import CALIBRATED, refusal, tied, with_parts
+from bfpga.compiler.numbers.weight_formats import layers_cycles, product_cycles
+from bfpga.compiler.options import RESULT_PARTS, CompileOptions
+from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.schedule.fitting import misfits
+from bfpga.contract.configuration import SystolicConfig
+
+#: Share of the network's cycles that parts may take together.
+ALLOWED = 0.03
+
+
+def with_cheap_parts(
+    lowered: Lowered, graph: Graph, config: SystolicConfig, options: CompileOptions
+) -> tuple[CompileOptions, list[str]]:
+    """The options with result parts for tensors where these are cheap, and notes of it; the cheapest ones come first.
+
+    To be called where calibration tells the exponents. What the recipe says of a layer's parts stays.
+    """
+    form = config.format
+    narrow = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
+    if not narrow or options.cheap_parts == "never":
+        return options, []
+    whole = layers_cycles(lowered.layers, config)
+    left = ALLOWED * whole
+    costs = {name: _cost(lowered, name, 2, config, options) for name in _candidates(lowered, graph, options)}
+    found = options
+    for name in sorted(costs, key=lambda item: costs[item]):
+        for parts in sorted(RESULT_PARTS[1:], reverse=True):
+            cost = _cost(lowered, name, parts, config, found) if costs[name] <= left else np.inf
+            if cost <= left and _stay(lowered, _asked(found, name, parts), config):
+                left -= cost
+                found = _asked(found, name, parts)
+                break
+    if found is options or misfits(with_parts(lowered, {}, found, calibrated=True), config):
+        return options, []
+    named = ", ".join(name for name in costs if found.layers.get(name) != options.layers.get(name))
+    cost = 100 * (ALLOWED - left / whole)
+    return found, [f"results in several parts, for about {cost:.1f} % more cycles of products: {named}"]
+
+
+def _stay(lowered: Lowered, options: CompileOptions, config: SystolicConfig) -> bool:
+    """Whether the weights, those of parts too, leave a quarter of their memory free: else they would be streamed."""
+    found = with_parts(lowered, {}, options, calibrated=True)
+    return 4 * _weights(found.layers) <= 3 * config.weight_words * config.rows * config.lanes
+
+
+def _asked(options: CompileOptions, name: str, parts: int) -> CompileOptions:
+    layer = {**options.layers.get(name, {}), "result_parts": parts}
+    return replace(options, layers={**options.layers, name: layer})
+
+
+def _candidates(lowered: Lowered, graph: Graph, options: CompileOptions) -> list[str]:
+    """One tensor of every family whose parts nothing forbids; outputs only where layers do not read them."""
+    result: list[str] = []
+    families = tied(lowered.layers)
+    made = {layer.output for layer in lowered.layers}
+    for name in dict.fromkeys(layer.output for layer in lowered.layers):
+        family = families[name]
+        if name != min(family) or not family <= made or refusal(family, lowered.layers, {}):
+            continue
+        alone = len(family) == 1 and not any(name in layer.inputs for layer in lowered.layers)
+        seen = not all(inner(other, lowered, graph.outputs) for other in family)
+        # Parts of larger tensors change how strips fit the memory, which their products do not tell.
+        if not all(lowered.tensors[other].height * lowered.tensors[other].width == 1 for other in family):
+            continue
+        exact = any(other in graph.grids or other in lowered.exact for other in family)
+        givers = [layer for layer in lowered.layers if layer.output in family]
+        if not exact and (alone or not seen) and all(_may_have_parts(layer, options) for layer in givers):
+            result.append(name)
+    return result
+
+
+def _may_have_parts(layer: Layer, options: CompileOptions) -> bool:
+    chosen = options.layer(layer.name, layer.output)
+    named = [options.layers.get(name, {}) for name in (layer.name, layer.output)]
+    return chosen.policy in CALIBRATED and chosen.result_parts == 1 and not any("result_parts" in it for it in named)
+
+
+def _cost(lowered: Lowered, name: str, parts: int, config: SystolicConfig, options: CompileOptions) -> float:
+    """Cycles that parts of a tensor's family take, as the layers that give and read it are computed."""
+    family = tied(lowered.layers)[name]
+    layers = [layer for layer in lowered.layers if family & {layer.output, *layer.inputs}]
+    part = replace(lowered, layers=layers)
+    before, after = (with_parts(part, {}, item, calibrated=True) for item in (options, _asked(options, name, parts)))
+    if misfits(after, config):
+        return np.inf
+    resident = _weights(lowered.layers) + _weights(after.layers) <= config.weight_words * config.rows * config.lanes
+    return _cycles(after, config, resident) - _cycles(before, config, resident)
+
+
+def _cycles(lowered: Lowered, config: SystolicConfig, resident: bool) -> float:
+    """Of products, of weights that do not stay on the chip, and of the results' transfer at the worst."""
+    beat, total = config.stream_bits // config.format.mantissa_bits, 0.0
+    for layer in lowered.layers:
+        steps = product_cycles(layer, config, "linear") if layer.weights is not None else layer.pixels
+        load = 0 if resident else _weights([layer]) / beat
+        total += max(steps, load) + layer.pixels * layer.channels / beat
+    return total
+
+
+def _weights(layers: list[Layer]) -> int:
+    return sum(np.size(layer.weights) for layer in layers if layer.weights is not None)
