@@ -23,11 +23,12 @@ from benchmarks.common.networks import NETWORKS, Network
 from bfpga.accelerator.boards import load_board
 from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
+from bfpga.explore.confirm import usual_clock
 from bfpga.explore.figures import Point, point_of
 from bfpga.explore.front import Goal
 from bfpga.explore.picture import svg
 from bfpga.explore.search import Exploration, Search
-from bfpga.explore.task import Task, usual_clock
+from bfpga.explore.task import Task
 from bfpga.formats.files import replace_file
 
 WANTED = ("resnet8_cifar10", "mobilenetv1_025_vww", "dscnn_kws", "mlp_mnist")

@@ -3,8 +3,9 @@
     python -m benchmarks.synthesis.counted
 
 Each configuration is a board's usual numbers with some changed; all are synthesized for the same part and clock. A
-minute each on two idle cores; rows whose sources are as they were stay. To be run again when the kernel's sources
-change much: what is printed of a configuration that was synthesized itself does not depend on it.
+minute each on two idle cores; rows whose sources are as they were stay. Ready accelerators whose figures the package
+has (`benchmarks.synthesis.figures`) are rows too. To be run again when the kernel's sources change much: what is
+printed of a configuration that was synthesized itself does not depend on it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import yaml
 
 import bfpga.engines.array
 from benchmarks.common.command import command
-from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import PROCESSES
 from bfpga.devices.csim import cache_directory
 from bfpga.engines.array.counted_resources import numbers, stored_tables
+from bfpga.estimate.hardware import HardwareFigures
 from bfpga.formats.files import replace_file
 from bfpga.synthesis.driver import synthesize
-from bfpga.synthesis.kept import sources_digest
+from bfpga.synthesis.kept import packaged_figures, sources_digest
 
 ENGINE: dict[str, Any] = {
     "kind": "systolic_array", "format": {"profile": "bfp8"}, "columns": 12, "rows": 8, "lanes": 4,
@@ -57,7 +60,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Count all configurations whose sources have changed and write the table."""
     command(__doc__).parse_args(given)
     known = {row["sources"]: row for row in json.loads(TABLE.read_text())["configurations"]} if TABLE.exists() else {}
-    rows = []
+    rows = packaged()
     for number, changes in enumerate(CHANGES):
         begin = time.perf_counter()
         accelerator = described(changes, f"counted_{number}")
@@ -67,6 +70,13 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"{changes or 'as it is'}: {total:,} LUT in {time.perf_counter() - begin:.0f} s", flush=True)
         write(rows)
     return 0
+
+
+def packaged() -> list[dict[str, Any]]:
+    """Rows of the ready accelerators whose present kernels are counted in the package."""
+    ready = [load_accelerator(name) for name in accelerator_names()]
+    found = [(packaged_figures(one), one) for one in ready if one.systolic.kernel == "processes"]
+    return [row_of(figures, one.systolic) for figures, one in found if figures is not None and figures.counted]
 
 
 def write(rows: list[dict[str, Any]]) -> None:
@@ -88,8 +98,12 @@ def described(changes: dict[str, Any], name: str) -> Accelerator:
 def counted(accelerator: Accelerator) -> dict[str, Any]:
     """A row of the table: the logic of every IP."""
     figures = synthesize(accelerator, cache=cache_directory() / "synthesis" / "netlists")
+    return row_of(figures, accelerator.systolic)
+
+
+def row_of(figures: HardwareFigures, config: SystolicConfig) -> dict[str, Any]:
+    """What the table keeps of a synthesis."""
     ips = {ip.name: ip for ip in figures.ips}
-    config = accelerator.systolic
     logic = {}
     for name in PROCESSES:
         area = ips[name].loops + ips[name].memories

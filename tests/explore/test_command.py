@@ -97,6 +97,7 @@ def test_interruption_leaves_results_and_says_how_to_go_on(
         (["--objective", "speed"], "objective 'speed' is unknown; known are throughput, latency, energy"),
         (["--accuracy-drop", "101"], "is not between 0 and 100 points"),
         (["--max-clock", "2000"], "--max-clock is 2000; must be 25..300"),
+        (["--max-clock", "250"], "above 150 MHz no synthesis has confirmed a clock on Avnet Ultra96-V2: add --confirm"),
         (["--board", "ultra97"], "did you mean `ultra96_v2`?"),
         (["-o", str(MODELS / "lenet_mnist.onnx")], "is no folder"),
         (["-o", str(MODELS)], "lies in the folder of the results"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
-from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+from bfpga.estimate.roofline import estimate_parts, estimate_roofline, known_parts
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.program.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
 from bfpga.program.flow_listing import flow_choices
@@ -117,19 +116,14 @@ def resource_parts(accelerator: Accelerator) -> tuple[dict[str, Resources], str]
     if accelerator.systolic.kernel != "processes":
         return estimate_parts(accelerator), ""
     figures = kept_figures(accelerator, cache_directory() / "synthesis")
+    parts = known_parts(accelerator, figures)
     if figures is None or not figures.counted:
         rows, error = len(counted_resources.table()), counted_resources.largest_error()
-        fitted = counted_resources.resources(accelerator.systolic)
-        return _with_total(fitted), (
+        return parts, (
             f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
             f"there; bfpga synthesize {accelerator.name} counts these"
         )
-    counted = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
-    return _with_total(counted), "counted in the netlist of the code"
-
-
-def _with_total(parts: dict[str, Resources]) -> dict[str, Resources]:
-    return {**parts, "total": sum(parts.values(), Resources())}
+    return parts, "counted in the netlist of the code"
 
 
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:

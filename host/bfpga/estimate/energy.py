@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.accelerator.boards import Board
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.engines.kernel_resources import estimate_resources
+from bfpga.engines.interface.resource_units import Resources
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,16 @@ FIGURES = {
 }
 
 
-def board_watts(config: SystolicConfig, board: Board, clock_mhz: float) -> float:
-    """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock."""
-    figures, used = FIGURES[board.processing_system], estimate_resources(config).total
+def board_watts(used: Resources, board: Board, clock_mhz: float) -> float:
+    """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock.
+
+    used: what the design takes of the device.
+    """
+    figures = FIGURES[board.processing_system]
     dynamic = used.dsp * figures.dsp + used.bram36 * figures.bram36 + used.lut * figures.lut
     return figures.system + 1e-6 * clock_mhz * dynamic
 
 
-def sample_joules(config: SystolicConfig, board: Board, clock_mhz: float, seconds: float, moved: float) -> float:
+def sample_joules(used: Resources, board: Board, clock_mhz: float, seconds: float, moved: float) -> float:
     """Joules of one sample that takes ``seconds`` and moves ``moved`` bytes between memory and kernel."""
-    return board_watts(config, board, clock_mhz) * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved
+    return board_watts(used, board, clock_mhz) * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved

@@ -42,8 +42,8 @@ class Exploration:
 
     @property
     def front(self) -> list[Point]:
-        """Points that none beats, the best for the objective first."""
-        return front(self.points, self.task.goal)
+        """Points that none beats, the best for the objective first; no clock beyond those that a synthesis confirms."""
+        return front(filter(self.task.may_offer, self.points), self.task.goal)
 
     @property
     def ready(self) -> list[Point]:

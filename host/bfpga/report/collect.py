@@ -13,9 +13,8 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.estimate.energy import board_watts, sample_joules
-from bfpga.estimate.program import estimate_program
-from bfpga.estimate.roofline import estimate_parts, estimate_roofline
+from bfpga.estimate.roofline import estimate_parts, estimate_roofline, known_parts
+from bfpga.estimate.sample import estimate_sample
 from bfpga.program.layout import together
 from bfpga.report.accuracy import Accuracy
 from bfpga.report.environment import environment
@@ -41,13 +40,12 @@ def collect(
 
     inputs: its samples by name. content: what `run` or `evaluate` reports as JSON. files: what was read, by role.
     """
-    estimate = estimate_program(accelerator, program)
+    hardware = kept_figures(accelerator, cache_directory() / "synthesis")
+    found = estimate_sample(accelerator, program, known_parts(accelerator, hardware)["total"])
     work, cycles = sample_times(accelerator, program)
     samples = {name: values[: program.side_by_side] for name, values in input_arrays(program, inputs).items()}
     if program.side_by_side > 1:
         samples = {name: together(values, program.side_by_side) for name, values in samples.items()}
-    config, board, clock = accelerator.systolic, accelerator.board, accelerator.clock_mhz
-    moved = sum(layer.bytes for layer in estimate.layers)
     return Report(
         model=program.name,
         device=content["device"],
@@ -56,11 +54,11 @@ def collect(
         accelerator=accelerator,
         program=program,
         accuracy=accuracy,
-        layers=layer_figures(program, estimate, content["layers"]),
-        estimate=estimate,
+        layers=layer_figures(program, found.program, content["layers"]),
+        estimate=found.program,
         roofline=estimate_roofline(accelerator),
         parts=estimate_parts(accelerator),
-        hardware=kept_figures(accelerator, cache_directory() / "synthesis"),
+        hardware=hardware,
         timeline=sample_timeline(program, work, cycles),
         overlap=overlap_timeline(accelerator, program),
         memory=memory_map(program, work),
@@ -71,8 +69,8 @@ def collect(
         latency_s=content["latency_s"],
         latency_includes_host=content["latency_includes_host"],
         images_per_second=content["images_per_second"],
-        watts=board_watts(config, board, clock),
-        joules=sample_joules(config, board, clock, content["latency_s"], moved),
+        watts=found.watts,
+        joules=found.joules_alone(content["latency_s"]),
         measured=measured,
         remarks=list(program.notes),
     )
