@@ -112,9 +112,11 @@ def explore(
     from bfpga.explore.front import Goal
     from bfpga.explore.results import STUDY
     from bfpga.explore.search import Search
+    from bfpga.report.page import check_charts
     from bfpga.scale.choice import check_choice
 
     output.check_target(json)
+    check_charts()
     check_choice(scale.workers, scale.scheduler)
     if accuracy_drop is not None and data is None:
         raise ConfigurationError("--accuracy-drop needs samples that judge accuracy: give them with --data")
@@ -227,14 +229,14 @@ def _confirmed(search: Search) -> Exploration:
 
 def _write(found: Exploration, folder: Path) -> list[Row]:
     from bfpga.explore.page import page
-    from bfpga.explore.picture import svg
+    from bfpga.explore.picture import picture
     from bfpga.explore.results import PAGE, PICTURE, write_results
     from bfpga.formats.files import replace_file
+    from bfpga.report.page import write_page
 
     written = write_results(found, folder)
-    picture = svg(found)
-    replace_file(folder / PICTURE, picture)
-    replace_file(folder / PAGE, page(found, written, picture))
+    replace_file(folder / PICTURE, picture(found))
+    write_page(folder / PAGE, page(found, written))
     return written
 
 
