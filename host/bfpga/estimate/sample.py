@@ -9,7 +9,7 @@ from bfpga.contract.program import Program
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.estimate.energy import board_watts, sample_joules
 from bfpga.estimate.host import host_seconds
-from bfpga.estimate.program import ProgramEstimate, estimate_program
+from bfpga.estimate.program import ProgramEstimate, clock_hz, estimate_program, memory_rate
 
 #: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
 STREAM = 16
@@ -53,10 +53,10 @@ def estimate_sample(accelerator: Accelerator, program: Program, used: Resources)
 
     Memory gives the board's assumed rate.
     """
-    board, hertz, together = accelerator.board, accelerator.clock_mhz * 1e6, program.side_by_side
+    hertz, together = clock_hz(accelerator), program.side_by_side
     estimate = estimate_program(accelerator, program)
-    host = host_seconds(program, board.arm_cores)
-    streamed = estimate.cycles.scheduled(STREAM, board.assumed_gb_s * 1e9 / hertz)
+    host = host_seconds(program, accelerator.board.arm_cores)
+    streamed = estimate.cycles.scheduled(STREAM, memory_rate(accelerator))
     kernel = estimate.seconds if streamed is None else streamed / STREAM / hertz
     return SampleEstimate(
         accelerator=accelerator,

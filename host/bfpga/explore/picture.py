@@ -57,7 +57,7 @@ def _chart(found: Exploration, y: dict[str, Any], judged: bool = False) -> Spec:
         "encoding": {"x": x, "y": y, "text": {"field": "name", "type": "nominal"}},
     }
     has_names = not judged and any(row["ready"] for row in rows)  # an empty layer is a warning in the browser
-    layers = [*([line] if FRONT in shown else []), points, *([named] if has_names else [])]
+    layers: list[Spec] = [*([line] if FRONT in shown else []), points, *([named] if has_names else [])]
     return chart(HEIGHT, layers, data={"values": rows})
 
 
