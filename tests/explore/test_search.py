@@ -125,7 +125,7 @@ def test_accuracy_is_measured_only_of_points_that_could_be_of_the_front(
     assert judge is not None
     # In the place of the trial's own numbers: a point that nothing can be better than.
     perfect = replace(best, figures=replace(best.figures, seconds=0.0, latency=0.0, joules=0.0, loss=0.0))
-    monkeypatch.setattr(type(judge), "accuracy", lambda *given: pytest.fail("the emulator was asked"))
+    monkeypatch.setattr(type(judge), "score", lambda *given: pytest.fail("the emulator was asked"))
     point = task.point(9, best.candidate, best.values, [perfect])
     assert point.beaten
     assert point.figures.loss is None

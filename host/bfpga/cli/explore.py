@@ -216,8 +216,8 @@ def _note_samples(task: Task) -> None:
     if task.judge is None:
         output.note("no samples (--data): accuracy is not judged, mantissas keep 8 bits")
     elif task.judge.step > task.goal.drop:
-        count = len(task.judge.reference)
-        output.note(f"{count} samples: each is worth {task.judge.step:.2f} points, more than the accuracy drop")
+        count, worth = task.judge.samples, task.judge.step
+        output.note(f"{count} samples: each is worth {worth:.2f} points, more than the accuracy drop")
 
 
 def _confirmed(search: Search) -> Exploration:

@@ -21,13 +21,13 @@ from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
 from bfpga.estimate.roofline import known_parts
-from bfpga.explore.accuracy import Judge
 from bfpga.explore.candidate import Candidate
 from bfpga.explore.confirm import CONFIRMED, usual_clock, verdict
 from bfpga.explore.figures import Point, program_figures
 from bfpga.explore.front import Goal, dominates
 from bfpga.explore.limits import excess
 from bfpga.explore.space import ROUNDED, Space, Values
+from bfpga.precision.judge import Judge
 from bfpga.synthesis.kept import packaged_figures
 
 #: Share of zero weights from which engines that skip zeros are tried; ready accelerators with them are in any case.
@@ -54,7 +54,7 @@ class Task:
     @cached_property
     def judge(self) -> Judge | None:
         """Who tells what accuracy is lost; None without samples."""
-        return None if self.samples is None else Judge(self.network, self.samples)
+        return None if self.samples is None else Judge(self.network, self.samples.inputs, self.samples.y)
 
     @cached_property
     def space(self) -> Space:
@@ -123,9 +123,8 @@ class Task:
             return point
         if not candidate.origin and self.is_beaten(point, front):
             return replace(point, beaten=True)
-        accuracy = self.judge.accuracy(program)
-        loss = self.judge.float_accuracy - accuracy
-        return replace(point, figures=replace(figures, accuracy=accuracy, loss=loss))
+        loss = self.judge.score(program).lost
+        return replace(point, figures=replace(figures, accuracy=self.judge.reached - loss, loss=loss))
 
     def is_beaten(self, point: Point, front: Iterable[Point]) -> bool:
         """Whether a point is worse than one of the front, however accurate it is."""
