@@ -99,4 +99,4 @@ def _row(found: Exploration, point: Point, kind: str) -> dict[str, Any]:
 def picture(*found: Exploration) -> bytes:
     """The fronts beside each other as SVG; the same bytes for the same searches. ToolError without the charts."""
     charts = [(f"{one.task.network.name} on {one.task.board.title}", front_chart(one)) for one in found]
-    return svg(standalone("", charts, beside=True)).encode()
+    return svg(standalone("", charts, width=400, beside=True)).encode()
