@@ -23,7 +23,7 @@ ROOT = REPOSITORY / "host" / "bfpga"
 FLOORS = [
     "errors", "formats", "scale", "contract", "engines", "program", "accelerator", "compiler", "estimate", "vendor",
     "synthesis", "devices", "board", "data", "runtime", "precision", "dynamic_graph", "training", "verify", "deploy",
-    "report", "explore", "cli",
+    "report", "pruning", "explore", "cli",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 #: An accelerator whose kernel is one loop, one whose kernel is processes; then all whose kernels have headers.

@@ -33,7 +33,7 @@ from bfpga.engines.positions.times import Flow
 from bfpga.formats.fixed_point import FixedPointFormat, FixedTensor, fixed_point_tensor
 from bfpga.formats.wide_statistics import StatisticsKind
 from bfpga.training.layers import Convolution, Dense, Parameter
-from bfpga.training.products import Activations, ArrayProducts, FloatArray, Products
+from bfpga.training.products import Activations, ArrayProducts, FloatArray, FloatProducts, Products
 from bfpga.training.steps import Counters, Momentum, cross_entropy
 
 Labels = npt.NDArray[np.int64]
@@ -59,20 +59,6 @@ class Digits:
     def read(folder: Path, name: str) -> Digits:
         with np.load(folder / "data" / f"{name}.npz", allow_pickle=False) as file:
             return Digits(file["x"].reshape(len(file["x"]), -1) / 16.0, file["y"].astype(np.int64))
-
-
-class FloatProducts:
-    """Products in floating point, for comparison."""
-
-    def forward(self, name: str, x: Activations, weights: FloatArray, bias: FloatArray, relu: bool) -> FloatArray:
-        y = np.asarray(x) @ weights + bias
-        return np.maximum(y, 0) if relu else y
-
-    def input_gradient(self, name: str, gradient: FloatArray, weights: FloatArray) -> FloatArray:
-        return gradient @ weights.T
-
-    def weight_gradient(self, name: str, x: Activations, gradient: FloatArray) -> FloatArray:
-        return np.asarray(x).T @ gradient
 
 
 class FlowProducts:

@@ -176,12 +176,12 @@ def _start(size: int) -> Any:
 @pytest.mark.parametrize("source", ["tensor_dma/mm2s_introut", "weight_dma/mm2s_introut"])
 def test_a_dropped_interrupt_is_told_apart_from_a_stuck_transfer(source: str) -> None:
     program = compiled_program("digits_tiny_learning")
-    with open_case(CASE, "virtual", wait="interrupt") as overlay:
+    with open_case(CASE, "virtual", wait="interrupt", timeout=60.0) as overlay:
         faults_of(overlay).inject(DroppedInterrupt(source=source))
         begun = monotonic()
         with pytest.raises(BoardError, match=r"the interrupt of a finished transfer was lost(.|\n)*it never arrived"):
             overlay.open(program)
-        assert monotonic() - begun < 1.5
+        assert monotonic() - begun < 30  # the time-out was not waited for
         faults_of(overlay).clear()
         check_run(overlay.open(program), "digits_tiny_learning")
 

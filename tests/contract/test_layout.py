@@ -187,7 +187,7 @@ def test_headers_of_different_layouts_do_not_compile_together(tmp_path: Path, mo
 # The version of what the mapping does not hold
 
 #: Version -> SHA-256 of the bytes of ``packed_streams``.
-PACKED = {2: "e219f82c506b7bcbede28c716243f3f40592e7769ae3c84324223a301c171f67"}
+PACKED = {3: "73f07fc8ac79befb08a60e539d67d42041dbdf007fe07a755f939a563109f1bd"}
 
 
 def packed_streams() -> bytes:
@@ -204,6 +204,8 @@ def packed_streams() -> bytes:
         node = layer(pattern((7, 2, 3, 5), limit))
         data += [streams.pack_parameters(node, config, 0, 7), streams.pack_weights(node, config, 0, 7)]
     powers = np.left_shift(1, pattern((7, 1, 2, 5), 3) + 3)
+    wide = SystolicConfig(columns=3, rows=8, lanes=4, kernel="processes")
+    data.append(streams.pack_weights(layer(pattern((7, 2, 3, 1), 90), groups=7, reuses_taps=True), wide, 0, 7))
     data += [streams.pack_weights(layer(powers, weight_format=name), shift, 0, 7) for name in shift.weight_formats]
     sparse = pattern((7, 3, 3, 5), 90) * (pattern((7, 3, 3, 5), 1) > 0)
     data += [zero_skip_stream(sparse * (pattern((1, 1, 1, 5), share) > 0), engines, 4) for share in (1, 2)]

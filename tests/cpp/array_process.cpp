@@ -36,6 +36,7 @@ struct Array {
     static constexpr int lanes = LANES;
     static constexpr int words_per_block = ROWS / LANES;
     static constexpr int accumulator_rows = SHIFT_ROWS;
+    static constexpr bool tap_reuse = SHIFT_COLUMNS == 0 && SHIFT_ROWS == ROWS && LANES >= 3 && ROWS >= 2 * LANES;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;
     static constexpr int parameter_rows = 16;
@@ -85,6 +86,7 @@ struct Pass {
     const uint8_t* control;  // (beats, 3): fires, first, last
     const int32_t* weight;   // (beats that fire, rows, lanes)
     uint8_t two_hot, power_of_two;
+    const uint8_t* begins_row;  // (columns) of an array that takes taps from neighbours; null: it does not
     int32_t rarely;
     int32_t seed;
     int32_t capacity;  // of `sum`, in rows
@@ -96,8 +98,10 @@ struct Pass {
         for (int n = 0; n <= beats; ++n) {
             bfpga::OperandBeat<Config> beat = {};
             beat.stop = n == beats;
+            beat.neighbours = begins_row != nullptr;
             for (int i = 0; i < Config::columns && n < beats; ++i) {
                 beat.mine[i] = mine[n * Config::columns + i] != 0;
+                beat.begins_row[i] = begins_row != nullptr && begins_row[i] != 0;
                 for (int l = 0; l < Config::lanes; ++l) {
                     beat.word[i].lane[l] = static_cast<typename bfpga::Geometry<Config>::mantissa_t>(
                         operand[(n * Config::columns + i) * Config::lanes + l]);

@@ -32,6 +32,7 @@ struct Build {
     static constexpr int lanes = LANES;
     static constexpr int words_per_block = ROWS / LANES;
     static constexpr int accumulator_rows = ACCUMULATOR_ROWS;
+    static constexpr bool tap_reuse = false;
     static constexpr int shift_columns = SHIFT_COLUMNS;
     static constexpr int activation_words = 64;
     static constexpr int weight_words = 16;

@@ -24,6 +24,7 @@ struct Pad {
     static constexpr int lanes = LANES;
     static constexpr int words_per_block = ROWS / LANES;
     static constexpr int accumulator_rows = DOUBLED * ROWS;
+    static constexpr bool tap_reuse = false;
     static constexpr int shift_columns = SHIFT;
     static constexpr int banks = BANKS;
     static constexpr int activation_words = 1024;

@@ -32,6 +32,8 @@ from bfpga.verify.random_network import random_program
 SETS = [item.name for item in available_sets()]
 #: A set for bytes and one for words: what does not depend on vectors is tried with both.
 BOTH = [SETS[0], "plain"]
+#: Sets whose activations are bytes.
+BYTE_SETS = [item.name for item in available_sets() if item.element_bits == 8]
 CONFIG = SystolicConfig(
     activation_words=1 << 14, weight_words=1 << 14, parameter_rows=1 << 12, functions=FUNCTION_NAMES, position_bins=16
 )
@@ -198,6 +200,47 @@ def test_products_of_two_activations(name: str) -> None:
     program.inputs = {"a": (2, 7, 37), "b": (2, 37, 21)}
     rng = np.random.default_rng(9)
     both_ways(program, {"a": rng.normal(size=(3, 2, 7, 37)), "b": rng.normal(size=(3, 2, 37, 21))}, name)
+
+
+@pytest.mark.parametrize("name", BYTE_SETS)
+@pytest.mark.parametrize("function", [Function.NONE, Function.RELU])
+def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> None:
+    """Chains of groups are as long as 16 bits allow: extremes of every sign, with and without negative activations."""
+    rng = np.random.default_rng(14)
+    signs = np.sign(rng.normal(size=(600, 48)))
+    first = gemm(127 * np.eye(48, dtype=int), output="a", name="a", policy=static(0), function=function,
+                 weight_exponents=np.full(48, -7))  # fmt: skip
+    rows = [np.full(48, value) for value in (127, -127, 65, 64, -64, 32, 33, -32, 22, 21)]
+    rows += [np.where(np.arange(48) % 4 < 2, a, b) for a, b in ((127, -127), (127, 2), (64, 1), (-43, 43), (21, -22))]
+    rows += list(rng.integers(-40, 41, (21, 48))) + list(rng.integers(-127, 128, (4, 48)))
+    second = gemm(np.array(rows), inputs=("a",), name="y", policy=static(8))
+    program = chain(CONFIG, [vector("x", 48, 0), vector("a", 48), vector("y", len(rows))], [first, second])
+    both_ways(program, {"x": 127 * np.concatenate([signs, np.ones((1, 48)), -np.ones((1, 48))])}, name)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("negate", [False, True])
+def test_sums_of_rows_without_gaps(name: str, negate: bool) -> None:
+    """Rows that fill vectors are added in words: ties, overflows and underflows, operands of different exponents."""
+    rng = np.random.default_rng(15)
+    pixels = Window(output_height=3, output_width=4)
+    nodes = [
+        gemm(rng.integers(-127, 128, (16, 16)), pixels, inputs=("x",), output=key, name=key, policy=static(exponent))
+        for key, exponent in (("a", 7), ("b", 9), ("c", 22))
+    ]  # fmt: skip
+    outputs = []
+    for number, (first, second, shift) in enumerate((("a", "b", 10), ("a", "c", 23), ("b", "a", 8), ("a", "a", 14))):
+        function = Function.RELU if number % 2 else Function.NONE
+        node = ArrayNode(f"sum{number}", "sum", (first, second), f"s{number}", 16, pixels, negate_second=negate,
+                         policy=static(shift), function=function)  # fmt: skip
+        nodes.append(node)
+        outputs.append(image(f"s{number}", 3, 4, 16))
+    program = chain(CONFIG, [image("x", 3, 4, 16, 0), *(image(key, 3, 4, 16) for key in "abc"), *outputs], nodes)
+    program.outputs = {spec.name: program.outputs["s3"] if spec.name == "s3" else (16, 3, 4) for spec in outputs}
+    expected = both_ways(program, {"x": 127 * np.sign(rng.normal(size=(3, 16, 3, 4)))}, name)
+    counted = [layer.counters for layer in expected.layers if layer.counters is not None]
+    assert any(c.overflows for c in counted)
+    assert any(c.underflows for c in counted)
 
 
 # The output stage

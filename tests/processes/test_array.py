@@ -18,6 +18,8 @@ from bfpga.formats.shift_format import ShiftFormat
 
 #: The arrays of tests/cpp/array_process.cpp whose words are mantissas, and those that shift in all or in some columns.
 MULTIPLYING, SHIFTING, MIXED = (0, 1, 2, 3, 4), (5,), (6, 7)
+#: Those with a row pair for each channel of a word.
+REUSING = (0,)
 #: Value of every two-hot word of the shift units, and of its two fields as powers of two.
 TWO_HOT = np.array([reference_values(ShiftFormat(), word)[0] for word in range(256)])
 POWERS = np.array([reference_values(ShiftFormat(), word)[1] for word in range(256)])
@@ -31,6 +33,7 @@ class _Pass(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("operand", "mine", "control", "weight")),
         ("two_hot", ctypes.c_uint8),
         ("power_of_two", ctypes.c_uint8),
+        ("begins_row", ctypes.c_void_p),
         ("rarely", ctypes.c_int32),
         ("seed", ctypes.c_int32),
         ("capacity", ctypes.c_int32),
@@ -58,8 +61,14 @@ class Array:
         assert library("array_process", integers).unit_array_numbers(number, ctypes.c_void_p(numbers.ctypes.data)) == 0
         return Array(number, integers, *numbers.tolist())
 
-    def run(self, beats: Beats, two_hot: bool = False, power_of_two: bool = False, rarely: int = 0) -> Integer:
-        """Sums (rows of all passes, columns) of one start. ``rarely``: eighths of the clocks without an operand."""
+    def run(
+        self, beats: Beats, two_hot: bool = False, power_of_two: bool = False, rarely: int = 0,
+        begins_row: npt.NDArray[np.uint8] | None = None,
+    ) -> Integer:  # fmt: skip
+        """Sums (rows of all passes, columns) of one start. ``rarely``: eighths of the clocks without an operand.
+
+        begins_row: (columns,), of columns that take taps from their neighbours; None: they do not.
+        """
         sums = np.zeros((4096, self.columns), np.int64)
         arrays = [
             np.ascontiguousarray(array, kind)
@@ -68,8 +77,8 @@ class Array:
             )
         ]  # fmt: skip
         job = _Pass(
-            len(beats.operand), *(array.ctypes.data for array in arrays), two_hot, power_of_two, rarely, 7, len(sums),
-            sums.ctypes.data,
+            len(beats.operand), *(array.ctypes.data for array in arrays), two_hot, power_of_two,
+            None if begins_row is None else begins_row.ctypes.data, rarely, 7, len(sums), sums.ctypes.data,
         )  # fmt: skip
         assert library("array_process", self.integers).unit_array_run(self.number, ctypes.byref(job)) == 0
         return sums[: job.rows]
@@ -155,6 +164,42 @@ def test_extremes_of_a_chain(integers: Integers, number: int) -> None:
     single = np.ones((len(pairs), 3), np.int64)
     result = array.run(Beats(x, np.ones(x.shape[:2], np.int64), single, w))
     assert np.array_equal(result, expected([(x[k : k + 1], w[k : k + 1]) for k in range(len(pairs))]))
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("number", REUSING)
+@pytest.mark.parametrize("integers", BUILDS)
+def test_columns_take_taps_from_their_neighbours(integers: Integers, number: int, slots: int) -> None:
+    """Issue 14, item 5: a kernel row a step, zeros beyond the ends of a row, operands of blocks that hop; then a pass
+    without neighbours."""
+    array = Array.of(number, integers)
+    rng = np.random.default_rng(number)
+    begins_row = (np.arange(array.columns) % 5 == 0).astype(np.uint8)
+    steps = [1, 3, 3, 9]
+    kernels = [rng.integers(-127, 128, (count, array.lanes, 3)) for count in steps]
+    words = iter([row_pairs(array, kernel) for kernel in kernels])
+    beats, parts = passes(array, rng, steps, slots, lambda _: next(words))
+    sums = [beside(x, kernel, begins_row) for (x, _), kernel in zip(parts, kernels, strict=True)]
+    assert np.array_equal(array.run(beats, rarely=1, begins_row=begins_row), np.concatenate(sums))
+    beats, parts = passes(array, rng, [2, 5], slots, symmetric(array, rng))
+    assert np.array_equal(array.run(beats), expected(parts))
+
+
+def row_pairs(array: Array, kernel: Integer) -> Integer:
+    """Weights (steps, rows, lanes) of kernel rows (steps, channels, 3): lane c of row 2c has the middle tap."""
+    words = np.zeros((len(kernel), array.rows, array.lanes), np.int64)
+    for channel in range(array.lanes):
+        for tap, lane in ((1, channel), (0, channel + 1), (2, channel + 2)):
+            words[:, 2 * channel, lane % array.lanes] = kernel[:, channel, tap]
+    return words
+
+
+def beside(x: Integer, kernel: Integer, begins_row: npt.NDArray[np.uint8]) -> Integer:
+    """Sums (channels, columns) of operands (steps, columns, channels) and those beside them in their row."""
+    left, right = np.roll(x, 1, axis=1), np.roll(x, -1, axis=1)
+    left[:, begins_row != 0] = 0
+    right[:, [*np.flatnonzero(begins_row)[1:] - 1, -1]] = 0
+    return sum(np.einsum("nic,nc->ci", part, kernel[:, :, tap]) for tap, part in enumerate((left, x, right)))
 
 
 @pytest.mark.parametrize("integers", BUILDS)

@@ -32,7 +32,7 @@ POLICIES = (Policy.STATIC, Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBAC
 
 def legal(policy: Policy) -> Descriptor:
     """A descriptor that every limit allows."""
-    return Descriptor(int(Operation.GEMM), policy=policy, policy_window=1, policy_factor=1)
+    return Descriptor(int(Operation.GEMM), group_columns=1, policy=policy, policy_window=1, policy_factor=1)
 
 
 CASES = [

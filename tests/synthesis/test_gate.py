@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.cli import main
 from bfpga.estimate.hardware import findings
-from bfpga.synthesis.kept import kept_figures, package_path
+from bfpga.synthesis.kept import kept_figures
 
 READY = [name for name in accelerator_names() if load_accelerator(name).systolic.kernel == "processes"]
-COUNTED = [name for name in READY if package_path(load_accelerator(name)).exists()]
-#: Ready accelerators of which the package has no figures yet; `python -m benchmarks.synthesis.figures NAME` makes them.
-UNCOUNTED = {
-    "kv260_dense", "pynq_z2_bfp16", "pynq_z2_flows", "pynq_z2_mixed", "pynq_z2_shift", "zcu104_dense", "zcu104_mixed",
-}  # fmt: skip
 #: What the gate finds: resources and loops. Accelerators without an entry pass it; the lists get shorter.
 FOUND: dict[str, set[str]] = {}
 
 
-def test_the_list_of_accelerators_without_figures_is_up_to_date() -> None:
-    assert {name for name in READY if name not in COUNTED} <= UNCOUNTED
-    assert not UNCOUNTED & set(COUNTED)
+def test_the_gate_without_a_name_judges_all_of_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`bfpga synthesize --check`, from the package alone: nothing is synthesized."""
+    monkeypatch.setenv("BFPGA_CACHE", str(tmp_path))
+    monkeypatch.setattr("bfpga.synthesis.driver.synthesize", lambda accelerator, *_: pytest.fail(accelerator.name))
+    target = tmp_path / "found.json"
+    assert main(["synthesize", "--check", "--json", str(target)]) == (1 if FOUND else 0)
+    judged = json.loads(target.read_text())["accelerators"]
+    assert [figures["accelerator"] for figures in judged] == READY
+    left_out = capsys.readouterr().out.splitlines()[0]
+    assert all(name in left_out for name in accelerator_names() if name not in READY)
 
 
-@pytest.mark.parametrize("name", COUNTED)
+@pytest.mark.parametrize("name", READY)
 def test_a_ready_accelerator_passes_the_gate(name: str, tmp_path: Path) -> None:
     """Intervals, slack, share of the board with interconnect and DMAs."""
     accelerator = load_accelerator(name)

@@ -10,25 +10,11 @@ import bfpga
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import FloatArray
 from bfpga.training.layers import Convolution, Dense, Parameter
-from bfpga.training.products import Activations, ArrayProducts, Products
+from bfpga.training.products import Activations, ArrayProducts, FloatProducts, Products
 from bfpga.training.steps import Counters, Momentum, cross_entropy
 
 GENERATOR = np.random.default_rng
 Labels = npt.NDArray[np.int64]
-
-
-class FloatProducts:
-    """The products in floating point."""
-
-    def forward(self, name: str, x: Activations, weights: FloatArray, bias: FloatArray, relu: bool) -> FloatArray:
-        y = np.asarray(x) @ weights + bias
-        return np.maximum(y, 0) if relu else y
-
-    def input_gradient(self, name: str, gradient: FloatArray, weights: FloatArray) -> FloatArray:
-        return gradient @ weights.T
-
-    def weight_gradient(self, name: str, x: Activations, gradient: FloatArray) -> FloatArray:
-        return np.asarray(x).T @ gradient
 
 
 def two_layers() -> list[Dense]:

@@ -19,6 +19,7 @@ from bfpga.cli.listings import accelerators, boards, doctor, operators, schema
 from bfpga.cli.networks import compile_command, estimate, evaluate, report, run
 from bfpga.cli.overlay import overlay
 from bfpga.cli.positions import position_choice, position_times
+from bfpga.cli.prune import prune
 from bfpga.cli.report_partition import report_partition
 from bfpga.cli.synthesize import synthesize
 
@@ -74,6 +75,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "compare": compare,
     "explore": explore,
+    "prune": prune,
     "verify": verify,
     "render": render,
     "synthesize": synthesize,

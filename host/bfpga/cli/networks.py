@@ -9,7 +9,6 @@ import typer
 
 from bfpga.cli import output
 from bfpga.cli.options import (
-    AcceleratorArgument,
     AcceleratorOption,
     EngineOptions,
     ExponentOptions,
@@ -23,40 +22,83 @@ from bfpga.cli.options import (
     Scheduler,
     grouped,
 )
+from bfpga.errors import ConfigurationError
 
 
 @grouped
 def estimate(
-    accelerator: AcceleratorArgument,
-    engines: EngineOptions,
+    accelerator: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of a ready accelerator or a YAML file; with --board the network in its place.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[Path | None, typer.Argument(help="Network in ONNX format.", show_default=False)] = None,
+    *,
+    engines: EngineOptions,
+    board: Annotated[
+        str | None,
+        typer.Option(
+            "--board", help="Compare all ready accelerators of a board (a name or its YAML file) for the network."
+        ),
+    ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option("--calibration", "-c", help="NPZ with samples; without, the zeros between layers are not known."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="The same: the first 64 samples of an NPZ are used.")
     ] = None,
     input_shape: InputShapes = None,
     json: Json = None,
 ) -> None:
     """Resources against the board, the roofline, and with a network its cycles and what limits them.
 
+    With --board: which ready accelerator of the board is fastest for the network, and what its zeros do on each.
+
     \b
     Examples:
       bfpga estimate pynq_z2_dense
       bfpga estimate pynq_z2_dense examples/models/lenet_mnist.onnx
       bfpga estimate zcu104_hetero examples/models/lenet_mnist.onnx -c examples/models/mnist_calibration.npz
+      bfpga estimate --board pynq_z2 examples/models/lenet_mnist_pruned90.onnx -d examples/models/mnist_test.npz
     """
     from bfpga.accelerator.loader import load_accelerator
-    from bfpga.cli import reports, work
+    from bfpga.cli import board_choice, reports, work
 
     output.check_target(json)
-    described = load_accelerator(accelerator)
     options = work.compile_options(engines)
-    network = work.read(model, input_shape) if model else None
-    program = work.compile_for_estimate(described, network, calibration, options) if network else None
+    if board is not None:
+        path = _only_model(accelerator, model, json)
+        network = work.read(path, input_shape)
+        content = board_choice.estimate(board, network, work.estimate_samples(network, calibration, data), options)
+        output.write_json(json, content)
+        return
+    if accelerator is None:
+        raise ConfigurationError("give an accelerator, or a network and its board: bfpga estimate --board BOARD MODEL")
+    described = load_accelerator(accelerator)
+    program = None
+    if model is not None:
+        network = work.read(model, input_shape)
+        samples = work.estimate_samples(network, calibration, data)
+        program = work.compile_for_estimate(described, network, samples, options)
     content = reports.accelerator_estimate(described)
     if program:
         content["program"] = reports.program_estimate(described, program)
     output.write_json(json, content)
+
+
+def _only_model(first: str | None, second: Path | None, json: Path | None) -> Path:
+    """The network of `estimate --board`, which has the place of the accelerator; it is an input of the command."""
+    from bfpga.compiler.read.model_file import external_files
+    from bfpga.formats.files import refuse_input
+
+    if first is None or second is not None:
+        raise ConfigurationError("--board compares the accelerators of a board: give it a network and no accelerator")
+    path = Path(first)
+    refuse_input(json, external_files(path) if json is not None and json.exists() else [])
+    return path
 
 
 @grouped

@@ -24,11 +24,9 @@ from bfpga.devices.base import DeviceResult
 from bfpga.devices.comparison import Comparison
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.engines.array import counted_resources
-from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.registry import engine_named
 from bfpga.estimate.program import ProgramEstimate, estimate_program
-from bfpga.estimate.roofline import estimate_parts, estimate_roofline, known_parts
+from bfpga.estimate.roofline import estimate_roofline
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
 from bfpga.program.explanation import ENGINE_WORDS, dispatched, engine_choices, gain, node_engine
 from bfpga.program.flow_listing import flow_choices
@@ -36,6 +34,7 @@ from bfpga.program.host import array_alone
 from bfpga.program.listing import FORMATS_TITLE, format_headings, format_rows
 from bfpga.runtime import Evaluation
 from bfpga.synthesis.kept import kept_figures
+from bfpga.synthesis.resources import BoardUse, board_use
 
 if TYPE_CHECKING:
     from bfpga.vendor.lint import Finding
@@ -67,7 +66,8 @@ def engine_operations(config: SystolicConfig) -> dict[str, list[str]]:
 def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     """Print an accelerator's resources and roofline."""
     board, config = accelerator.board, accelerator.systolic
-    parts, origin = resource_parts(accelerator)
+    use = resources_of(accelerator)
+    parts, origin = use.with_total, use.origin
     limits = board.resources
     rows: list[tuple[object, ...]] = [(name, r.dsp, r.bram36, r.lut, r.ff) for name, r in parts.items()]
     rows.append((board.title, *limits.values()))
@@ -97,7 +97,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
         listed = (f"{macs} {name.replace('_', '-')}" for name, macs in roofline.format_macs.items())
         say("MAC/cycle by the format of a layer's weights: " + ", ".join(listed))
     say(f"streamed weights keep it busy when each byte serves {roofline.ridge_macs_per_byte:.0f} MAC or more")
-    say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
+    if use.basis == "estimated":
+        say("LUT and FF are a model without the vendor's tools; docs/estimates.md says what it is built from.")
     hardware = hardware_content(accelerator)
     return {
         "accelerator": accelerator.name,
@@ -111,19 +112,9 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     }
 
 
-def resource_parts(accelerator: Accelerator) -> tuple[dict[str, Resources], str]:
-    """Resources of every part and their total, and where those of a kernel of processes come from."""
-    if accelerator.systolic.kernel != "processes":
-        return estimate_parts(accelerator), ""
-    figures = kept_figures(accelerator, cache_directory() / "synthesis")
-    parts = known_parts(accelerator, figures)
-    if figures is None or not figures.counted:
-        rows, error = len(counted_resources.table()), counted_resources.largest_error()
-        return parts, (
-            f"LUT and FF are fitted to the counted netlists of {rows} configurations, at most {100 * error:.0f} % off "
-            f"there; bfpga synthesize {accelerator.name} counts these"
-        )
-    return parts, "counted in the netlist of the code"
+def resources_of(accelerator: Accelerator) -> BoardUse:
+    """What an accelerator takes of its board, with figures that `bfpga synthesize` has kept on this machine."""
+    return board_use(accelerator, cache_directory() / "synthesis")
 
 
 def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
@@ -137,7 +128,7 @@ def hardware_content(accelerator: Accelerator) -> dict[str, Any] | None:
         pairs = dict.fromkeys(f"{loop.name} {loop.interval} instead of {loop.stated_interval}" for loop in slow)
         listed = ", ".join(pairs)
         say(f"the synthesis of the code does not confirm these cycles; its intervals of loops are longer: {listed}")
-    if figures.counted:
+    if figures.counted and accelerator.systolic.kernel == "loop":
         total = figures.total
         say(
             f"the code's netlist, interconnect and DMAs have at most {total.tables:,} LUT, "
@@ -418,10 +409,11 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
         spent = f"work {spent}, schedule {content['cycles_schedule']:,}"
     say(f"{what}: {spent} = {time}")
     print_host(job.accelerator, content)
-    total, board = estimate_parts(job.accelerator)["total"], job.accelerator.board
+    use, board = resources_of(job.accelerator), job.accelerator.board
+    total = use.total
     say(
         f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, "
-        f"{percent(total.lut, board.lut)} of the LUTs, {percent(total.ff, board.ff)} of the FFs (estimated)"
+        f"{percent(total.lut, board.lut)} of the LUTs, {percent(total.ff, board.ff)} of the FFs ({use.basis})"
     )
     for remark in job.program.notes:
         say(f"note: {remark}")

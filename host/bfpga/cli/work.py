@@ -109,8 +109,17 @@ def compile_for_file(
     return compile_program(accelerator, network, sources, options)
 
 
+def estimate_samples(network: Network, calibration: Path | None, data: Path | None) -> Calibration | None:
+    """Samples for figures: all of ``calibration``, or the first of ``data``; None without files."""
+    if calibration is not None and data is not None:
+        raise ConfigurationError("--calibration and --data both give samples; one of them is enough")
+    if calibration is not None:
+        return load_inputs(calibration, network.inputs).inputs
+    return None if data is None else load_inputs(data, network.inputs, CALIBRATION_SAMPLES).inputs
+
+
 def compile_for_estimate(
-    accelerator: Accelerator, network: Network, calibration: Path | None, options: CompileOptions
+    accelerator: Accelerator, network: Network, samples: Calibration | None, options: CompileOptions
 ) -> Program:
     """Compile for figures; without samples with noise, so that the schedule is that of a calibrated network.
 
@@ -118,8 +127,8 @@ def compile_for_estimate(
     nothing of the zeros between layers, so the sparse cluster computes what is asked of it only, at the cycles of
     inputs without a zero.
     """
-    if calibration is not None:
-        return compile_for_file(accelerator, network, calibration, options)
+    if samples is not None:
+        return compile_program(accelerator, network, samples, options)
     noise = noise_inputs(network, accelerator.systolic)
     return compile_program(accelerator, network, noise, without_samples(options))
 

@@ -55,6 +55,7 @@ from bfpga.contract.program import (
     Step,
     TensorSpec,
 )
+from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import together
@@ -341,6 +342,7 @@ class _Builder:
     def schedule(self) -> tuple[LaunchStep, list[Step]]:
         """Setup and steps of the program; fills the tiles of the array nodes."""
         array = self.array_nodes()
+        choose_tap_reuse(array, self.tensors, self.config)
         plans = plan_weights(array, self.config, self._reserve())
         steps: list[Step] = []
         for stage, first, last in self.ranges:

@@ -37,12 +37,12 @@ COMMANDS = (
     _command(
         "scratchpad",
         (Operation.LOAD, Operation.STORE, *COMPUTING),
-        "flags output_pixels output_width kernel_height kernel_width stride_y stride_x dilation_y dilation_x pad_top "
-        "pad_left input_height input_width channel_words block_step blocks output_rows read_slots write_slots "
-        "read_runs write_runs input_pixel_words input_word input_bank input_step_word input_step_bank input_wrap_word "
-        "input_wrap_bank tap_x_word tap_x_bank tap_y_word tap_y_bank output_pixel_words output_word output_bank "
-        "output_step_word output_step_bank output_wrap_word output_wrap_bank groups after_loads after_results "
-        "after_stores",
+        "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x dilation_y "
+        "dilation_x pad_top pad_left input_height input_width channel_words block_step blocks output_rows read_slots "
+        "write_slots read_runs write_runs input_pixel_words input_word input_bank input_step_word input_step_bank "
+        "input_wrap_word input_wrap_bank tap_x_word tap_x_bank tap_y_word tap_y_bank output_pixel_words output_word "
+        "output_bank output_step_word output_step_bank output_wrap_word output_wrap_bank groups after_loads "
+        "after_results after_stores",
     ),
     _command(
         "weights",
@@ -53,9 +53,9 @@ COMMANDS = (
     _command(
         "post",
         (Operation.LOAD, Operation.STORE, *COMPUTING),
-        "flags input_slot second_slot output_slot output_pixels kernel_height kernel_width blocks output_rows "
-        "bias_exponent function function_argument function_exponent policy policy_slot output_exponent policy_window "
-        "policy_factor lead_rule position_rate position_margin position_base wide_word groups",
+        "flags input_slot second_slot output_slot output_pixels group_columns kernel_height kernel_width blocks "
+        "output_rows bias_exponent function function_argument function_exponent policy policy_slot output_exponent "
+        "policy_window policy_factor lead_rule position_rate position_margin position_base wide_word groups",
     ),
     _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
 )

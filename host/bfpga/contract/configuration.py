@@ -125,6 +125,12 @@ class SystolicConfig:
         return self.block_rows(self.weight_formats[-1])
 
     @property
+    def tap_reuse(self) -> bool:
+        """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
+        multiplies = self.multiplier != "shift" and not self.shift_columns
+        return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
+
+    @property
     def weight_bits(self) -> int:
         """Bits of a weight in memory: a mantissa or a word of a shift unit."""
         word = self.shift.word_bits if self.shift is not None else 0

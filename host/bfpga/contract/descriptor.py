@@ -54,6 +54,7 @@ class Flag(IntFlag):
     POWER_OF_TWO = 4096  # GEMM on shift units: a weight word holds two weights, a pass two output channels a row
     KEEP = 8192  # GEMM with MEASURE: accumulators go to the keep buffer (FP R24)
     KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
+    NEIGHBOURS = 32768  # GEMM, channel by channel: the taps beside the middle one are the neighbours' operands
 
 
 class Policy(IntEnum):
@@ -97,7 +98,7 @@ class Descriptor:
     output_pixels: int = 0  # number of output pixels
     output_width: int = 1  # output pixels in a row
     group_rows: int = 0  # columns div output_width
-    group_columns: int = 0  # columns mod output_width
+    group_columns: int = 0  # columns mod output_width; NEIGHBOURS: the columns that work, whole rows of the output
     # Window
     kernel_height: int = 1
     kernel_width: int = 1

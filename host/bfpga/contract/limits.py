@@ -63,6 +63,8 @@ def ranges(config: SystolicConfig, descriptor: Descriptor) -> Iterator[Range]:
     yield from (Range(field, 0, config.tensor_slots - 1) for field in _SLOTS)
     yield Range("policy_slot", 0, config.policy_slots - 1)
     yield from (Range(field, 0, largest_coordinate(config)) for field in _COORDINATES)
+    if descriptor.flags & Flag.NEIGHBOURS:
+        yield Range("group_columns", 1, config.columns)
     yield from (Range(field, 1, WORD_MAX) for field in _AT_LEAST_ONE)
     yield from (Range(field, -exponent, exponent - 1) for field in _EXPONENTS)
     yield Range("weight_words", 0, config.weight_words)

@@ -25,8 +25,9 @@ COMMAND_BITS = 32
 WAITING_OPERATIONS = 8
 #: Groups of pixels that a STORE may have sent without a credit.
 STORE_CREDITS = 64
-#: Passes whose results the scratchpad may await.
-AWAITED_PASSES = 2
+#: Passes whose results the scratchpad may await: as many short ones as go on while the first one's results pass the
+#: array and the output stage.
+AWAITED_PASSES = 16
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -82,7 +83,8 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
-    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4, SHALLOW)
+    beside = config.columns + 1 if config.tap_reuse else 0
+    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
     # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
@@ -90,7 +92,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     parameters = max(SHALLOW, 2 * config.accumulator_rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
-    yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, 2 * AWAITED_PASSES * pass_words))
+    yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, AWAITED_PASSES * pass_words))
     yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
     yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
     yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)

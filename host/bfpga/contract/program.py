@@ -249,6 +249,8 @@ class ArrayNode:
     input_density: float | None = None
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
+    #: Whether a column takes the taps beside the middle one from its neighbours (engines/array/tap_reuse.py).
+    reuses_taps: bool = False
     #: Order in which the schedule computes the node; statistics policies see the results in this order.
     tiles: list[Tile] = field(default_factory=list)
     #: Multiply-accumulates of one sample that the network needs (not those the array spends).

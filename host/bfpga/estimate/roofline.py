@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
-from bfpga.estimate.hardware import HardwareFigures
 
 
 @dataclass(frozen=True)
@@ -64,15 +62,3 @@ def estimate_parts(accelerator: Accelerator) -> dict[str, Resources]:
     """Resources of every part of the array, and their sum as `total`."""
     resources = estimate_resources(accelerator.systolic)
     return {**resources.parts, "total": resources.total}
-
-
-def known_parts(accelerator: Accelerator, figures: HardwareFigures | None) -> dict[str, Resources]:
-    """Resources of every part and their sum as `total`: counted in a netlist where there is one, else estimated.
-
-    figures: of a synthesis of this accelerator's code, None without one. A kernel of one loop has counts of the whole
-    alone, so its parts are estimated.
-    """
-    if figures is None or not figures.counted or not figures.ips:
-        return estimate_parts(accelerator)
-    parts = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
-    return {**parts, "total": sum(parts.values(), Resources())}

@@ -49,7 +49,7 @@ class SampleEstimate:
 
 
 def estimate_sample(accelerator: Accelerator, program: Program, used: Resources) -> SampleEstimate:
-    """The estimate of a compiled program. used: what the design takes (``estimate.roofline.known_parts``).
+    """The estimate of a compiled program. used: what the design takes (``synthesis.resources``).
 
     Memory gives the board's assumed rate.
     """

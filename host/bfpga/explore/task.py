@@ -20,7 +20,6 @@ from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
-from bfpga.estimate.roofline import known_parts
 from bfpga.explore.candidate import Candidate
 from bfpga.explore.confirm import CONFIRMED, usual_clock, verdict
 from bfpga.explore.figures import Point, program_figures
@@ -29,6 +28,7 @@ from bfpga.explore.limits import excess
 from bfpga.explore.space import ROUNDED, Space, Values
 from bfpga.precision.judge import Judge
 from bfpga.synthesis.kept import packaged_figures
+from bfpga.synthesis.resources import board_use
 
 #: Share of zero weights from which engines that skip zeros are tried; ready accelerators with them are in any case.
 SPARSE = 0.25
@@ -111,7 +111,7 @@ class Task:
         """
         accelerator = candidate.loaded()
         known = packaged_figures(accelerator) if candidate.origin else None
-        used = known_parts(accelerator, known)["total"]
+        used = board_use(accelerator).total
         over = excess(used, self.board)
         if over > 0 and not candidate.origin:
             raise TooLargeError(f"a resource is {100 * over:.1f} % of the board above its limit")

@@ -84,17 +84,22 @@ def without_choice(program: Program) -> dict[str, list[str]]:
     return places
 
 
-def gain(program: Program) -> str:
-    """One sentence: how many layers each engine got, and their cycles next to those of the array alone."""
+def dispatch_cycles(program: Program) -> tuple[Counter[EngineName], int, int]:
+    """Layers by the engine that was chosen for them, their cycles there, and those on the array alone."""
     moves, nodes = moving_clocks(program), dispatched(program)
-    got = Counter(ENGINE_WORDS[node.engine] for node in nodes)
     chosen, alone = 0, 0
     for node in nodes:
         cycles = {item.engine: item.cycles + moves[node.name] for item in node.engine_choices}
         chosen, alone = chosen + cycles[node.engine], alone + cycles[ARRAY]
-    shared = ", ".join(f"{engine} {count}" for engine, count in got.items())
+    return Counter(node.engine for node in nodes), chosen, alone
+
+
+def gain(program: Program) -> str:
+    """One sentence: how many layers each engine got, and their cycles next to those of the array alone."""
+    got, chosen, alone = dispatch_cycles(program)
+    shared = ", ".join(f"{ENGINE_WORDS[engine]} {count}" for engine, count in got.items())
     compared = "" if chosen == alone else f", {alone:,} on the array alone"
-    return f"{len(nodes)} layers with weights ({shared}): {chosen:,} cycles{compared}"
+    return f"{sum(got.values())} layers with weights ({shared}): {chosen:,} cycles{compared}"
 
 
 def zeros_unknown(program: Program) -> bool:

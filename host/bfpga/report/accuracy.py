@@ -48,6 +48,23 @@ class Changes:
     lost: int
     neither: int
 
+    @property
+    def difference(self) -> float:
+        """Share of samples by which the reference is right more often."""
+        return (self.lost - self.gained) / max(self.both + self.gained + self.lost + self.neither, 1)
+
+    @property
+    def difference_interval(self) -> tuple[float, float]:
+        """Lowest and highest ``difference`` that explain these samples at ``CONFIDENCE``.
+
+        Both are asked the same samples, so those alone count on which they differ (Agresti and Min, Statistics in
+        Medicine 24, 2005: a normal interval with half a sample added to every kind).
+        """
+        of = self.both + self.gained + self.lost + self.neither + 2
+        middle, differing = (self.lost - self.gained) / of, (self.lost + self.gained + 1) / of
+        reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * sqrt(max(differing - middle**2, 0.0) / of)
+        return max(-1.0, middle - reach), min(1.0, middle + reach)
+
 
 @dataclass(frozen=True)
 class Accuracy:

@@ -13,7 +13,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.estimate.roofline import estimate_parts, estimate_roofline, known_parts
+from bfpga.estimate.roofline import estimate_roofline
 from bfpga.estimate.sample import estimate_sample
 from bfpga.program.layout import together
 from bfpga.report.accuracy import Accuracy
@@ -25,6 +25,7 @@ from bfpga.report.timeline import overlap_timeline, sample_timeline
 from bfpga.report.timing import sample_times
 from bfpga.runtime import input_arrays
 from bfpga.synthesis.kept import kept_figures
+from bfpga.synthesis.resources import board_use
 
 
 def collect(
@@ -40,8 +41,9 @@ def collect(
 
     inputs: its samples by name. content: what `run` or `evaluate` reports as JSON. files: what was read, by role.
     """
-    hardware = kept_figures(accelerator, cache_directory() / "synthesis")
-    found = estimate_sample(accelerator, program, known_parts(accelerator, hardware)["total"])
+    kept = cache_directory() / "synthesis"
+    use = board_use(accelerator, kept)
+    found = estimate_sample(accelerator, program, use.total)
     work, cycles = sample_times(accelerator, program)
     samples = {name: values[: program.side_by_side] for name, values in input_arrays(program, inputs).items()}
     if program.side_by_side > 1:
@@ -57,8 +59,9 @@ def collect(
         layers=layer_figures(program, found.program, content["layers"]),
         estimate=found.program,
         roofline=estimate_roofline(accelerator),
-        parts=estimate_parts(accelerator),
-        hardware=hardware,
+        parts=use.with_total,
+        parts_basis=use.basis,
+        hardware=kept_figures(accelerator, kept),
         timeline=sample_timeline(program, work, cycles),
         overlap=overlap_timeline(accelerator, program),
         memory=memory_map(program, work),

@@ -19,7 +19,9 @@ def resources_section(report: Report) -> Section:
     """What the accelerator takes of its board."""
     board = report.accelerator.board
     limits, figures = board.resources, report.hardware
-    counted = figures.total if figures is not None and figures.counted else None
+    basis = NETLIST if report.parts_basis == "counted" else report.parts_basis
+    # Beside a model by hand the netlist says what the code takes.
+    counted = figures.total if figures is not None and figures.counted and basis != NETLIST else None
     rows = [(name, *(words.count(getattr(part, kind)) for kind in charts.KINDS)) for name, part in report.parts.items()]
     rows.append((board.title, *(words.count(limits[kind]) for kind in charts.KINDS)))
     total = report.parts["total"]
@@ -30,8 +32,8 @@ def resources_section(report: Report) -> Section:
     caption = f"Dashed: the whole board, and the {FULL:.0%} up to which designs route reliably."
     if counted is not None:
         caption += " Red: cells of the netlist that `bfpga synthesize` counted, interconnect and DMAs included."
-    figure = Figure("resources", f"Of {board.title}", ESTIMATED, chart, caption)
-    table = Table("Parts", ESTIMATED, ("part", *charts.KINDS.values()), rows, frozenset({1, 2, 3, 4}))
+    figure = Figure("resources", f"Of {board.title}", basis, chart, caption)
+    table = Table("Parts", basis, ("part", *charts.KINDS.values()), rows, frozenset({1, 2, 3, 4}))
     lead = f"{report.accelerator.name} for {board.title} ({board.part}) at {report.accelerator.clock_mhz:g} MHz."
     return Section("resources", "Resources", lead, [figure], [table])
 

@@ -80,9 +80,10 @@ class Calibration:
 class Report:
     """Everything that a report of one network on one accelerator tells.
 
-    traced: samples whose tensors were compared layer by layer, 0 for none. latency_s: of one sample with the host's
-    estimated part where ``latency_includes_host``. watts, joules: of the device, and of one sample; estimated.
-    measured: clocks of the hardware. remarks: the compiler's.
+    traced: samples whose tensors were compared layer by layer, 0 for none. parts_basis: what the resources of the parts
+    are, such as counted. latency_s: of one sample with the host's estimated part where ``latency_includes_host``.
+    watts, joules: of the device, and of one sample; estimated. measured: clocks of the hardware. remarks: the
+    compiler's.
     """
 
     model: str
@@ -96,6 +97,7 @@ class Report:
     estimate: ProgramEstimate
     roofline: Roofline
     parts: dict[str, Resources]
+    parts_basis: str
     hardware: HardwareFigures | None
     timeline: Timeline
     overlap: Timeline | None

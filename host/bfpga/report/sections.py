@@ -85,4 +85,6 @@ def facts(report: Report) -> Iterator[Fact]:
     )
     total, limits = report.parts["total"], report.accelerator.board.resources
     kind, share = max(((kind, getattr(total, kind) / limit) for kind, limit in limits.items()), key=lambda x: x[1])
-    yield Fact("fullest resource", words.points(share, 1), kind.upper(), ESTIMATED, "warn" if share > FULL else "")
+    yield Fact(
+        "fullest resource", words.points(share, 1), kind.upper(), report.parts_basis, "warn" if share > FULL else ""
+    )

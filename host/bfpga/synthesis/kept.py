@@ -10,6 +10,9 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
 from bfpga.vendor.render import kernel_sources, render_kernel, top_files
 
+#: How cells are counted; figures of another way are none. 2: two functions in one look-up table where they share it.
+_COUNTING = 2
+
 
 def kernel_files(accelerator: Accelerator) -> dict[str, str]:
     """The sources of an accelerator's kernel that a synthesis tool reads: path in the project -> text."""
@@ -20,8 +23,8 @@ def kernel_files(accelerator: Accelerator) -> dict[str, str]:
 
 
 def sources_digest(accelerator: Accelerator) -> str:
-    """What figures belong to: the sources of the kernel, the device and the clock."""
-    digest = hashlib.sha256(f"{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
+    """What figures belong to: the sources of the kernel, the device, the clock and the way of counting."""
+    digest = hashlib.sha256(f"{_COUNTING}\0{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
     for path, text in sorted(kernel_files(accelerator).items()):
         digest.update(f"\0{path}\0{text}".encode())
     return digest.hexdigest()

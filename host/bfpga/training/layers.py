@@ -8,6 +8,7 @@ import numpy as np
 
 from bfpga.formats.arrays import FloatArray
 from bfpga.training.products import Activations, Products
+from bfpga.training.windows import Sliding
 
 
 @dataclass
@@ -29,11 +30,18 @@ class Dense:
     program is its own graph (FP 4.1).
     """
 
-    def __init__(self, name: str, weights: FloatArray, relu: bool = True, input_gradient: bool = True) -> None:
-        """weights: (inner, outputs). input_gradient: False for a layer that reads the samples."""
+    def __init__(
+        self,
+        name: str,
+        weights: FloatArray,
+        relu: bool = True,
+        input_gradient: bool = True,
+        bias: FloatArray | None = None,
+    ) -> None:
+        """weights: (inner, outputs). input_gradient: False for a layer that reads the samples. bias: zeros for None."""
         self.name = name
         self.weights = Parameter(weights)
-        self.bias = Parameter(np.zeros(weights.shape[1]))
+        self.bias = Parameter(np.zeros(weights.shape[1]) if bias is None else bias)
         self.relu = relu
         self.input_gradient = input_gradient
         self._uses: list[tuple[Activations, Activations]] = []
@@ -64,12 +72,21 @@ class Dense:
 
 
 class Convolution:
-    """A convolution with ReLU of images (samples, height, width, channels), without padding, as products of windows."""
+    """A convolution with ReLU of images (samples, height, width, channels), as products of windows."""
 
-    def __init__(self, name: str, weights: FloatArray, input_gradient: bool = True) -> None:
-        """weights: (kernel rows, kernel columns, channels, outputs)."""
-        self.kernel = weights.shape[:3]
-        self.dense = Dense(name, weights.reshape(-1, weights.shape[3]), True, input_gradient)
+    def __init__(
+        self,
+        name: str,
+        weights: FloatArray,
+        input_gradient: bool = True,
+        *,
+        window: Sliding | None = None,
+        relu: bool = True,
+        bias: FloatArray | None = None,
+    ) -> None:
+        """weights: (kernel rows, kernel columns, channels, outputs). window: without padding, of stride 1 for None."""
+        self.window = window or Sliding((weights.shape[0], weights.shape[1]))
+        self.dense = Dense(name, weights.reshape(-1, weights.shape[3]), relu, input_gradient, bias)
         self._shapes: list[tuple[int, ...]] = []
 
     @property
@@ -81,27 +98,16 @@ class Convolution:
         """Results (samples, height, width, outputs)."""
         images = np.asarray(x)
         self._shapes.append(images.shape)
-        rows, columns, _ = self.kernel
-        windows = np.lib.stride_tricks.sliding_window_view(images, (rows, columns), (1, 2))  # type: ignore[call-overload]
-        matrix = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, self.dense.weights.value.shape[0])
-        y = np.asarray(self.dense.forward(products, matrix))
-        return y.reshape(*windows.shape[:3], -1)
+        y = np.asarray(self.dense.forward(products, self.window.matrix(images)))
+        return y.reshape(len(images), *self.window.results(*images.shape[1:3]), -1)
 
     def backward(self, products: Products, gradient: FloatArray) -> FloatArray | None:
         """Add the gradients of the parameters; those of the inputs."""
         shape = self._shapes.pop()
         found = self.dense.backward(products, gradient.reshape(-1, gradient.shape[3]))
-        return None if found is None else self._images(found.reshape(*gradient.shape[:3], *self.kernel), shape)
+        return None if found is None else self.window.added(found, shape)
 
     def forget(self) -> None:
         """Drop what was kept for ``backward``."""
         self._shapes.clear()
         self.dense.forget()
-
-    def _images(self, windows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Windows (samples, rows, columns, kernel rows, kernel columns, channels) added where they overlap."""
-        result = np.zeros(shape)
-        height, width = windows.shape[1:3]
-        for row, column in np.ndindex(*self.kernel[:2]):
-            result[:, row : row + height, column : column + width] += windows[:, :, :, row, column]
-        return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,27 @@ class Products(Protocol):
 
     def weight_gradient(self, name: str, x: Activations, gradient: FloatArray) -> FloatArray:
         """x.T @ gradient"""
+
+
+class FloatProducts:
+    """Products in floating point: float64, or float32 where many samples shall pass in little time."""
+
+    def __init__(self, kind: type[np.floating[Any]] = np.float64) -> None:
+        self.kind = kind
+
+    def forward(self, name: str, x: Activations, weights: FloatArray, bias: FloatArray, relu: bool) -> FloatArray:
+        """Product, bias and function."""
+        y: FloatArray = np.matmul(np.asarray(x, self.kind), weights.astype(self.kind))
+        y += bias.astype(self.kind)
+        return np.asarray(np.maximum(y, 0, out=y), self.kind) if relu else y
+
+    def input_gradient(self, name: str, gradient: FloatArray, weights: FloatArray) -> FloatArray:
+        """Rows of gradients of the layer's inputs."""
+        return np.asarray(np.matmul(np.asarray(gradient, self.kind), weights.T.astype(self.kind)), self.kind)
+
+    def weight_gradient(self, name: str, x: Activations, gradient: FloatArray) -> FloatArray:
+        """Gradients of the weights, summed over the rows."""
+        return np.asarray(np.matmul(np.asarray(x, self.kind).T, np.asarray(gradient, self.kind)), self.kind)
 
 
 class ArrayProducts:

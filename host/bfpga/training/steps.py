@@ -16,13 +16,26 @@ from bfpga.training.layers import Parameter
 
 def cross_entropy(scores: FloatArray, labels: npt.NDArray[np.integer[Any]]) -> tuple[float, FloatArray]:
     """Mean loss of scores (samples, classes), and its gradient."""
+    targets = np.zeros(np.shape(scores))
+    targets[np.arange(len(labels)), labels] = 1
+    return soft_cross_entropy(scores, targets)
+
+
+def soft_cross_entropy(scores: FloatArray, targets: FloatArray) -> tuple[float, FloatArray]:
+    """Mean loss of scores (samples, classes) where each sample is of every class to a share, and its gradient.
+
+    targets: (samples, classes), each row adds up to 1.
+    """
+    chances = softmax(scores)
+    loss = -(targets * np.log(np.maximum(chances, np.finfo(np.float64).tiny))).sum(axis=1).mean()
+    return float(loss), (chances - targets) / len(targets)
+
+
+def softmax(scores: FloatArray) -> FloatArray:
+    """Probabilities of classes from scores (samples, classes)."""
     values = np.asarray(scores, np.float64)
     shifted = np.exp(values - values.max(axis=1, keepdims=True))
-    chances = shifted / shifted.sum(axis=1, keepdims=True)
-    sample = np.arange(len(labels))
-    loss = -np.log(np.maximum(chances[sample, labels], np.finfo(np.float64).tiny)).mean()
-    chances[sample, labels] -= 1
-    return float(loss), chances / len(labels)
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
 class Momentum:
@@ -49,6 +62,34 @@ class Momentum:
             speed -= rate * parameter.gradient
             parameter.value = parameter.value + speed
             parameter.gradient[...] = 0
+
+
+class RelativeAdam:
+    """Adam (Kingma and Ba, 2015) whose steps are shares of a parameter's size, as in Adafactor (Shazeer and Stern,
+    2018): one rate suits every layer, whatever the scale of its inputs.
+
+    ``rate``: share of the root mean square that a parameter had at the start; the caller may change it.
+    """
+
+    def __init__(self, parameters: Sequence[Parameter], rate: float, smallest: float = 1e-3) -> None:
+        """smallest: what parameters count for that are nearly zero."""
+        self.parameters, self.rate = list(parameters), rate
+        self._scales = [max(float(np.sqrt(np.square(item.value).mean())), smallest) for item in self.parameters]
+        self._means = [np.zeros_like(item.value) for item in self.parameters]
+        self._squares = [np.zeros_like(item.value) for item in self.parameters]
+        self._updates = 0
+
+    def update(self) -> None:
+        """Move every parameter against its gradient, and start gradients over."""
+        self._updates += 1
+        for item, scale, mean, square in zip(
+            self.parameters, self._scales, self._means, self._squares, strict=True
+        ):
+            mean += 0.1 * (item.gradient - mean)
+            square += 0.001 * (np.square(item.gradient) - square)
+            first, second = mean / (1 - 0.9**self._updates), square / (1 - 0.999**self._updates)
+            item.value = item.value - self.rate * scale * first / (np.sqrt(second) + 1e-12)
+            item.gradient[...] = 0
 
 
 @dataclass

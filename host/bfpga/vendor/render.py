@@ -149,6 +149,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             accumulator_bits=config.accumulator_bits,
             accumulator_rows=config.accumulator_rows,
             hop_columns=config.hop_columns or config.columns,
+            tap_reuse=config.tap_reuse,
             bias_bits=config.bias_bits,
             skew=config.skew,
         ),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -120,13 +121,23 @@ def _stopped(error: DeviceError) -> Mismatch:
 
 
 def simulation(target: str) -> OpenProgram:
-    """Opens programs on a C simulation of their array, or on the emulator with one instruction set."""
+    """Opens programs on a C simulation of their array, or on the emulator with one instruction set.
+
+    The processes of a kernel run in an order drawn by chance in half of the programs, their streams pretend to be empty
+    or full: neither may change a bit.
+    """
     if target.startswith(NATIVE):
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
     integers = TARGETS[target]
 
+    seeds = count()
+
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
+        if program.config.kernel == "processes":
+            # Every other program in the order of the processes, the others in one drawn by chance.
+            number = next(seeds)
+            kernel.disturb(number if number % 2 else 0)
         return StreamingDevice(program, kernel, target)
 
     return open_program

@@ -1,6 +1,6 @@
 """Random arrays that validate: any format, shape and memory size, small enough that layers are tiled and spilled.
 
-About three of four that could have engines beside them do.
+About three of four that could have engines beside them do, and most of the others are kernels of processes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,17 @@ def random_shift(rng: Generator, mantissa_bits: int) -> ShiftFormat:
 def random_config(rng: Generator) -> SystolicConfig:
     """A small array of any legal shape, with memories small enough that layers are tiled and spilled, and engines."""
     config = with_random_engines(rng, random_array(rng))
-    return replace(config, functions=random_functions(rng, config.accumulator_bits))
+    config = replace(config, functions=random_functions(rng, config.accumulator_bits))
+    return config if config.beside else with_random_form(rng, config)
+
+
+def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """An array without engines beside it as one loop, or, of three of four, as processes (docs/kernel.md)."""
+    if rng.random() < 0.25:
+        return config
+    columns = config.columns
+    hops = [0, *(count for count in range(1, columns + 1) if columns % count == 0)]
+    return replace(config, kernel="processes", hop_columns=int(rng.choice(hops)))
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

@@ -16,12 +16,13 @@ from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import Function, Policy
 from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
+from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.engines.registry import engines_beside
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
-from bfpga.verify.random_windows import engine_window, random_window
+from bfpga.verify.random_windows import engine_window, neighbours_window, random_window
 from bfpga.verify.random_zeros import pruned
 
 Generator = np.random.Generator
@@ -82,6 +83,8 @@ class NetworkBuilder:
     def convolution(self, source: str) -> str:
         """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
         rng, spec = self.rng, self.tensors[source]
+        if self.config.tap_reuse and spec.width <= self.config.columns and rng.random() < 0.4:
+            return self.depthwise(source)
         engine = self.engine()
         window = self.window(spec, engine)
         groups = self.divisor(spec.channels) if rng.random() < 0.3 else 1
@@ -96,6 +99,14 @@ class NetworkBuilder:
         exponent = PolicySpec(exponent=int(rng.integers(-10, 1)))  # parts share one exponent
         self.product(source, output, window, 1, start, 0, exponent, engine)
         self.product(source, output, replace(window), 1, second, start, exponent, engine)
+        return output
+
+    def depthwise(self, source: str) -> str:
+        """A convolution channel by channel whose columns may take taps from their neighbours."""
+        spec = self.tensors[source]
+        window = neighbours_window(self.rng, spec)
+        output = self.tensor(window.output_height, window.output_width, spec.channels)
+        self.product(source, output, window, spec.channels, spec.channels, 0, self.policy(), ARRAY)
         return output
 
     def divisor(self, number: int) -> int:
@@ -239,6 +250,7 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
 def schedule(builder: NetworkBuilder, last: str) -> Program:
     """The program of a builder's nodes; every tensor nobody reads leaves the array."""
     config, tensors, nodes = builder.config, builder.tensors, builder.nodes
+    choose_tap_reuse(nodes, tensors, config)
     plans = plan_weights(nodes, config)
     read = {name for node in nodes for name in node.inputs}
     leaving = {node.output for node in nodes if node.output not in read} | {last}

@@ -28,6 +28,19 @@ def random_window(rng: Generator, spec: TensorSpec, largest: int) -> Window:
     return _padded(rng, result, spec, 0, 0)
 
 
+def neighbours_window(rng: Generator, spec: TensorSpec) -> Window:
+    """A window of three columns that gives a row of as many pixels as the image has, or of one more."""
+    right = int(rng.integers(1, 3))
+    result = Window(
+        kernel_height=int(rng.integers(1, min(5, spec.height) + 1)), kernel_width=3,
+        stride_y=int(rng.choice(STRIDES)), pad_left=1, output_width=spec.width + right - 1,
+    )  # fmt: skip
+    result.pad_top = int(rng.integers(0, result.kernel_height))
+    bottom = int(rng.integers(0, result.kernel_height))
+    result.output_height = (spec.height + result.pad_top + bottom - result.kernel_height) // result.stride_y + 1
+    return result
+
+
 def engine_window(rng: Generator, spec: TensorSpec, config: SystolicConfig, engine: BesideEngine) -> Window:
     """A window with a kernel and strides that an engine beside the array takes.
 

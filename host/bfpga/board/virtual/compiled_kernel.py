@@ -125,7 +125,8 @@ class CompiledKernel:
 
     def received(self) -> list[Descriptor]:
         """Operations of the start that finished last, of a kernel of processes."""
-        return list(read_descriptors(self._input, self.config))
+        # Of a copy: what an exception keeps of it does not bar the next start from clearing the original.
+        return list(read_descriptors(bytes(self._input), self.config))
 
     def reset(self) -> None:
         """As after programming: no start, empty memories, nothing learned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.array.descriptors import blocks_of, reduction
+from bfpga.engines.array.descriptors import blocks_of, reduction, taps
 from bfpga.engines.array.regions import pixel_words
 from bfpga.engines.array.streams import block_rows, working_columns
 
@@ -14,7 +14,7 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
     """Clocks of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words
-    steps = node.window.kernel_height * node.window.kernel_width * words * reads
+    steps = taps(node) * words * reads
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)
 

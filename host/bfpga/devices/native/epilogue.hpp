@@ -202,6 +202,26 @@ INLINE typename Lanes<T>::type shifted(const Finish<T>& f, const SlotConstants<T
     return q;
 }
 
+/// Overflows of ``count`` pixels of V slots from ``slot`` on; see ``finish_slots``.
+template <class T, bool SIMPLE, class A>
+static void count_overflows(const Finish<T>& f, const A* accumulators, int pitch, int count, int slot, Counts& counts,
+                            int pixel, int pixels) {
+    typedef typename Lanes<T>::type VT;
+    typedef typename Lanes<A>::type VA;
+    const SlotConstants<T> k(f, slot);
+    const VT low = all<T>(f.low), high = all<T>(f.high),
+             floor = all<T>(f.relu ? 0 : (T)(sizeof(T) == 4 ? INT32_MIN : INT64_MIN));
+    for (int i = 0; i < count; i++) {
+        const VT v =
+            value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
+        const VT q = shifted<T, SIMPLE>(f, k, v), r = smallest(largest(q, low), high);
+        s64 over = 0;
+        for (int j = 0; j < V; j++)
+            over += r[j] != q[j];
+        counts.overflows[(pixel + i) / pixels] += over;
+    }
+}
+
 /// Mantissas of ``count`` pixels of V slots from ``slot`` on.
 ///
 /// accumulators: of type A, ``pitch`` apart. left: slots that are channels. pixel: number of the first one among those
@@ -229,18 +249,47 @@ static void finish_slots(const Finish<T>& f, const A* accumulators, int pitch, i
         put(data + (offsets ? offsets[i] : i * step), mantissa, left);
     }
     counts.underflows = underflows;
-    if (!any_lane(different))
-        return;
-    for (int i = 0; i < count; i++) {
-        const VT v =
-            value_of<T, SIMPLE>(f, k, __builtin_convertvector(load<VA>(accumulators + (size_t)i * pitch), VT), floor);
-        const VT q = shifted<T, SIMPLE>(f, k, v), r = smallest(largest(q, low), high);
-        s64 over = 0;
-        for (int j = 0; j < V; j++)
-            over += r[j] != q[j];
-        counts.overflows[(pixel + i) / pixels] += over;
-    }
+    if (any_lane(different))
+        count_overflows<T, SIMPLE>(f, accumulators, pitch, count, slot, counts, pixel, pixels);
 }
+
+#if BFPGA_LANES == 8 && defined(BFPGA_BYTES)
+/// The same for two vectors of slots that are all channels, side by side in memory: 16 bits hold what is left to do.
+template <bool ADD>
+static void finish_two(const Finish<s32>& f, const s32* accumulators, int pitch, int count, const Place& place,
+                       int slot, Counts& counts, int pixel, int pixels) {
+    const SlotConstants<s32> one(f, slot), two(f, slot + V);
+    const vi floor = all<s32>(f.relu ? 0 : INT32_MIN);
+    const __m256i low = _mm256_set1_epi16((s16)f.low), high = _mm256_set1_epi16((s16)f.high), none = {};
+    const __m256i offset = _mm256_set1_epi16(ZERO), order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+    __m256i different = {}, underflows = {};
+    const s32 step = place.step;
+    const s32* const offsets = place.offsets;
+    Element* const data = place.data;
+    for (int i = 0; i < count; i++) {
+        const s32* const from = accumulators + (size_t)i * pitch;
+        vi v = load<vi>(from), w = load<vi>(from + V);
+        if (ADD)
+            v += one.bias, w += two.bias;
+        v = largest(v, floor), w = largest(w, floor);
+        const vi q = shifted<s32, true>(f, one, v), r = shifted<s32, true>(f, two, w);
+        const __m256i both = _mm256_packs_epi32((__m256i)q, (__m256i)r);
+        const __m256i mantissas = _mm256_min_epi16(_mm256_max_epi16(both, low), high);
+        different = _mm256_or_si256(different, _mm256_xor_si256(mantissas, both));
+        const __m256i nothing = _mm256_cmpeq_epi16(_mm256_packs_epi32((__m256i)v, (__m256i)w), none);
+        underflows = _mm256_sub_epi16(underflows, _mm256_andnot_si256(nothing, _mm256_cmpeq_epi16(mantissas, none)));
+        const __m256i stored = _mm256_add_epi16(mantissas, offset);
+        const __m256i bytes = ZERO ? _mm256_packus_epi16(stored, stored) : _mm256_packs_epi16(stored, stored);
+        _mm_storeu_si128((__m128i*)(data + (offsets ? offsets[i] : i * step)),
+                         _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(bytes, order)));
+    }
+    counts.underflows += (vi)_mm256_madd_epi16(underflows, _mm256_set1_epi16(1));
+    if (!any((vi)different))
+        return;
+    count_overflows<s32, true>(f, accumulators, pitch, count, slot, counts, pixel, pixels);
+    count_overflows<s32, true>(f, accumulators + V, pitch, count, slot + V, counts, pixel, pixels);
+}
+#endif
 
 template <class T, class A>
 static void finish(const Finish<T>& f, const A* accumulators, int pitch, int count, const Place& place, int slot,
@@ -249,6 +298,31 @@ static void finish(const Finish<T>& f, const A* accumulators, int pitch, int cou
         finish_slots<T, true>(f, accumulators, pitch, count, place, slot, left, counts, pixel, pixels);
     else
         finish_slots<T, false>(f, accumulators, pitch, count, place, slot, left, counts, pixel, pixels);
+}
+
+/// Pixels whose counts 16 bits hold.
+constexpr int MOST_PIXELS = INT16_MAX;
+
+/// Mantissas of two vectors of slots from ``slot`` on at once, if this set has that for them; ``left``: of both.
+INLINE bool finish_both(const Finish<s32>& f, const s32* accumulators, int pitch, int count, const Place& place,
+                        int slot, int left, Counts& counts, int pixel, int pixels) {
+#if BFPGA_LANES == 8 && defined(BFPGA_BYTES)
+    if (!f.simple || left < 2 * V || count > MOST_PIXELS)
+        return false;
+    if (f.add)
+        finish_two<true>(f, accumulators, pitch, count, place, slot, counts, pixel, pixels);
+    else
+        finish_two<false>(f, accumulators, pitch, count, place, slot, counts, pixel, pixels);
+    return true;
+#else
+    (void)f, (void)accumulators, (void)pitch, (void)count, (void)place, (void)slot, (void)left, (void)counts;
+    (void)pixel, (void)pixels;
+    return false;
+#endif
+}
+template <class T, class A>
+INLINE bool finish_both(const Finish<T>&, const A*, int, int, const Place&, int, int, Counts&, int, int) {
+    return false;
 }
 
 }  // namespace bfpga_native

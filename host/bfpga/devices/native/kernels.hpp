@@ -26,18 +26,80 @@ struct Sink {
         const Place place = {out + p->channel[slot], places + pixel, 0};
         finish(*epilogue, accumulators, pitch, count, place, slot, p->left(slot), *counts, pixel, p->pixels);
     }
+
+    /// The same of ``blocks`` times V slots.
+    void take_blocks(const s32* accumulators, int blocks, int count, int slot, int pixel) const {
+        const int pitch = blocks * V;
+        for (int j = 0; j < blocks; j++) {
+            const s32* from = accumulators + j * V;
+            const int at = slot + j * V;
+            if (!raw && j + 1 < blocks) {
+                const Place place = {out + p->channel[at], places + pixel, 0};
+                const int left = p->left(at) + p->left(at + V);
+                if (finish_both(*epilogue, from, pitch, count, place, at, left, *counts, pixel, p->pixels)) {
+                    j++;
+                    continue;
+                }
+            }
+            take(from, pitch, count, at, pixel);
+        }
+    }
 };
 
 // Dense products
 
+/// Magnitudes of ``count`` activations, ``distance`` behind them.
+static void save_magnitudes(Element* x, size_t count, size_t distance) {
+#if defined(BFPGA_AVX2)
+    for (size_t i = 0; i < count; i += V * G)
+        save(x + i + distance, (vi)_mm256_abs_epi8((__m256i)load<vi>(x + i)));
+#else
+    (void)x, (void)count, (void)distance;
+#endif
+}
+
 /// A group of activations in every lane.
 INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
-/// Where the groups of a column block lie.
+/// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
+/// magnitudes lie.
 struct Steps {
     const s32* places;
-    int count, paired;
+    int count;
+    const int* chains;
+    s32 magnitudes;
 };
+
+#if defined(BFPGA_AVX2)
+/// Chains of N groups from step ``at`` to ``last``, which 16 bits add before 32 bits take them.
+template <int N, int P, int Q, bool POSITIVE>
+INLINE void add_chains(const Steps& steps, int at, int last, const Element* const* x, const Weight*& w,
+                       vi (&sum)[P][Q]) {
+    for (; at < last; at += N, w += N * Q * V * G) {
+        s32 place[N];
+#pragma GCC unroll 4
+        for (int n = 0; n < N; n++)
+            place[n] = steps.places[at + n];
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++) {
+            vi products[Q];
+#pragma GCC unroll 4
+            for (int n = 0; n < N; n++) {
+                const vi a = group_at(x[i] + place[n]);
+                const vi m = POSITIVE ? a : group_at(x[i] + place[n] + steps.magnitudes);
+#pragma GCC unroll 4
+                for (int j = 0; j < Q; j++) {
+                    const vi one = byte_products<POSITIVE>(a, m, load<vi>(w + (n * Q + j) * V * G));
+                    products[j] = n ? add_words(products[j], one) : one;
+                }
+            }
+#pragma GCC unroll 4
+            for (int j = 0; j < Q; j++)
+                sum[i][j] = add_products(sum[i][j], products[j]);
+        }
+    }
+}
+#endif
 
 /// P pixels times Q blocks of V channels.
 template <int P, int Q, bool POSITIVE>
@@ -51,21 +113,14 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
         for (int j = 0; j < Q; j++)
             sum[i][j] = load<vi>(initial + j * V);
     }
-    const s32 *at = steps.places, *const last = at + steps.count, *const twos = at + steps.paired;
 #if defined(BFPGA_AVX2)
-    for (; at < twos; at += 2, w += 2 * Q * V * G) {
-        const s32 one = at[0], two = at[1];
-#pragma GCC unroll 16
-        for (int i = 0; i < P; i++) {
-            const vi a = group_at(x[i] + one), b = group_at(x[i] + two);
-#pragma GCC unroll 4
-            for (int j = 0; j < Q; j++)
-                sum[i][j] = dot_two<POSITIVE>(sum[i][j], a, load<vi>(w + j * V * G), b, load<vi>(w + (Q + j) * V * G));
-        }
-    }
+    const int *c = steps.chains, twos = c[0] + c[1], ones = twos + c[2];
+    add_chains<4, P, Q, POSITIVE>(steps, 0, c[0], x, w, sum);
+    add_chains<3, P, Q, POSITIVE>(steps, c[0], twos, x, w, sum);
+    add_chains<2, P, Q, POSITIVE>(steps, twos, ones, x, w, sum);
+    add_chains<1, P, Q, POSITIVE>(steps, ones, steps.count, x, w, sum);
 #else
-    (void)twos;
-#endif
+    const s32 *at = steps.places, *const last = at + steps.count;
     for (; at < last; at++, w += Q * V * G) {
         const s32 place = *at;
         vi ww[Q];
@@ -77,9 +132,10 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
             const vi b = group_at(x[i] + place);
 #pragma GCC unroll 4
             for (int j = 0; j < Q; j++)
-                sum[i][j] = POSITIVE ? dot_positive(sum[i][j], b, ww[j]) : dot(sum[i][j], b, ww[j]);
+                sum[i][j] = dot(sum[i][j], b, ww[j]);
         }
     }
+#endif
 #pragma GCC unroll 16
     for (int i = 0; i < P; i++)
 #pragma GCC unroll 4
@@ -110,20 +166,19 @@ static void dense_blocks(const Steps& steps, const Element* in, const s32* start
                 tile<1, Q, POSITIVE>(steps, x, w, initial, to);
             i += count;
         }
-        for (int j = 0; j < Q; j++)
-            sink.take(result + j * V, Q * V, held, slot + j * V, first);
+        sink.take_blocks(result, Q, held, slot, first);
     }
 }
 
 template <bool POSITIVE>
-static void dense(const Prepared& p, const Element* in, const s32* starts, int pixels, const Weight* w,
+static void dense(const Prepared& p, const Element* in, s32 magnitudes, const s32* starts, int pixels, const Weight* w,
                   const Sink& sink) {
     size_t block = 0;
     for (int n = 0; n < p.groups; n++) {
         const Element* x = in + n * p.inner;
         for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(MOST_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.paired[block]};
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.chains[block].data(), magnitudes};
 #if BFPGA_LANES == 16
             if (q == 4)
                 dense_blocks<6, MOST_BLOCKS, POSITIVE>(s, x, starts, pixels, w, sink, slot);
@@ -145,62 +200,73 @@ static void dense(const Prepared& p, const Element* in, const s32* starts, int p
     }
 }
 
-/// Sums beyond 32 bits: weights in two bytes, sums of pieces that 32 bits hold.
-template <int P, int Q>
-static void wide_tile(const Steps& steps, const Element* const* pixel, const Weight* high, const Weight* low,
-                      s64* const* result) {
-    vl total[P][Q];
+/// A piece of sums beyond 32 bits, which 32 bits hold: weights in two bytes. FIRST: the piece begins the sums.
+template <int P, int Q, bool FIRST>
+static void wide_tile(const s32* at, const s32* last, const Element* const* pixel, const Weight* high,
+                      const Weight* low, s64* const* result) {
+    vi h[P][Q], l[P][Q];
+#pragma GCC unroll 16
     for (int i = 0; i < P; i++)
+#pragma GCC unroll 4
         for (int j = 0; j < Q; j++)
-            total[i][j] = (vl){};
-    for (int first = 0; first < steps.count; first += WIDE_PIECE / G) {
-        const int last = std::min(steps.count, first + WIDE_PIECE / G);
-        vi h[P][Q], l[P][Q];
+            h[i][j] = l[i][j] = (vi){};
+    for (; at < last; at++, high += Q * V * G, low += Q * V * G) {
+        const s32 place = *at;
+        vi hw[Q], lw[Q];
+#pragma GCC unroll 4
+        for (int j = 0; j < Q; j++)
+            hw[j] = load<vi>(high + j * V * G), lw[j] = load<vi>(low + j * V * G);
 #pragma GCC unroll 16
-        for (int i = 0; i < P; i++)
+        for (int i = 0; i < P; i++) {
+            const vi b = group_at(pixel[i] + place);
 #pragma GCC unroll 4
-            for (int j = 0; j < Q; j++)
-                h[i][j] = l[i][j] = (vi){};
-        for (int s = first; s < last; s++, high += Q * V * G, low += Q * V * G) {
-            const s32 place = steps.places[s];
-            vi hw[Q], lw[Q];
-#pragma GCC unroll 4
-            for (int j = 0; j < Q; j++)
-                hw[j] = load<vi>(high + j * V * G), lw[j] = load<vi>(low + j * V * G);
-#pragma GCC unroll 16
-            for (int i = 0; i < P; i++) {
-                const vi b = group_at(pixel[i] + place);
-#pragma GCC unroll 4
-                for (int j = 0; j < Q; j++) {
-                    h[i][j] = dot(h[i][j], b, hw[j]);
-                    l[i][j] = dot(l[i][j], b, lw[j]);
-                }
+            for (int j = 0; j < Q; j++) {
+                h[i][j] = dot(h[i][j], b, hw[j]);
+                l[i][j] = dot(l[i][j], b, lw[j]);
             }
         }
-        for (int i = 0; i < P; i++)
-            for (int j = 0; j < Q; j++)
-                total[i][j] += (__builtin_convertvector(h[i][j], vl) << 8) + __builtin_convertvector(l[i][j], vl);
     }
+#pragma GCC unroll 16
     for (int i = 0; i < P; i++)
-        for (int j = 0; j < Q; j++)
-            save(result[i] + j * V, total[i][j]);
+#pragma GCC unroll 4
+        for (int j = 0; j < Q; j++) {
+            const vl sum = (__builtin_convertvector(h[i][j], vl) << 8) + __builtin_convertvector(l[i][j], vl);
+            save(result[i] + j * V, FIRST ? sum : sum + load<vl>(result[i] + j * V));
+        }
+}
+
+/// All pixels times a piece of Q blocks, whose weights stay in the cache.
+template <int Q, bool FIRST>
+static void wide_piece(const Prepared& p, const s32* at, const s32* last, const Element* in, const s32* starts,
+                       int pixels, const Weight* high, const Weight* low, s64* raw) {
+    constexpr int P = V == 16 ? (Q == 2 ? 6 : 10) : 4;
+    for (int i = 0; i < pixels;) {
+        const Element* x[P];
+        s64* to[P];
+        const int left = pixels - i, count = left >= P ? P : left >= 2 ? 2 : 1;
+        for (int j = 0; j < count; j++)
+            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
+        if (count == P)
+            wide_tile<P, Q, FIRST>(at, last, x, high, low, to);
+        else if (count == 2)
+            wide_tile<2, Q, FIRST>(at, last, x, high, low, to);
+        else
+            wide_tile<1, Q, FIRST>(at, last, x, high, low, to);
+        i += count;
+    }
 }
 
 template <int Q>
 static void wide_blocks(const Prepared& p, const Steps& steps, const Element* in, const s32* starts, int pixels,
                         const Weight* high, const Weight* low, s64* raw) {
-    constexpr int P = V == 16 ? (Q == 2 ? 6 : 10) : 4;
-    for (int i = 0; i < pixels;) {
-        const Element* x[P];
-        s64* to[P];
-        const int count = pixels - i >= P ? P : 1;
-        for (int j = 0; j < count; j++)
-            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
-        if (count == P)
-            wide_tile<P, Q>(steps, x, high, low, to);
+    constexpr int piece = WIDE_PIECE / G;
+    for (int first = 0; first < steps.count; first += piece) {
+        const s32 *at = steps.places + first, *last = steps.places + std::min(steps.count, first + piece);
+        const size_t before = (size_t)first * Q * V * G;
+        if (first == 0)
+            wide_piece<Q, true>(p, at, last, in, starts, pixels, high, low, raw);
         else
-            wide_tile<1, Q>(steps, x, high, low, to);
-        i += count;
+            wide_piece<Q, false>(p, at, last, in, starts, pixels, high + before, low + before, raw);
     }
 }
 
@@ -210,7 +276,7 @@ static void dense_wide(const Prepared& p, const Element* in, const s32* starts, 
     for (int n = 0; n < p.groups; n++)
         for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(WIDE_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), 0};
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), nullptr, 0};
             const Element* x = in + n * p.inner;
             if (q == WIDE_BLOCKS)
                 wide_blocks<WIDE_BLOCKS>(p, s, x, starts, pixels, high, low, raw + slot);
@@ -373,9 +439,66 @@ static void maxima(const Prepared& p, const Tensor& image, const Element* in, s3
     }
 }
 
+/// Rounding right shift of 16-bit lanes, half to even.
+INLINE vh rounded_words(vh v, int shift) {
+    return shift ? (vh)((v + (s16)((1 << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift) : v;
+}
+
+/// ``sums`` in words of 16 bits, 2 V activations at a time, where rows lie without gaps and one shift serves all
+/// channels.
+///
+/// Returns whether that is so.
+static bool sums_of_rows(const Prepared& p, const Element* a, const Element* b, s32 shift_a, s32 shift_b,
+                         const Sink& sink) {
+    const Layer& l = p.l;
+    const int count = l.output_width * l.channels;
+    const auto gapless = [&](const Buffer& buffer) { return buffer.pitch == l.channels; };
+    if (sizeof(Element) > 1 || sink.raw || !sink.epilogue->simple || sink.epilogue->add || l.row_exponents || l.bias ||
+        !b || count % (2 * V) || count / (2 * V) > INT16_MAX || !gapless(p.in) || !gapless(p.second) ||
+        !gapless(p.out) || l.spread_x > 1)
+        return false;
+    const Finish<s32>& f = *sink.epilogue;
+    // Sums have 9 bits: what is shifted farther is 0.
+    const int far = 14, shift = std::min(f.right[0], far), first = std::min(shift_a, far),
+              second = std::min(shift_b, far);
+    const vh floor = words(f.relu ? 0 : INT16_MIN), low = words(f.low), high = words(f.high);
+    s64 over = 0;
+    for (int y = 0; y < l.output_height; y++) {
+        const Element *const one = a + p.in.first + y * p.in.row, *const two = b + p.second.first + y * p.second.row;
+        Element* const out = sink.out + p.places[y * l.output_width];
+        vh different = {}, lost = {};
+        for (int i = 0; i < count; i += 2 * V) {
+            const vh x = rounded_words(get_words(one + i), first), z = rounded_words(get_words(two + i), second);
+            const vh sum = l.negate_second ? x - z : x + z, v = sum > floor ? sum : floor;
+            const vh q = rounded_words(v, shift), above = q < low ? low : q, r = above > high ? high : above;
+            different |= r ^ q;
+            lost -= (r == 0) & (v != 0);
+            put_words(out + i, r);
+        }
+        s16 lanes[2 * V];
+        save(lanes, lost);
+        for (s16 lane : lanes)
+            sink.counts->lost += lane;
+        if (!any((vi)different))
+            continue;
+        for (int i = 0; i < count; i += 2 * V) {
+            const vh x = rounded_words(get_words(one + i), first), z = rounded_words(get_words(two + i), second);
+            const vh sum = l.negate_second ? x - z : x + z, v = sum > floor ? sum : floor;
+            const vh q = rounded_words(v, shift);
+            save(lanes, (q < low) | (q > high));
+            for (s16 lane : lanes)
+                over -= lane;
+        }
+    }
+    *sink.counts->overflows += over;
+    return true;
+}
+
 /// Operands shifted to the larger exponent, added or subtracted; from pixel ``from`` on.
 static void sums(const Prepared& p, const Element* a, const Element* b, s32 shift_a, s32 shift_b, s32 rounding,
                  const Sink& sink) {
+    if (rounding == HALF_EVEN && sums_of_rows(p, a, b, shift_a, shift_b, sink))
+        return;
     alignas(64) s32 result[ROW * V];
     const Layer& l = p.l;
     // Beyond 30 places all that is left is the sign.

@@ -42,6 +42,8 @@ struct Workspace {
     std::vector<std::vector<s32>> exponents;
     /// Tensors without negative mantissas in the samples at hand.
     std::vector<u8> positive;
+    /// How far behind the activations of a tensor their magnitudes lie; 0 where nobody reads them.
+    std::vector<size_t> magnitudes;
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
     std::vector<KeptShifts<s32>> shifts32;
     std::vector<KeptShifts<s64>> shifts64;
@@ -218,9 +220,13 @@ Workspace& Plan::space(int number) {
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
+        w->magnitudes.resize(tensors.size());
+        for (auto& p : layers)
+            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative)
+                w->magnitudes[p->l.first] = up((int)(places[p->l.first].size * g.chunk) + 256, 64);
         for (size_t i = 0; i < tensors.size(); i++) {
             Array<Element>& buffer = w->buffers[i];
-            buffer.reset(places[i].size * g.chunk + 256);
+            buffer.reset(places[i].size * g.chunk + 256 + w->magnitudes[i]);
             for (size_t j = 0; j < buffer.size(); j++)
                 buffer[j] = (Element)ZERO;
             w->exponents[i].assign(g.chunk, tensors[i].exponent);
@@ -397,8 +403,8 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
             if (p.wide)
                 return dense_wide(p, in, starts, pixels, weights, low, sink.raw_wide);
             if (w.positive[l.first])
-                return dense<POSITIVE_DIFFERS>(p, in, starts, pixels, weights, sink);
-            return dense<false>(p, in, starts, pixels, weights, sink);
+                return dense<POSITIVE_DIFFERS>(p, in, 0, starts, pixels, weights, sink);
+            return dense<false>(p, in, (s32)w.magnitudes[l.first], starts, pixels, weights, sink);
         case DEPTHWISE:
             if (p.wide)
                 return depthwise_wide(p, in, starts, pixels, sink.raw_wide);
@@ -432,6 +438,8 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
     Counts counts;
     std::fill(w.overflows.begin(), w.overflows.begin() + count, 0);
     const bool together = p.way == DENSE && p.chunk_starts.size() && l.kind != PRODUCT;
+    if (p.way == DENSE && !w.positive[l.first] && w.magnitudes[l.first])
+        save_magnitudes(w.buffers[l.first].data(), places[l.first].size * count, w.magnitudes[l.first]);
     Sink sink;
     sink.p = &p, sink.counts = &counts;
     static const Array<s32> nothing(1 << 16);
@@ -571,7 +579,11 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     Element* out = w.buffers[l.output].data() + s * p.out.size;
     for (int slot = 0; slot < p.slots; slot += V) {
         const Place place = {out + p.channel[slot], p.places.data(), 0};
-        finish(f, raw + slot, p.slots, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
+        const int two = slot % p.block_slots + V < p.block_slots ? p.left(slot) + p.left(slot + V) : 0;
+        if (finish_both(f, raw + slot, p.slots, p.pixels, place, slot, two, counts, 0, p.pixels))
+            slot += V;
+        else
+            finish(f, raw + slot, p.slots, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
     }
     w.exponents[l.output][s] = exponent;
     if (l.policy == ROLLING_MAX || l.policy == FEEDBACK)

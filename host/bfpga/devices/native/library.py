@@ -37,17 +37,20 @@ class InstructionSet:
     """A build of the layers.
 
     needs: flags of the processor, as Linux names them. element_bits: of an activation and of a weight in memory.
+    takes: flags that it uses where the processor has them.
     """
 
     name: str
     title: str
     needs: tuple[str, ...]
     element_bits: int
+    takes: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Compiler flags of the set."""
-        options = (f"-m{name.replace('_', '')}" for name in self.needs)
+        used = (*self.needs, *(name for name in self.takes if name in processor_flags()))
+        options = (f"-m{name.replace('_', '')}" for name in used)
         return (f"-DBFPGA_{self.name.upper()}", *options)
 
 
@@ -57,7 +60,7 @@ INSTRUCTION_SETS = (
     InstructionSet("avx512_vnni", "AVX-512 VNNI", (*_AVX512, "avx512_vnni", "avx512vbmi"), 8),
     InstructionSet("avx_vnni", "AVX-VNNI", ("avx2", "fma", "avx_vnni"), 8),
     InstructionSet("avx2", "AVX2", ("avx2", "fma"), 8),
-    InstructionSet("avx512_words", "AVX-512, 16-bit words", _AVX512, 16),
+    InstructionSet("avx512_words", "AVX-512, 16-bit words", _AVX512, 16, ("avx512_vnni",)),
     InstructionSet("avx2_words", "AVX2, 16-bit words", ("avx2", "fma"), 16),
     InstructionSet("plain", "plain C++", (), 16),
 )

@@ -17,6 +17,7 @@ from bfpga.contract.program import ArrayNode, MatMulNode, Node, Program, TensorS
 from bfpga.devices.matmul import matrix_tiles
 from bfpga.devices.native.library import InstructionSet, instruction_set
 from bfpga.devices.native.records import INHERIT, KINDS, UNITS, LayerRecord, SegmentRecord, TensorRecord, format_record
+from bfpga.engines.array.streams import working_columns
 from bfpga.engines.output.exponents import LEARNING
 
 #: Bytes of the activations of the samples that pass all layers of a run together: they should stay in the cache.
@@ -251,8 +252,7 @@ class Description:
         sample = policy.sample or everything(node.channels)
         kind = KINDS["product"] if self.product else KINDS[node.kind]
         inputs = self.tensors[:2] if self.product else node.inputs
-        config = self.program.config
-        columns = config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
+        columns = working_columns(node, self.program.config)
         tiles = [(tile.y0, tile.y1, tile.m0, tile.m1) for tile in node.tiles]
         tiles = tiles or [(0, window.output_height, 0, node.channels)]
         exponents = None if self.product else node.weight_exponents

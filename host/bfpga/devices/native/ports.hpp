@@ -84,10 +84,21 @@ static void enter_values(const Format& f, const Tensor& t, const Buffer& b, cons
             const float* from = x + c * port.stride_c + i / W * port.stride_y + i % W * port.stride_x;
             encode(from, scratch + (size_t)c * size + i, plane ? size : 1, factor, low, high);
         }
-    for (int y = 0; y < H; y++)
+    for (int y = 0; y < H; y++) {
+        Element* const row = to + y * b.row;
+        const Element* const from = scratch + (size_t)y * W;
+        if (C == 3) {  // colours, by far the most frequent planes
+            const Element *const red = from, *const green = from + size, *const blue = green + size;
+            for (int i = 0; i < W; i++) {
+                const Element pixel[4] = {red[i], green[i], blue[i], ZERO};
+                memcpy(row + i * 4, pixel, sizeof pixel);
+            }
+            continue;
+        }
         for (int i = 0; i < W; i++)
             for (int c = 0; c < C; c++)
-                to[y * b.row + i * b.pitch + c] = scratch[(size_t)c * size + y * W + i];
+                row[i * b.pitch + c] = from[(size_t)c * size + i];
+    }
 }
 
 template <class M>

@@ -1,6 +1,7 @@
 // A layer as its kernels want it: weights in the order of the dot products, places of pixels, bounds of sums.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "epilogue.hpp"
@@ -17,8 +18,13 @@ constexpr int WIDE_BLOCKS = V == 16 ? 2 : 1;
 constexpr int WIDE_PIECE = 256;
 /// Columns of the widest depthwise kernel whose weights stay in registers.
 constexpr int MOST_COLUMNS = 8;
+/// Chains of groups that wait for one that fits.
+constexpr size_t OPEN_CHAINS = 32;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
 constexpr int FEW_PIXELS = 32;
+
+/// Groups in chains of 4, 3 and 2, one kind after the other; single ones follow.
+typedef std::array<int, 3> Chains;
 
 struct Buffer {
     s32 pitch = 0, row = 0, first = 0;
@@ -38,15 +44,16 @@ INLINE int up(int a, int b) { return (a + b - 1) / b * b; }
 struct Prepared {
     Layer l;
     Way way = DENSE;
-    bool wide = false;
+    /// wide: sums need 64 bits. nonnegative: what the layer reads never is negative.
+    bool wide = false, nonnegative = false;
     int pixels = 0, slots = 0, block_slots = 0, blocks = 0, groups = 1, inner = 0;
     /// Runs of activations that one output sees, in elements from its first one, and groups in each.
     Array<s32> runs;
     int run_groups = 0, depth = 0;
-    /// Where the groups of a column block lie, in the order of its weights; the first ``paired`` ones come in twos
-    /// whose sums of bytes stay within 16 bits together.
+    /// Where the groups of a column block lie, in the order of its weights, and how many of them are in chains of 4, 3
+    /// and 2 groups whose products 16 bits hold together.
     std::vector<std::vector<s32>> steps;
-    std::vector<int> paired;
+    std::vector<Chains> chains;
     Array<Weight> weights, low_weights;
     Array<s32> pair_weights, correction, starts, places, dense, channel, uniform;
     Array<s64> bound;
@@ -84,7 +91,7 @@ struct Prepared {
     void slots_of(int per_group, int group_count);
     void bounds(const Segment& g);
     void pack_dense(const Format& f);
-    std::vector<int> order_groups(const Format& f, int slot, int width, int& pair_count) const;
+    std::vector<int> order_groups(int slot, int width, s32 most, Chains& chained) const;
     s32 group_weight(int slot, int group, int element) const;
     void pack_depthwise();
     bool pack_columns();
@@ -103,6 +110,7 @@ Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     }
     const Tensor& t = g.tensors[l.first];
     inner = t.channels / l.groups;
+    nonnegative = t.nonnegative;
     const bool depthwise = l.kind == GEMM && l.groups > 1 && l.groups == l.channels && inner == 1;
     slots_of(depthwise ? l.channels : l.channels / l.groups, depthwise ? 1 : l.groups);
     bounds(g);
@@ -198,44 +206,88 @@ s32 Prepared::group_weight(int slot, int group, int element) const {
     return weight(m, joined ? r : r / l.kernel_width, x, c);
 }
 
-/// The groups of a column block in the order in which they are multiplied.
+#if defined(BFPGA_AVX2)
+/// Products of a group in each lane of 16 bits: the sums of the weights above and below zero, or of all magnitudes.
+struct Lane {
+    int positive, negative;
+};
+
+/// A chain that grows, and what its lanes hold so far.
+struct Chain {
+    std::vector<int> groups;
+    std::vector<Lane> lanes;
+};
+
+/// Whether 16 bits hold a chain with one more group, whose activations are ``most`` at most.
+static bool fits(const Chain& chain, const Lane* group, s32 most) {
+    bool all = true;
+    for (size_t i = 0; i < chain.lanes.size(); i++)
+        all &=
+            std::max(chain.lanes[i].positive + group[i].positive, chain.lanes[i].negative + group[i].negative) * most <=
+            INT16_MAX;
+    return all;
+}
+#endif
+
+/// The groups of a column block in the order in which they are multiplied. most: largest magnitude of an activation.
 ///
-/// Two products of bytes take 16 bits. Where weights are small, those of two groups fit together, which saves every
-/// fourth multiplication: the largest groups are paired with the smallest.
-std::vector<int> Prepared::order_groups(const Format& f, int slot, int width, int& pair_count) const {
+/// Two products of bytes take 16 bits. Where weights are small, those of several groups fit together, and one widening
+/// multiplication serves them all. The largest groups look for room first, each in the first chain that has some.
+/// Activations that are never negative reach the sum of the weights of one sign at most.
+std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& chained) const {
     const int count = depth / G;
     std::vector<int> order(count);
     for (int i = 0; i < count; i++)
         order[i] = i;
-    pair_count = 0;
+    chained = {};
 #if defined(BFPGA_AVX2)
-    const int most = std::max(f.mantissa_max, -f.mantissa_min);
-    std::vector<u8> sums((size_t)count * width * 2);
+    const size_t lane_count = (size_t)width * 2;
+    std::vector<Lane> lanes(count * lane_count);
     std::vector<int> top(count, 0);
     for (int i = 0; i < count; i++)
-        for (int c = 0; c < width * 2; c++) {
-            const int w = std::abs(group_weight(slot + c / 2, i, c % 2 * 2)) +
-                          std::abs(group_weight(slot + c / 2, i, c % 2 * 2 + 1));
-            sums[(size_t)i * width * 2 + c] = (u8)w;
-            top[i] = std::max(top[i], w);
+        for (size_t c = 0; c < lane_count; c++) {
+            Lane& lane = lanes[i * lane_count + c];
+            for (int e = 0; e < 2; e++) {
+                const s32 w = group_weight(slot + (int)c / 2, i, (int)c % 2 * 2 + e);
+                (nonnegative && w < 0 ? lane.negative : lane.positive) += std::abs(w);
+            }
+            top[i] = std::max({top[i], lane.positive, lane.negative});
         }
     std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
-    std::vector<int> twos, ones;
-    for (int low = 0, high = count - 1; low <= high; low++) {
-        const u8 *a = &sums[(size_t)order[low] * width * 2], *b = &sums[(size_t)order[high] * width * 2];
-        bool fits = low < high;
-        for (int c = 0; fits && c < width * 2; c++)
-            fits = (a[c] + b[c]) * most <= INT16_MAX;
-        if (fits)
-            twos.insert(twos.end(), {order[low], order[high--]});
-        else
-            ones.push_back(order[low]);
+    std::vector<Chain> open;
+    std::vector<int> found[MOST_CHAIN];
+    const auto close = [&](size_t i) {
+        std::vector<int>& same = found[open[i].groups.size() - 1];
+        same.insert(same.end(), open[i].groups.begin(), open[i].groups.end());
+        open.erase(open.begin() + i);
+    };
+    for (int group : order) {
+        const Lane* lane = &lanes[group * lane_count];
+        size_t i = 0;
+        while (i < open.size() && !fits(open[i], lane, most))
+            i++;
+        if (i == open.size()) {
+            open.push_back({{group}, {lane, lane + lane_count}});
+            if (open.size() > OPEN_CHAINS)
+                close(0);
+            continue;
+        }
+        open[i].groups.push_back(group);
+        for (size_t c = 0; c < lane_count; c++)
+            open[i].lanes[c].positive += lane[c].positive, open[i].lanes[c].negative += lane[c].negative;
+        if (open[i].groups.size() == MOST_CHAIN)
+            close(i);
     }
-    pair_count = (int)twos.size();
-    order = twos;
-    order.insert(order.end(), ones.begin(), ones.end());
+    while (!open.empty())
+        close(0);
+    order.clear();
+    for (int n = MOST_CHAIN; n-- > 0;) {
+        order.insert(order.end(), found[n].begin(), found[n].end());
+        if (n > 0)
+            chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
+    }
 #else
-    (void)f, (void)slot, (void)width;
+    (void)slot, (void)width, (void)most;
 #endif
     return order;
 }
@@ -262,12 +314,12 @@ void Prepared::pack_dense(const Format& f) {
     for (int n = 0; n < groups; n++)
         for (int b = 0; b < blocks; b += most_blocks()) {
             const int width = std::min(most_blocks(), blocks - b) * V, slot = n * block_slots + b * V;
-            int pairs = 0;
+            Chains chained = {};
             std::vector<int> order(depth / G);
             for (int i = 0; i < depth / G; i++)
                 order[i] = i;
             if (l.kind != PRODUCT)
-                order = order_groups(f, slot, width, pairs);
+                order = order_groups(slot, width, std::max(f.mantissa_max, -f.mantissa_min), chained);
             std::vector<s32> places_of;
             for (int i : order) {
                 places_of.push_back(runs[i / run_groups] + i % run_groups * G);
@@ -283,7 +335,7 @@ void Prepared::pack_dense(const Format& f) {
                     }
             }
             steps.push_back(places_of);
-            paired.push_back(pairs);
+            chains.push_back(chained);
         }
 }
 

@@ -61,6 +61,7 @@ typedef s16 Weight;
 typedef s32 vi __attribute__((vector_size(4 * V)));
 typedef s64 vl __attribute__((vector_size(8 * V)));
 typedef float vf __attribute__((vector_size(4 * V)));
+typedef s16 vh __attribute__((vector_size(4 * V)));
 
 template <class T>
 struct Lanes;
@@ -137,21 +138,20 @@ INLINE vi dot_positive(vi a, vi x, vi w) {
 #endif
 }
 
-/// Two groups whose products fit 16 bits together.
-template <bool POSITIVE>
-INLINE vi dot_two(vi a, vi x, vi w, vi y, vi v) {
+/// Groups of activations in a row whose products 16 bits may hold together.
 #if defined(BFPGA_AVX2)
-    const __m256i one =
-        POSITIVE ? _mm256_maddubs_epi16((__m256i)x, (__m256i)w)
-                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)x), _mm256_sign_epi8((__m256i)w, (__m256i)x));
-    const __m256i two =
-        POSITIVE ? _mm256_maddubs_epi16((__m256i)y, (__m256i)v)
-                 : _mm256_maddubs_epi16(_mm256_abs_epi8((__m256i)y), _mm256_sign_epi8((__m256i)v, (__m256i)y));
-    return a + (vi)_mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1));
-#else
-    return dot(dot(a, x, w), y, v);
-#endif
+constexpr int MOST_CHAIN = 4;
+
+/// Products of pairs of bytes in 16 bits. x: activations; m: their magnitudes, or the activations if none is negative.
+template <bool POSITIVE>
+INLINE vi byte_products(vi x, vi m, vi w) {
+    return (vi)_mm256_maddubs_epi16((__m256i)m, POSITIVE ? (__m256i)w : _mm256_sign_epi8((__m256i)w, (__m256i)x));
 }
+INLINE vi add_words(vi a, vi b) { return (vi)_mm256_add_epi16((__m256i)a, (__m256i)b); }
+INLINE vi add_products(vi a, vi products) { return a + (vi)_mm256_madd_epi16((__m256i)products, _mm256_set1_epi16(1)); }
+#else
+constexpr int MOST_CHAIN = 1;
+#endif
 
 /// Products of pairs of 16-bit numbers, added in each lane.
 INLINE vi pairs(vi a, vi b) {
@@ -242,6 +242,35 @@ INLINE void put(Element* p, vi mantissas, int count) {
 #else
     for (int i = 0; i < V && i < count; i++)
         p[i] = (Element)r[i];
+#endif
+}
+
+/// The same word in every lane of 16 bits.
+INLINE vh words(s32 x) { return (s16)x - (vh){}; }
+
+/// 2 V activations as words, without their offset.
+INLINE vh get_words(const Element* p) {
+#if BFPGA_LANES == 16 && defined(BFPGA_BYTES)
+    return (vh)_mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)p)) - (s16)ZERO;
+#elif BFPGA_LANES == 8 && defined(BFPGA_BYTES)
+    const __m128i bytes = _mm_loadu_si128((const __m128i*)p);
+    return (vh)(ZERO ? _mm256_cvtepu8_epi16(bytes) : _mm256_cvtepi8_epi16(bytes)) - (s16)ZERO;
+#else
+    return load<vh>(p);
+#endif
+}
+
+/// 2 V mantissas into memory.
+INLINE void put_words(Element* p, vh mantissas) {
+    const vh r = mantissas + (s16)ZERO;
+#if BFPGA_LANES == 16 && defined(BFPGA_BYTES)
+    _mm256_storeu_si256((__m256i*)p, _mm512_cvtepi16_epi8((__m512i)r));
+#elif BFPGA_LANES == 8 && defined(BFPGA_BYTES)
+    const __m256i bytes =
+        ZERO ? _mm256_packus_epi16((__m256i)r, (__m256i)r) : _mm256_packs_epi16((__m256i)r, (__m256i)r);
+    _mm_storeu_si128((__m128i*)p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(bytes, 0x08)));
+#else
+    save(p, r);
 #endif
 }
 

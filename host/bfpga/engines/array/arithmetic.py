@@ -17,6 +17,7 @@ from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample, everything
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.accumulators import Accumulate, Block, accumulator_function
+from bfpga.engines.array.streams import working_columns
 from bfpga.engines.output.collector import collect, rule_exponent
 from bfpga.engines.output.exponents import LEARNING, PolicyRegisters, magnitudes
 from bfpga.engines.output.functions import collected_exponent, result_exponent
@@ -209,8 +210,7 @@ class LayerEngine:
         """What the statistics unit on column 0 sees of one sample, in drain order: tile, group, row block, row."""
         width = self.layer.window.output_width
         e3 = np.broadcast_to(stage.e3, stage.v.shape)
-        gemm = self.layer.kind == "gemm"
-        columns = self.config.active_columns(self.layer.weight_format) if gemm else self.config.columns
+        columns = working_columns(self.layer, self.config)
         seen = []
         for y0, y1, m0, m1 in self._tile_ranges():
             part = (0, slice(y0 * width, y1 * width, columns), slice(m0, m1))

@@ -2,8 +2,9 @@
 
 ``counted.json`` holds what ``bfpga synthesize`` counted for a few configurations, IP by IP
 (`python -m benchmarks.synthesis.counted` makes it). The look-up tables and flip-flops of an IP's logic are a sum of
-terms that follow from its structure; the terms' factors are fitted to that table, as relative errors. DSP blocks and
-memories follow from the structure alone.
+terms that follow from its structure; the terms' factors are fitted to that table, as relative errors. One of them is
+what the finer model of shift tiles says (``engines.array.resources``). DSP blocks and memories follow from the
+structure alone.
 
 Only the standard library and numpy are imported.
 """
@@ -59,12 +60,16 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
         lambda n: n["columns"],
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
-    # Accumulators of DSP columns, operands, words of weights in every block of columns; shift tiles have a model.
+    # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
+    # that Yosys adds up beside the blocks: of DSP48E2, and in part those of a block for each product.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
         lambda n: n["columns"] * n["word_bits"],
         lambda n: n["blocks"] * n["weight_word_bits"],
+        lambda n: n["shift_tables"],
+        lambda n: n["dsp48e2"],
+        lambda n: n["unpacked"],
     ),
     # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
     "post": (
@@ -103,8 +108,11 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     rows = [Function.named(name).row for name in config.functions]
     hop = config.hop_columns or config.columns
     shifting = config.columns if config.multiplier == "shift" else config.shift_columns
+    tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
-        "columns": config.columns, "shift_columns": shifting,
+        "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
+        "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
+        "unpacked": array_dsp(config) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,
@@ -127,8 +135,7 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     if ip == WEIGHTS:
         return stored + Resources(bram36=weight_memory(config).bram36 + parameter_memory(config).bram36)
     if ip == ARRAY:
-        shifting = [part for name, part in tiles(config).items() if name != DOT_TILES]
-        return sum(shifting, Resources(dsp=array_dsp(config)))
+        return Resources(dsp=array_dsp(config))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 
@@ -170,22 +177,16 @@ def fits() -> dict[str, Fit]:
 def largest_error() -> float:
     """Largest relative error of a whole kernel's look-up tables or flip-flops on the counted configurations."""
     errors = []
-    for row in _without_shifts():
+    for row in table():
         found = sum(logic(row.numbers).values(), Resources())
         for kind, ours in (("lut", found.lut), ("ff", found.ff)):
             errors.append(abs(ours / sum(row.cells[kind].values()) - 1))
     return max(errors)
 
 
-def _without_shifts() -> list[Counted]:
-    """Configurations whose array has DSP columns alone."""
-    return [row for row in table() if not row.numbers["shift_columns"]]
-
-
 def _fitted(ip: str, kind: str) -> tuple[float, ...]:
-    rows = _without_shifts() if ip == ARRAY else table()
-    terms = np.array([[term(row.numbers) for term in TERMS[ip]] for row in rows], dtype=float)
-    cells = np.array([row.cells[kind][ip] for row in rows], dtype=float)
+    terms = np.array([[term(row.numbers) for term in TERMS[ip]] for row in table()], dtype=float)
+    cells = np.array([row.cells[kind][ip] for row in table()], dtype=float)
     return tuple(map(float, _least_squares(terms / cells[:, None])))
 
 

@@ -18,9 +18,11 @@ def weight_format(descriptor: Descriptor) -> WeightFormat:
 
 
 def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Columns that work in an operation: all, unless linear weights leave the shift columns idle."""
+    """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
     if Operation(descriptor.operation) is not Operation.GEMM:
         return config.columns
+    if descriptor.flags & Flag.NEIGHBOURS:
+        return max(1, descriptor.group_columns)  # a damaged one may have none
     return config.active_columns(weight_format(descriptor))
 
 
@@ -35,8 +37,9 @@ def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def takes_single_words(config: SystolicConfig, descriptor: Descriptor) -> bool:
-    """Whether a pass computes one word of channels, not a block of rows: MAX and SUM of a kernel of processes."""
-    return config.kernel == "processes" and descriptor.operation != Operation.GEMM
+    """Whether a pass computes one word of channels, not a block of rows: on processes all but most GEMMs."""
+    multiplies = descriptor.operation == Operation.GEMM and not descriptor.flags & Flag.NEIGHBOURS
+    return config.kernel == "processes" and not multiplies
 
 
 def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:

@@ -11,6 +11,7 @@ from bfpga.engines.array.cycles import column_groups, pass_steps
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
+from bfpga.engines.array.tap_reuse import read_window
 from bfpga.errors import ProgramError
 
 
@@ -41,7 +42,9 @@ def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool
 
 
 def taps(node: ArrayNode) -> int:
-    return node.window.kernel_height * node.window.kernel_width
+    """Taps at which a pass reads operands."""
+    window = read_window(node)
+    return window.kernel_height * window.kernel_width
 
 
 def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_words: int) -> InputWindow:
@@ -172,6 +175,8 @@ def operation_flags(place: Placement) -> Flag:
         flags |= Flag.PRESET
     if node.policy.inherit:
         flags |= Flag.COPY_EXPONENT
+    if node.reuses_taps:
+        flags |= Flag.NEIGHBOURS
     if place.stream:
         flags |= Flag.STREAM_WEIGHTS
     flags |= {"linear": Flag.NONE, "two_hot": Flag.TWO_HOT, "power_of_two": Flag.POWER_OF_TWO}[node.weight_format]
@@ -182,11 +187,12 @@ def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     width = place.node.window.output_width
     result.output_pixels = place.tile.rows * width
     result.output_width = width
-    result.group_rows, result.group_columns = divmod(working_columns(place.node, config), width)
+    columns = working_columns(place.node, config)
+    result.group_rows, result.group_columns = (0, columns) if place.node.reuses_taps else divmod(columns, width)
 
 
 def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
-    window, region = place.node.window, place.inputs[0]
+    window, region = read_window(place.node), place.inputs[0]
     words, pitch = region.pixel_words, region.pitch
     stride = window.stride_y * place.tile.step
     top = place.tile.y0 * window.stride_y - window.pad_top

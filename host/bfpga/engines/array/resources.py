@@ -1,4 +1,7 @@
-"""DSP, block memory, LUT and flip-flop estimate of the array and of all that its kernel needs beside the engines.
+"""DSP, block memory, LUT and flip-flop estimate of the array, and of a kernel of one loop beside its engines.
+
+Of a kernel of processes only DSP blocks, memories and shift tiles are taken from here; its other look-up tables and
+flip-flops are counted or fitted to counts (`counted_resources.py`).
 
 DSP blocks and memories follow from the structure and are exact up to the tool's freedom. LUTs and flip-flops are a
 model, built from the sizes of single units as mapped to 6-input LUTs by an open-source synthesizer:

@@ -20,6 +20,7 @@ from bfpga.contract.streams import ACTIVATION_ORDER, PARAMETER_ROW, TENSOR_HEADE
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
+from bfpga.engines.array.tap_reuse import tap_words
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
@@ -38,7 +39,7 @@ def pad_to(data: bytes, multiple: int) -> bytes:
 
 def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
     """Output channels that one pass of a node computes."""
-    return config.block_rows(node.weight_format)
+    return config.lanes if node.reuses_taps else config.block_rows(node.weight_format)
 
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
@@ -47,7 +48,10 @@ def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
-    """Columns that work on a node: all, unless its weights are not for shift columns."""
+    """Columns that work on a node: all, unless its weights are not for shift columns, or they take whole rows."""
+    if node.reuses_taps:
+        width = node.window.output_width
+        return config.columns // width * width
     return config.active_columns(node.weight_format) if node.kind == "gemm" else config.columns
 
 
@@ -101,6 +105,8 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
 
     With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
     """
+    if node.reuses_taps:
+        return pack_weight_words(tap_words(node, config, m0, m1), config)
     window = input_window(node, config, m0, m1)
     assert node.weights is not None
     taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])

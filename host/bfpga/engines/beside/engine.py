@@ -101,7 +101,8 @@ class BesideEngine(Engine):
     an input with a share of elements that are not zero. stream: an operation's bytes on the weight stream, which are
     the same for descriptors with the same ``stream_form``. write_cycles: cycles in which the results of a node leave
     if rows of its output have a pitch, 0 if it is of no concern. cycle_shares: cycles of an operation by what they are
-    spent on. by_inputs: for an engine whose cycles depend on data.
+    spent on. zero_group: output and input channels of the smallest group of weights that saves more than its products
+    where all of it is zero. by_inputs: for an engine whose cycles depend on data.
     """
 
     numbers: type[EngineNumbers]
@@ -115,4 +116,5 @@ class BesideEngine(Engine):
     write_cycles: Callable[[ArrayNode, SystolicConfig, int | None], int]
     cycle_shares: Callable[[SystolicConfig, KernelOperation, IntArray], dict[str, int]]
     random: RandomCases
+    zero_group: Callable[[SystolicConfig], tuple[int, int]]
     by_inputs: InputCycles | None = None

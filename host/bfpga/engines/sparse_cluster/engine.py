@@ -26,6 +26,11 @@ def header(config: SystolicConfig) -> Header:
     )
 
 
+def zero_group(config: SystolicConfig) -> tuple[int, int]:
+    """A kernel without a weight in a word of channels takes none of its non-zero activations' cycles."""
+    return 1, config.lanes
+
+
 SPARSE_CLUSTER = BesideEngine(
     name=ClusterNumbers.engine,
     title="sparse cluster",
@@ -47,5 +52,6 @@ SPARSE_CLUSTER = BesideEngine(
     write_cycles=write_cycles,
     cycle_shares=cycle_shares,
     random=RANDOM,
+    zero_group=zero_group,
     by_inputs=InputCycles(counter, most_clocks, measure, unit_shares),
 )

@@ -26,6 +26,11 @@ def header(config: SystolicConfig) -> Header:
     )
 
 
+def zero_group(config: SystolicConfig) -> tuple[int, int]:
+    """An input channel without a weight in a group of kernels is neither read nor decoded for these."""
+    return config.numbers_of(ZeroSkipNumbers).kernels_in_flight, 1
+
+
 ZERO_SKIP = BesideEngine(
     name=ZeroSkipNumbers.engine,
     title="zero-skip",
@@ -47,4 +52,5 @@ ZERO_SKIP = BesideEngine(
     write_cycles=write_cycles,
     cycle_shares=cycle_shares,
     random=RANDOM,
+    zero_group=zero_group,
 )

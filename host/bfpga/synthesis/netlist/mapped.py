@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,8 +25,9 @@ class MappedModule:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Resources: look-up tables that compute, flip-flops, DSP blocks, look-up tables that store (memories and shift
-    registers), block memories of 18 and 36 Kibit, UltraRAMs, and look-up tables' carry chains by four bits."""
+    """Resources: look-up tables that compute (two functions in one where they share it), flip-flops, DSP blocks,
+    look-up tables that store (memories and shift registers), block memories of 18 and 36 Kibit, UltraRAMs, and
+    look-up tables' carry chains by four bits."""
 
     lut: int = 0
     ff: int = 0
@@ -63,7 +64,52 @@ def count(module: MappedModule) -> Counts:
     values: Counter[str] = Counter()
     for kind, number in found.items():
         values.update({field: number * each for field, each in _resources(kind).items()})
+    values["lut"] -= shared_tables(module)
     return Counts(**values)
+
+
+#: Inputs of a look-up table that computes two functions at once (UG474, UG574: outputs O5 and O6).
+SHARED_INPUTS = 5
+#: Functions of one net that are tried as the second of a table: nets that everything reads find a partner early.
+_TRIED = 200
+
+
+def shared_tables(module: MappedModule) -> int:
+    """Look-up tables that compute a second function: pairs with an input in common and five inputs together.
+
+    Reports of utilization count such a pair once (AMD AR 63514), and the vendor's mapper forms it by default from
+    functions that share inputs (UG1388, "LUT combining"). Tables of a carry chain stay alone.
+    """
+    in_chains = {bit for kind, nets in module.cells if kind.startswith("CARRY") for bit in nets.get("S", [])}
+    tables = [
+        frozenset(bit for bit in nets["A"] if isinstance(bit, int))
+        for kind, nets in module.cells
+        if kind == "$lut" and nets["Y"][0] not in in_chains
+    ]
+    readers: dict[Bit, list[int]] = {}
+    for number, inputs in enumerate(tables):
+        for bit in inputs if len(inputs) <= SHARED_INPUTS else ():
+            readers.setdefault(bit, []).append(number)
+    alone = {number for number, inputs in enumerate(tables) if 0 < len(inputs) <= SHARED_INPUTS}
+    pairs = 0
+    for number in sorted(alone, key=lambda number: (-len(tables[number]), number)):
+        if number in alone:
+            alone.remove(number)
+            partner = _partner(tables, number, readers, alone)
+            if partner is not None:
+                alone.remove(partner)
+                pairs += 1
+    return pairs
+
+
+def _partner(
+    tables: Sequence[frozenset[int]], number: int, readers: Mapping[Bit, list[int]], alone: Set[int]
+) -> int | None:
+    """The largest function that fits beside one, the first of several; None without any."""
+    own = tables[number]
+    near = {other for bit in own for other in readers[bit][:_TRIED] if other in alone}
+    fitting = [other for other in near if len(own | tables[other]) <= SHARED_INPUTS]
+    return min(fitting, key=lambda other: (-len(tables[other]), other), default=None)
 
 
 def _resources(kind: str) -> Mapping[str, int]:

@@ -28,6 +28,13 @@ class ColumnWeights {
         ready_.accumulate(column, x, first);
     }
 
+    // As above; every row pair has operands of its own.
+    template <class Column>
+    void accumulate(Column& column, const mantissa_t (&x)[(Config::rows + 1) / 2][Config::lanes], bool first) const {
+#pragma HLS INLINE
+        ready_.accumulate(column, x, first);
+    }
+
     template <class Column>
     void accumulate(int, Column& column, const mantissa_t (&x)[Config::lanes]) const {
 #pragma HLS INLINE

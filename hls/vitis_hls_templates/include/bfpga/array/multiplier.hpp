@@ -165,6 +165,20 @@ struct Dsp {
             }
         }
 
+        // As above; every row pair has operands of its own.
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[(Config::rows + 1) / 2][Config::lanes],
+                        bool first) const {
+#pragma HLS INLINE
+        Rows_Add_Own:
+            for (int r = 0; r < Config::rows; ++r) {
+#pragma HLS UNROLL
+                const accumulator_t before = first ? static_cast<accumulator_t>(0) : column.get(r);
+                const accumulator_t sum = Tile::add(static_cast<accumulator_t>(0), x[r / 2], w_[r]);
+                column.set(r, static_cast<accumulator_t>(before + sum));
+            }
+        }
+
        private:
         mantissa_t w_[Config::rows][Config::lanes];
     };
@@ -224,15 +238,33 @@ struct DspPacked {
         Pairs_Add:
             for (int r = 0; r < Config::rows; r += 2) {
 #pragma HLS UNROLL
-                const int_t<Tile::sum_bits> sum = Tile::multiply_signed(x, operand_[r / 2]);
-                const accumulator_t low = first ? static_cast<accumulator_t>(0) : column.get(r);
-                const accumulator_t high = first ? static_cast<accumulator_t>(0) : column.get(r + 1);
-                column.set(r, static_cast<accumulator_t>(low + low_bits<Config::packing_shift>(sum)));
-                column.set(r + 1, Tile::template add_high<Config::accumulator_bits>(high, sum));
+                add(column, r, Tile::multiply_signed(x, operand_[r / 2]), first);
+            }
+        }
+
+        // As above; every row pair has operands of its own.
+        template <class Column>
+        void accumulate(Column& column, const mantissa_t (&x)[(Config::rows + 1) / 2][Config::lanes],
+                        bool first) const {
+#pragma HLS INLINE
+        Pairs_Add_Own:
+            for (int r = 0; r < Config::rows; r += 2) {
+#pragma HLS UNROLL
+                add(column, r, Tile::multiply_signed(x[r / 2], operand_[r / 2]), first);
             }
         }
 
        private:
+        // Adds both fields of a sum to rows r and r + 1.
+        template <class Column>
+        static void add(Column& column, int r, int_t<Tile::sum_bits> sum, bool first) {
+#pragma HLS INLINE
+            const accumulator_t low = first ? static_cast<accumulator_t>(0) : column.get(r);
+            const accumulator_t high = first ? static_cast<accumulator_t>(0) : column.get(r + 1);
+            column.set(r, static_cast<accumulator_t>(low + low_bits<Config::packing_shift>(sum)));
+            column.set(r + 1, Tile::template add_high<Config::accumulator_bits>(high, sum));
+        }
+
         int_t<Tile::operand_bits> operand_[Config::rows / 2][Config::lanes];
     };
 };

@@ -38,6 +38,7 @@ class LeadCollector {
     }
 
     void open_row(exponent_t) {}
+    void open_columns() {}
     void see(int, int_t<Config::accumulator_bits>, bool, bool) {}
     void see_alone(int_t<Config::accumulator_bits>, exponent_t) {}
     void close_row() {}
@@ -93,6 +94,12 @@ class LeadCollector<Config, true> {
         row_exponent_ = exponent;
         row_distance_ = distance(static_cast<exponent_t>(exponent - base_));
         row_open_ = true;
+    }
+
+    // The columns of the row follow. Forgotten here and not when the row opens: what they show is then no value that is
+    // carried from row to row.
+    void open_columns() {
+#pragma HLS INLINE
         row_values_ = 0;
         row_differing_ = 0;
         row_set_ = 0;

@@ -115,6 +115,7 @@ class OutputStage {
         const exponent_t alone_distance = static_cast<exponent_t>(output_exponent_ - alone_exponent_);
         const Requantized<MW> requantized_alone =
             requantize<MW, Config::rounding, Config::saturation, ACC>(alone_value_, alone_distance);
+        collector_.open_columns();
     Columns_Values:
         for (int i = 0; i < N; ++i) {
 #pragma HLS UNROLL

@@ -6,9 +6,11 @@
 //
 // A tile adds `lanes` products of one weight row and one operand column in a step (BFP R59). A finished pass moves to
 // the forwarder and leaves it row by row while the next one computes (BFP R64).
+//
+// Columns that take taps from their neighbours compute a channel of a word in each row pair; its first row leaves.
 #pragma once
-#include "bfpga/array/column_weights.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/tap_operands.hpp"
 
 namespace bfpga {
 
@@ -30,13 +32,16 @@ class ArrayProcess {
         bool first;
         bool last;
         bool doubled;  // the pass has two rows of sums for each weight row
+        bool reuses;   // columns take taps from their neighbours
     };
 
    public:
-    ArrayProcess() : sending_(0), sends_(false), control_(), operand_(), busy_(), doubled_(false) {
+    ArrayProcess()
+        : sending_(0), sends_(false), control_(), operand_(), begins_row_(), busy_(), doubled_(false), reused_(false) {
 #pragma HLS ARRAY_PARTITION variable=control_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=weights_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=operand_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=begins_row_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=accumulator_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=finished_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=row_ complete dim=0
@@ -85,6 +90,12 @@ class ArrayProcess {
     static constexpr int block_of(int column) { return column / Config::hop_columns; }
     // Steps that the sums of a column wait for those of the last block.
     static constexpr int wait_of(int column) { return blocks - 1 - block_of(column); }
+    // Steps that the operand of a column is kept: the column behind it may need it a step later.
+    static constexpr int kept_of(int column) {
+        return block_of(Config::tap_reuse && column + 1 < columns ? column + 1 : column);
+    }
+    // The last row that leaves a pass; of row pairs the first one leaves.
+    static constexpr int last_reused = 2 * (Config::lanes - 1);
 
     // The row of all columns that is complete now; the sums of early blocks move on in their registers.
     void send(stream<wire_t<Sums>>& sums) {
@@ -118,12 +129,33 @@ class ArrayProcess {
 #pragma HLS UNROLL
             const Control& control = control_[block_of(i)];
             if (control.fires) {
-                weights_[block_of(i)].accumulate(i, accumulator_[i], operand_[i][block_of(i)].lane, control.first);
+                const ColumnWeights<Config>& weights = weights_[block_of(i)];
+                const Word<Config>& own = operand_[i][block_of(i)];
+                if (native_integers && !control.reuses) {
+                    weights.accumulate(i, accumulator_[i], own.lane, control.first);  // a simulation saves the time
+                } else {
+                    TapOperands<Config>::accumulate(weights, i, accumulator_[i], own, left(i), right(i), control.reuses,
+                                                    control.first);
+                }
                 if (control.last) {
                     finished_[i] = accumulator_[i];
                 }
             }
         }
+    }
+
+    // The operands beside a column in its step, zero across the begin of a row.
+    Word<Config> left(int i) const {
+#pragma HLS INLINE
+        const bool none = i == 0 || begins_row_[i][block_of(i)];
+        return none ? Word<Config>::zero() : operand_[i > 0 ? i - 1 : 0][block_of(i)];
+    }
+
+    Word<Config> right(int i) const {
+#pragma HLS INLINE
+        const int next = i + 1 < columns ? i + 1 : i;
+        const bool none = i + 1 == columns || begins_row_[next][block_of(i)];
+        return none ? Word<Config>::zero() : operand_[next][block_of(i)];
     }
 
     // Which row leaves each block next.
@@ -136,11 +168,13 @@ class ArrayProcess {
             busy_[g] = busy_[g - 1];
         }
         const bool ends = control_[0].fires && control_[0].last;
-        const bool last_row = row_[0] == (doubled_ ? Config::accumulator_rows - 1 : Config::rows - 1);
+        const int last = reused_ ? last_reused : doubled_ ? Config::accumulator_rows - 1 : Config::rows - 1;
+        const bool last_row = row_[0] == last;
         busy_[0] = ends || (busy_[0] && !last_row);
-        row_[0] = ends ? static_cast<row_t>(0) : static_cast<row_t>(row_[0] + 1);
+        row_[0] = ends ? static_cast<row_t>(0) : static_cast<row_t>(row_[0] + (reused_ ? 2 : 1));
         if (ends) {
             doubled_ = control_[0].doubled;
+            reused_ = control_[0].reuses;
         }
     }
 
@@ -158,9 +192,10 @@ class ArrayProcess {
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
         Steps_Hop:
-            for (int k = block_of(i); k > 0; --k) {
+            for (int k = kept_of(i); k > 0; --k) {
 #pragma HLS UNROLL
                 operand_[i][k] = operand_[i][k - 1];
+                begins_row_[i][k] = begins_row_[i][k - 1];
             }
         }
     }
@@ -185,12 +220,14 @@ class ArrayProcess {
         if (beat.fires) {
             const Weights weights = from_wire<Weights>(weight_words.read());
             const bool doubled = Config::accumulator_rows > Config::rows && weights.power_of_two;
-            const Control control = {true, beat.first, beat.last, doubled};
+            const bool reuses = Config::tap_reuse && beat.neighbours;
+            const Control control = {true, beat.first, beat.last, doubled, reuses};
             const WeightMode mode = {weights.two_hot, weights.power_of_two};
             control_[0] = control;
             weights_[0] = ColumnWeights<Config>(weights.weight.row, mode);
             if (beat.last) {
-                sending_ = static_cast<row_t>(doubled ? Config::accumulator_rows - 1 : Config::rows - 1);
+                const int others = doubled ? Config::accumulator_rows - 1 : Config::rows - 1;
+                sending_ = static_cast<row_t>(reuses ? Config::lanes - 1 : others);
                 sends_ = doubled || Config::rows > 1;
             }
         }
@@ -204,6 +241,7 @@ class ArrayProcess {
 #pragma HLS UNROLL
             if (beat.mine[i]) {
                 operand_[i][0] = beat.word[i];
+                begins_row_[i][0] = beat.begins_row[i];
             }
         }
     }
@@ -216,14 +254,15 @@ class ArrayProcess {
     // Of a block: what it works on
     Control control_[blocks];
     ColumnWeights<Config> weights_[blocks];
-    Word<Config> operand_[columns][blocks];  // [i][k]: k steps old; block_of(i) + 1 of them
+    Word<Config> operand_[columns][blocks];  // [i][k]: k steps old; kept_of(i) + 1 of them
+    bool begins_row_[columns][blocks];       // the same
     // Of a column
     Column accumulator_[columns];
     Column finished_[columns];
     // Of a block: the row of the forwarder that leaves
     row_t row_[blocks];
     bool busy_[blocks];
-    bool doubled_;
+    bool doubled_, reused_;
     accumulator_t delayed_[columns][blocks];  // [i][k]: k + 1 steps old; wait_of(i) of them
 };
 

@@ -8,6 +8,7 @@
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
+#include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/vector_words.hpp"
 
 namespace bfpga {
@@ -21,7 +22,7 @@ class OutputRows {
    public:
     void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
 #pragma HLS INLINE
-        group_ = static_cast<coordinate_t>(active_columns<Config>(d));
+        group_ = static_cast<coordinate_t>(group_pixels<Config>(d));
         output_rows_ = d.output_rows;
         pixels_left_ = d.output_pixels;
         rows_left_ = d.output_rows;
@@ -206,7 +207,7 @@ class PostProcess {
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
-        rows_.start(d, combined_ ? words : d.blocks, combined_ ? Config::lanes : block_rows<Config>(d));
+        rows_.start(d, combined_ ? words : d.blocks, pass_rows<Config>(d));
         words_.start(d, exponents, words);
         draining_ = false;
         reads_sums_ = !combined_ && !kept_;

@@ -201,7 +201,9 @@ class ScratchpadProcess {
 #pragma HLS UNROLL
             beat.word[c] = word[c];
             beat.mine[c] = mine[c];
+            beat.begins_row[c] = reader_.begins_row(c);
         }
+        beat.neighbours = reader_.neighbours();
         beat.fires = reader_.issue().fires;
         beat.first = reader_.issue().first;
         beat.last = reader_.issue().last;
@@ -232,7 +234,9 @@ class ScratchpadProcess {
 #pragma HLS UNROLL
             beat.word[c] = Word<Config>::zero();
             beat.mine[c] = false;
+            beat.begins_row[c] = false;
         }
+        beat.neighbours = false;
         beat.fires = false;
         beat.first = false;
         beat.last = false;

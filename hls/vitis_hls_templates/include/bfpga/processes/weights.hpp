@@ -11,6 +11,7 @@
 #include "bfpga/memory/weight_memory.hpp"
 #include "bfpga/ports/checksum.hpp"
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/wires.hpp"
 
 namespace bfpga {
@@ -299,7 +300,7 @@ class WeightRead {
         kernel_rows_.set(static_cast<coordinate_t>(d.kernel_height));
         kernel_columns_.set(static_cast<coordinate_t>(d.kernel_width));
         channel_words_.set(static_cast<coordinate_t>(d.channel_words));
-        block_rows_.set(static_cast<coordinate_t>(block_rows<Config>(d)));
+        block_rows_.set(static_cast<coordinate_t>(pass_rows<Config>(d)));
         output_rows_.set(static_cast<coordinate_t>(d.output_rows));
         tap_step_ = static_cast<weight_address_t>(d.weight_tap_step);
         block_step_ = static_cast<weight_address_t>(d.weight_block_step);

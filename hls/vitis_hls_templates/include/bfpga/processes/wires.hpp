@@ -156,13 +156,18 @@ template <class Config>
 using ResultBeat = WordsBeat<Config, Config::columns>;
 
 // Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
+// `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
-    static constexpr int bits = Words::bits + Config::columns + 4;
+    static constexpr int control_bits = Words::bits + Config::columns;
+    static constexpr int beside_bits = control_bits + 4;
+    static constexpr int bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
 
     Word<Config> word[Config::columns];
     bool mine[Config::columns];
+    bool begins_row[Config::columns];
+    bool neighbours;
     bool fires;  // the last slot of a step: multiply
     bool first;  // of the pass: the accumulators start
     bool last;   // of the pass
@@ -174,7 +179,11 @@ struct OperandBeat {
         Words::pack(to, word);
         PackedFlags<Config::columns>::pack(to, Words::bits, mine);
         const bool control[4] = {fires, first, last, stop};
-        PackedFlags<4>::pack(to, Words::bits + Config::columns, control);
+        PackedFlags<4>::pack(to, control_bits, control);
+        if (Config::tap_reuse) {
+            PackedFlags<Config::columns>::pack(to, beside_bits, begins_row);
+            set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
+        }
     }
 
     template <class Bits>
@@ -183,11 +192,17 @@ struct OperandBeat {
         Words::unpack(from, word);
         PackedFlags<Config::columns>::unpack(from, Words::bits, mine);
         bool control[4];
-        PackedFlags<4>::unpack(from, Words::bits + Config::columns, control);
+        PackedFlags<4>::unpack(from, control_bits, control);
         fires = control[0];
         first = control[1];
         last = control[2];
         stop = control[3];
+    Beside_Unpack:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            begins_row[i] = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + i : 0);
+        }
+        neighbours = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + Config::columns : 0);
     }
 };
 

@@ -5,18 +5,10 @@
 // of a new group are in place.
 #pragma once
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
 
 namespace bfpga {
-
-// Words that a pass leaves behind: of the rows of a block, or the one word of a pass whose operands bypass the array.
-template <class Config>
-inline int pass_words(const Descriptor& d) {
-#pragma HLS INLINE
-    const bool gemm = static_cast<Operation>(d.operation) == Operation::Gemm;
-    const bool doubled = Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo);
-    return !gemm ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
-}
 
 // Words of all output channels of a pixel.
 template <class Config>
@@ -54,33 +46,47 @@ class Pace {
     bool one_, reached_;
 };
 
-// Passes that have begun and whose results have not come, one flag for each number: 2 at most.
+// Passes that have begun and whose results have not come, one flag for each number of them.
 class AwaitedPasses {
    public:
-    void clear() {
-#pragma HLS INLINE
-        none_ = true;
-        one_ = false;
-        two_ = false;
+    AwaitedPasses() {
+#pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
     }
 
-    bool any() const { return !none_; }
-    bool most() const { return two_; }
+    void clear() {
+#pragma HLS INLINE
+    Numbers_Clear:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = n == 0;
+        }
+    }
+
+    bool any() const { return !are_[0]; }
+    bool most() const { return are_[limit]; }
 
     // A clock; `begun`: a pass has; `returned`: the results of one have come.
     void step(bool begun, bool returned) {
 #pragma HLS INLINE
-        static_assert(ProcessLimits::awaited_passes == 2, "the stream of results has room for those that have a flag");
-        const bool none = !begun & (returned ? one_ : none_);
-        const bool one = returned == begun ? one_ : begun ? none_ : two_;
-        const bool two = begun ? (returned ? two_ : one_) : !returned & two_;
-        none_ = none;
-        one_ = one;
-        two_ = two;
+        bool next[limit + 1];
+#pragma HLS ARRAY_PARTITION variable=next complete dim=0
+    Numbers_Count:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
+            const bool more = n < limit && are_[n < limit ? n + 1 : limit];
+            next[n] = begun == returned ? are_[n] : begun ? fewer : more;
+        }
+    Numbers_Keep:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = next[n];
+        }
     }
 
    private:
-    bool none_, one_, two_;
+    static constexpr int limit = ProcessLimits::awaited_passes;  // the stream of results has room for so many
+    bool are_[limit + 1];
 };
 
 // What a step reads.
@@ -120,20 +126,19 @@ class PassNest {
     // What the next operation needs.
     void take(const Descriptor& d) {
 #pragma HLS INLINE
-        const bool gemm = static_cast<Operation>(d.operation) == Operation::Gemm;
+        const bool single = single_words<Config>(d);
         const int32_t window = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
         slots_.set(static_cast<limit_t>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
-        // A pass without the array computes one word.
-        words_.set(gemm ? static_cast<limit_t>(d.channel_words) : static_cast<limit_t>(1));
-        const limit_t blocks = gemm ? static_cast<limit_t>(d.blocks) : static_cast<limit_t>(output_words<Config>(d));
+        words_.set(single ? static_cast<limit_t>(1) : static_cast<limit_t>(d.channel_words));
+        const limit_t blocks = single ? static_cast<limit_t>(output_words<Config>(d)) : static_cast<limit_t>(d.blocks);
         blocks_.set(blocks);
         passes_.set(blocks);
-        block_step_ = gemm ? static_cast<word_t>(d.block_step) : static_cast<word_t>(1);
+        block_step_ = single ? static_cast<word_t>(1) : static_cast<word_t>(d.block_step);
         drain_.set(drain_of(window, pass_words<Config>(d)));
         groups_.set(static_cast<coordinate_t>(d.groups));
-        columns_.set(static_cast<typename T::port_t>(active_columns<Config>(d)));
+        columns_.set(static_cast<typename T::port_t>(group_pixels<Config>(d)));
         tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
         tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);

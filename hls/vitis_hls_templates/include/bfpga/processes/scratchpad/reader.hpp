@@ -15,6 +15,7 @@ struct WindowPixel {
     typename T::coordinate_t y, x;
     typename T::port_t run;  // rows since the group's first pixel
     bool active;
+    bool begins_row;  // of the output
 };
 
 template <class Config>
@@ -51,6 +52,7 @@ class OperandReader {
                     d.input_wrap_bank, d.input_pixel_words);
         const Operation operation = static_cast<Operation>(d.operation);
         vector_ = operation != Operation::Gemm;
+        neighbours_ = reuses_taps<Config>(d);
         tests_image_ = operation != Operation::Sum;  // its taps are operands
         runs_ = d.read_runs != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.input_pixel_words);
@@ -64,6 +66,9 @@ class OperandReader {
 
     bool running() const { return nest_.running() || !walk_.full(); }
     bool vector() const { return vector_; }
+    // Whether columns take taps from their neighbours, and whether nothing lies to the left of a column's pixel.
+    bool neighbours() const { return neighbours_; }
+    bool begins_row(int column) const { return pixel_[column].begins_row; }
     bool returns() const { return nest_.returns(); }
     const ReadIssue<Config>& issue() const { return nest_.issue(); }
 
@@ -131,7 +136,7 @@ class OperandReader {
 #pragma HLS INLINE
         const bool fills = walk_.fills();
         const bool ends = walk_.ends_row();
-        const WindowPixel<Config> here = {walk_.place(), y_, x_, run_, walk_.active()};
+        const WindowPixel<Config> here = {walk_.place(), y_, x_, run_, walk_.active(), walk_.begins_row()};
     Columns_Fill:
         for (int c = 0; c < columns; ++c) {
 #pragma HLS UNROLL
@@ -157,7 +162,7 @@ class OperandReader {
 
     // The operation
     WalkSetup<Config> setup_;
-    bool vector_, tests_image_, runs_;
+    bool vector_, neighbours_, tests_image_, runs_;
     typename T::word_t pixel_words_;
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk

@@ -3,6 +3,7 @@
 // The pixels follow each other row by row; `columns` of them are a group. What a group lasts is longer than its walk.
 #pragma once
 #include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
 
 namespace bfpga {
@@ -44,7 +45,7 @@ class SerialWalk {
 #pragma HLS INLINE
         row_.set(static_cast<int_t<pixel_bits>>(d.output_width));
         pixels_.set(static_cast<int_t<pixel_bits>>(d.output_pixels));
-        columns_.set(static_cast<int_t<column_bits>>(active_columns<Config>(d)));
+        columns_.set(static_cast<int_t<column_bits>>(group_pixels<Config>(d)));
     }
 
     // Whether a set is there, and whether it is there in the next clock unless it is handed over.

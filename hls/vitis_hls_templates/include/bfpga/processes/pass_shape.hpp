@@ -1,0 +1,43 @@
+// What a pass of an operation is: the pixels of its group, the rows it leaves behind, the words of these.
+#pragma once
+#include "bfpga/memory/geometry.hpp"
+
+namespace bfpga {
+
+// Whether the columns take taps of a window from their neighbours.
+template <class Config>
+inline bool reuses_taps(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::tap_reuse && static_cast<Operation>(d.operation) == Operation::Gemm && d.has(Flag::Neighbours);
+}
+
+// Columns that have a pixel in a group; of columns that take taps from their neighbours so many that rows are whole.
+template <class Config>
+inline int group_pixels(const Descriptor& d) {
+#pragma HLS INLINE
+    return reuses_taps<Config>(d) ? static_cast<int>(d.group_columns) : active_columns<Config>(d);
+}
+
+// Whether a pass computes one word of each pixel: without the array, or with a row pair for each channel of a word.
+template <class Config>
+inline bool single_words(const Descriptor& d) {
+#pragma HLS INLINE
+    return static_cast<Operation>(d.operation) != Operation::Gemm || reuses_taps<Config>(d);
+}
+
+// Output channels of a pass.
+template <class Config>
+inline int pass_rows(const Descriptor& d) {
+#pragma HLS INLINE
+    return single_words<Config>(d) ? static_cast<int>(Config::lanes) : block_rows<Config>(d);
+}
+
+// Words that a pass leaves behind.
+template <class Config>
+inline int pass_words(const Descriptor& d) {
+#pragma HLS INLINE
+    const bool doubled = Config::accumulator_rows > Config::rows && d.has(Flag::PowerOfTwo);
+    return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
+}
+
+}  // namespace bfpga

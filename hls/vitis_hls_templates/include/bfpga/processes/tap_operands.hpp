@@ -1,0 +1,50 @@
+// What the row pairs of a column multiply: its own word, or its own pixel with those of the columns beside it.
+//
+// Row pair j computes channel j of a word then: lane j keeps the column's own operand, the lane behind it multiplies
+// the pixel to the left, the next one the pixel to the right. So two lanes of a row pair have another operand, not all.
+#pragma once
+#include "bfpga/array/column_weights.hpp"
+
+namespace bfpga {
+
+template <class Config, bool Reuse = Config::tap_reuse>
+struct TapOperands {
+    // Adds the products of a step to a column: `own`, and the words to its left and right where they lie in its row.
+    template <class Column>
+    static void accumulate(const ColumnWeights<Config>& weights, int index, Column& column, const Word<Config>& own,
+                           const Word<Config>&, const Word<Config>&, bool, bool first) {
+#pragma HLS INLINE
+        weights.accumulate(index, column, own.lane, first);
+    }
+};
+
+template <class Config>
+struct TapOperands<Config, true> {
+    using mantissa_t = typename Geometry<Config>::mantissa_t;
+    static constexpr int lanes = Config::lanes;
+    static constexpr int pairs = (Config::rows + 1) / 2;
+    static_assert(Config::shift_columns == 0 && lanes >= 3 && pairs >= lanes, "a row pair for each channel of a word");
+
+    template <class Column>
+    static void accumulate(const ColumnWeights<Config>& weights, int, Column& column, const Word<Config>& own,
+                           const Word<Config>& left, const Word<Config>& right, bool reuses, bool first) {
+#pragma HLS INLINE
+        mantissa_t x[pairs][lanes];
+#pragma HLS ARRAY_PARTITION variable=x complete dim=0
+    Pairs_Choose:
+        for (int j = 0; j < pairs; ++j) {
+#pragma HLS UNROLL
+        Lanes_Choose:
+            for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+                const int channel = j < lanes ? j : 0;
+                const bool to_left = reuses && j < lanes && l == (j + 1) % lanes;
+                const bool to_right = reuses && j < lanes && l == (j + 2) % lanes;
+                x[j][l] = to_left ? left.lane[channel] : to_right ? right.lane[channel] : own.lane[l];
+            }
+        }
+        weights.accumulate(column, x, first);
+    }
+};
+
+}  // namespace bfpga

@@ -1,0 +1,190 @@
+"""`bfpga prune`: a network most of whose weights are zero, and what that costs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bfpga.cli import output
+from bfpga.cli.options import InputShapes, Json, Model, grouped
+from bfpga.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from bfpga.pruning.layers import Group
+    from bfpga.pruning.prune import Pruned
+    from bfpga.pruning.split import Parts
+    from bfpga.report.accuracy import Share
+
+#: `16x1`: output and input channels of a group.
+SIZES = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
+
+
+@grouped
+def prune(
+    model: Model,
+    *,
+    sparsity: Annotated[
+        float,
+        typer.Option("--sparsity", help="Share of the weights that become zero, such as 0.8.", show_default=False),
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", "-d", help="NPZ with x and y, to learn from and to judge.", show_default=False)
+    ],
+    held_out: Annotated[
+        Path | None,
+        typer.Option("--held-out", help="NPZ with samples that judge; default: a quarter of the data."),
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", "-n", min=1, help="Use the first N samples of the data only.")
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="ONNX file; default: MODEL_prunedPERCENT.onnx here.", metavar="FILE"),
+    ] = None,
+    structure: Annotated[
+        str | None,
+        typer.Option(
+            "--structure",
+            help="Zero whole groups of weights: those that an engine of this accelerator passes over at once, or "
+            "OUTPUTSxINPUTS channels at all taps. Default: each weight by itself.",
+            metavar="ACCELERATOR",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int, typer.Option("--epochs", min=0, max=10000, help="Passes over the samples of fine-tuning; 0: none.")
+    ] = 10,
+    rate: Annotated[
+        float,
+        typer.Option("--rate", help="Largest step of fine-tuning, as a share of a layer's root mean square."),
+    ] = 0.01,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed finds the same.")] = 0,
+    input_shape: InputShapes = None,
+    json: Json = None,
+) -> None:
+    """Make weights zero where a network loses least by it, and fine-tune the others; write it as an ONNX file.
+
+    Each layer is pruned alone at several shares of zeros to see what it loses; the shares are dealt out so that the sum
+    of losses is least. Then the smallest weights go, more and more of them, while the network learns from the labels
+    and from its own answers of before. Its accuracy is judged on samples that took no part (docs/sparse.md).
+
+    \b
+    Examples:
+      bfpga prune lenet_mnist.onnx --sparsity 0.9 -d mnist_test.npz -o lenet_pruned.onnx
+      bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20
+      bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip --json result.json
+    """
+    from bfpga.cli import work
+    from bfpga.compiler.read.model_file import external_files
+    from bfpga.data import load_inputs
+    from bfpga.formats.files import refuse_input, replace_file
+    from bfpga.pruning.prune import checked, prune
+    from bfpga.pruning.split import labelled, split
+    from bfpga.pruning.tuning import Tuning
+
+    written = target or Path(f"{model.stem}_pruned{100 * sparsity:g}.onnx")
+    output.check_target(json)
+    output.check_target(written)
+    if not 0 < rate <= 1:
+        raise ConfigurationError(f"--rate is {rate:g}; a share above 0 and up to 1 is needed")
+    group = group_of(structure)
+    network = work.read(model, input_shape)
+    refuse_input(written, [model, *external_files(model), data, *([held_out] if held_out else [])])
+    checked(network, sparsity)
+    learning = labelled(load_inputs(data, network.inputs, samples), data)
+    judging = labelled(load_inputs(held_out, network.inputs), held_out) if held_out else None
+    parts = split(learning, judging, seed, data)
+    found = prune(network, parts, sparsity, Tuning(epochs, rate, seed=seed), group, _stage)
+    replace_file(written, found.model.SerializeToString())
+    _show(found, parts, sparsity, epochs, group)
+    output.say(f"network in {written}")
+    output.write_json(json, content(found, parts, network.name, sparsity, group, written))
+
+
+def group_of(structure: str | None) -> Group | None:
+    """Output and input channels of the groups that ``--structure`` asks for; ConfigurationError for what is none."""
+    if structure is None:
+        return None
+    sizes = SIZES.fullmatch(structure)
+    if sizes:
+        return int(sizes[1]), int(sizes[2])
+    from bfpga.accelerator.loader import load_accelerator
+    from bfpga.engines.registry import engines_beside
+
+    accelerator = load_accelerator(structure)
+    beside = engines_beside(accelerator.systolic)
+    if not beside:
+        raise ConfigurationError(
+            f"--structure: {accelerator.name} has no engine that passes over zeros; give another accelerator "
+            "(`bfpga accelerators` lists their engines) or sizes such as 16x1"
+        )
+    return beside[0].zero_group(accelerator.systolic)
+
+
+@contextmanager
+def _stage(text: str) -> Iterator[Callable[[int, int], None] | None]:
+    with output.progress(text) as show:
+        yield show
+
+
+def _show(found: Pruned, parts: Parts, sparsity: float, epochs: int, group: Group | None) -> None:
+    """Print the layers and what the network lost."""
+    rows = [
+        (layer.name, layer.weights, f"{100 * layer.sparsity:.1f} %", layer.nonzeros, round(layer.sensitivity, 4))
+        for layer in found.layers
+    ]
+    output.table("Layers", ["layer", "weights", "zeros", "non-zeros", "sensitivity*"], rows)
+    output.say(f"* what the zeros of this layer alone add to the loss, {found.losses[0]:.4g}, before fine-tuning")
+    whole = "" if group is None else f", in groups of {group[0]} output x {group[1]} input channels"
+    output.say(f"zeros: {100 * found.sparsity:.2f} % of the weights{whole}; asked for: {100 * sparsity:g} %")
+    counts = f"{len(parts.learning):,} samples learned from" if epochs else "no fine-tuning"
+    output.say(f"{counts}, {len(parts.choosing):,} chose, {len(parts.judging):,} others judge:")
+    steps = [("before", found.before), ("pruned, not fine-tuned", found.at_once), ("pruned", found.after)]
+    for name, share in steps if epochs else [steps[0], steps[2]]:
+        output.say(f"accuracy {name}: {_share(share)}")
+    low, high = found.changes.difference_interval
+    output.say(
+        f"lost: {100 * found.changes.difference:.2f} points ({100 * low:.2f} to {100 * high:.2f}; intervals hold "
+        "with 95 %)"
+    )
+
+
+def _share(share: Share) -> str:
+    low, high = share.interval
+    return f"{100 * share.value:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
+
+
+def content(
+    found: Pruned, parts: Parts, name: str, sparsity: float, group: Group | None, written: Path
+) -> dict[str, Any]:
+    """All figures of a pruning as plain data; accuracies are shares with their intervals."""
+    shares = {"before": found.before, "at_once": found.at_once, "pruned": found.after}
+    return {
+        "model": name,
+        "output": str(written),
+        "asked": sparsity,
+        "sparsity": found.sparsity,
+        "group": group,
+        "samples": {part: len(getattr(parts, part)) for part in ("learning", "choosing", "judging")},
+        "losses": dict(zip(("before", "at_once", "pruned"), found.losses, strict=True)),
+        "accuracy": {key: {"value": item.value, "interval": item.interval} for key, item in shares.items()},
+        "lost_points": 100 * found.changes.difference,
+        "lost_points_interval": [100 * limit for limit in found.changes.difference_interval],
+        "layers": [
+            {
+                "layer": layer.name,
+                "weights": layer.weights,
+                "zeros_before": layer.zeros_before,
+                "zeros": layer.zeros,
+                "nonzeros": layer.nonzeros,
+                "sparsity": layer.sparsity,
+                "sensitivity": layer.sensitivity,
+                "curve": list(zip(curve.sparsity, curve.added, strict=True)),
+            }
+            for layer, curve in zip(found.layers, found.curves, strict=True)
+        ],
+    }

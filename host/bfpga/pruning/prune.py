@@ -1,0 +1,191 @@
+"""`bfpga prune` without its words: sensitivities, sparsities, fine-tuning, the network that comes out, its accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import ModelProto, numpy_helper
+
+from bfpga.compiler.read.importer import Graph
+from bfpga.compiler.read.network import Network
+from bfpga.devices.host import onnx_session
+from bfpga.errors import ConfigurationError, ModelError
+from bfpga.formats.arrays import Float32Array, FloatArray
+from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
+from bfpga.pruning.scores import Scorer
+from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
+from bfpga.pruning.split import Labelled, Parts
+from bfpga.pruning.tuning import Pruner, Tuning
+from bfpga.report.accuracy import Changes, Share, accuracy_of
+from bfpga.training.network import LearningNetwork
+from bfpga.training.steps import cross_entropy, softmax
+
+#: Share of a sample's target that is the unpruned network's answer; the rest is the label.
+TEACHER = 0.5
+Show = Callable[[int, int], None] | None
+#: Tells what is being done, and gives what hears how far it is.
+Stage = Callable[[str], AbstractContextManager[Show]]
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One layer. sensitivity: what its zeros alone add to the loss, without fine-tuning."""
+
+    name: str
+    weights: int
+    zeros_before: int
+    zeros: int
+    sensitivity: float
+
+    @property
+    def nonzeros(self) -> int:
+        return self.weights - self.zeros
+
+    @property
+    def sparsity(self) -> float:
+        return self.zeros / self.weights
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What came out.
+
+    before, at_once, after: accuracy on samples that chose nothing, of the unpruned network, before fine-tuning, at the
+    end; changes: what the pruned network gains and loses there, sample by sample. losses: on the samples that chose, of
+    the unpruned network, before fine-tuning, at the end.
+    """
+
+    model: ModelProto
+    layers: tuple[LayerResult, ...]
+    curves: tuple[Curve, ...]
+    before: Share
+    at_once: Share
+    after: Share
+    changes: Changes
+    losses: tuple[float, float, float]
+
+    @property
+    def sparsity(self) -> float:
+        """Share of zeros of all weights that can be pruned."""
+        return sum(layer.zeros for layer in self.layers) / sum(layer.weights for layer in self.layers)
+
+
+def prune(
+    network: Network,
+    parts: Parts,
+    sparsity: float,
+    tuning: Tuning,
+    group: Group | None = None,
+    stage: Stage = lambda text: nullcontext(None),
+) -> Pruned:
+    """Prune a network to ``sparsity``, the share of zeros of all weights of its convolutions and connected layers.
+
+    Layers get the shares of zeros that together lose least on ``parts.choosing``; then the network learns with
+    ``parts.learning``. Nothing but the figures at the end sees ``parts.judging``. ConfigurationError for a sparsity
+    that the network has already; ModelError for one without such layers, a quantized one, and with ``tuning.epochs``
+    operators that cannot be trained.
+    """
+    graph, layers = checked(network, sparsity)
+    learning = LearningNetwork(graph, str(network.path)) if tuning.epochs else None
+    scorer = Scorer(graph, [*graph_weights(graph, learning, layers)])
+    check_labels(network, scorer, parts)
+
+    def loss(constants: Mapping[str, FloatArray]) -> float:
+        return cross_entropy(scorer.scores(parts.choosing.inputs, constants), parts.choosing.labels)[0]
+
+    with stage("sensitivity of layers") as show:
+        found = curves(layers, loss, group, show)
+    shares = best_shares(layers, found, sparsity, loss, group)
+    once = pruned_weights(layers, shares, group)
+    constants: Mapping[str, FloatArray] = once
+    if learning is not None:
+        targets = targets_of(scorer.scores(parts.learning.inputs), parts.learning)
+        with stage("fine-tuning") as show:
+            pruner = Pruner(learning, layers, shares, group)
+            constants = pruner.tune(parts.learning.inputs, targets, tuning, loss, show)
+    model = replaced(graph, constants)
+    before, labels = scorer.scores(parts.judging.inputs), parts.judging.labels
+    pruned = accuracy_of(scores_of(model, parts.judging), labels, before)
+    at_once = accuracy_of(scorer.scores(parts.judging.inputs, once), labels).correct
+    assert pruned.correct and pruned.reference_correct and pruned.changes and at_once  # noqa: PT018
+    return Pruned(
+        model,
+        tuple(_result(layer, curve, constants) for layer, curve in zip(layers, found, strict=True)),
+        tuple(found),
+        pruned.reference_correct,
+        at_once,
+        pruned.correct,
+        pruned.changes,
+        (loss({}), loss(once), loss(constants)),
+    )
+
+
+def checked(network: Network, sparsity: float) -> tuple[Graph, list[PrunableLayer]]:
+    """The graph and its layers, if they can be pruned to ``sparsity``; errors as of ``prune``."""
+    if network.quantized:
+        raise ModelError(f"{network.path}: is quantized; prune the float network, then quantize that")
+    if not 0 < sparsity <= MOST:
+        raise ConfigurationError(f"--sparsity is {sparsity:g}; a share above 0 and up to {MOST:g} is needed")
+    graph = network.graph()
+    layers = prunable_layers(graph)
+    if not layers:
+        raise ModelError(f"{network.path}: has no convolution and no fully connected layer with constant weights")
+    zeros = sum(layer.zeros for layer in layers) / sum(layer.size for layer in layers)
+    if zeros >= sparsity:
+        raise ConfigurationError(
+            f"{network.path}: {100 * zeros:.1f} % of its weights are zero already; ask for a --sparsity above that"
+        )
+    return graph, layers
+
+
+def graph_weights(graph: Graph, learning: LearningNetwork | None, layers: list[PrunableLayer]) -> list[str]:
+    """Constants that change: all that learn, or the weights that are pruned."""
+    learned = [] if learning is None else list(learning.learned)
+    return list(dict.fromkeys([*learned, *(layer.constant for layer in layers)]))
+
+
+def check_labels(network: Network, scorer: Scorer, parts: Parts) -> None:
+    """DataError unless every label has a score."""
+    one = {name: values[:1] for name, values in parts.choosing.inputs.items()}
+    parts.check_classes(scorer.scores(one).shape[1], str(network.path))
+
+
+def targets_of(scores: FloatArray, samples: Labelled) -> FloatArray:
+    """What samples shall be answered with: the unpruned network's probabilities, drawn towards the labels.
+
+    What the large network makes of the other classes teaches a small one more than the label alone (Hinton et al.,
+    2015), and holds it where samples are few.
+    """
+    targets = TEACHER * softmax(scores)
+    targets[np.arange(len(targets)), samples.labels] += 1 - TEACHER
+    return targets
+
+
+def replaced(graph: Graph, constants: Mapping[str, FloatArray]) -> ModelProto:
+    """The graph's model with other constants."""
+    model = ModelProto()
+    model.CopyFrom(graph.model)
+    for item in model.graph.initializer:
+        if item.name in constants:
+            values = np.ascontiguousarray(constants[item.name], np.float32)
+            item.CopyFrom(numpy_helper.from_array(values, item.name))
+    return model
+
+
+def scores_of(model: ModelProto, samples: Labelled) -> Float32Array:
+    """First output of a model as a file holds it."""
+    session, name = onnx_session(model.SerializeToString()), model.graph.output[0].name
+    parts = []
+    for start in range(0, len(samples.labels), 64):
+        batch = {key: values[start : start + 64] for key, values in samples.inputs.items()}
+        result = session.run([name], batch)[0]
+        parts.append(np.asarray(result, np.float32).reshape(len(result), -1))
+    return np.concatenate(parts)
+
+
+def _result(layer: PrunableLayer, curve: Curve, constants: Mapping[str, FloatArray]) -> LayerResult:
+    zeros = layer.size - int(np.count_nonzero(np.asarray(constants[layer.constant], np.float32)))
+    return LayerResult(layer.name, layer.size, layer.zeros, zeros, curve.at(zeros / layer.size))

@@ -1,0 +1,161 @@
+"""`bfpga prune` and `bfpga estimate --board` (issue 16, item 4): what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from bfpga.accelerator.loader import accelerator_names, load_accelerator
+from bfpga.cli import main
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+MODEL, DATA = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
+PRUNE = ["prune", MODEL, "--sparsity", "0.5", "-d", DATA, "--epochs", "1"]
+
+
+def test_prune_tells_every_layer_and_the_accuracy_with_intervals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*PRUNE, "--json", "found.json"]) == 0
+    shown, found = capsys.readouterr(), json.loads(Path("found.json").read_text())
+    assert shown.err == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"found.json", "mlp_digits_pruned50.onnx"}
+    written = onnx.load("mlp_digits_pruned50.onnx").graph
+    stored = {item.name: numpy_helper.to_array(item) for item in written.initializer}
+    for layer, name in zip(found["layers"], ("a.weight", "b.weight"), strict=True):
+        assert layer["nonzeros"] == np.count_nonzero(stored[name])
+        assert f"{layer['nonzeros']:,}" in shown.out
+    assert found["sparsity"] == pytest.approx(0.5, abs=1e-3)
+    low, high = found["lost_points_interval"]
+    assert low < found["lost_points"] < high
+    assert f"lost: {found['lost_points']:.2f} points ({low:.2f} to {high:.2f};" in shown.out
+    assert found["samples"] == {"learning": 180, "choosing": 45, "judging": 75}
+
+
+def test_prune_judges_on_a_file_of_its_own(tmp_path: Path) -> None:
+    judging = str(MODELS / "digits_calibration.npz")
+    with np.load(judging) as file:
+        labelled = "y" in file
+    target = ["-o", str(tmp_path / "o.onnx"), "--json", str(tmp_path / "f.json")]
+    assert main([*PRUNE, "--held-out", DATA, "-n", "200", *target]) == 0
+    assert json.loads((tmp_path / "f.json").read_text())["samples"] == {"learning": 160, "choosing": 40, "judging": 300}
+    if not labelled:
+        assert main([*PRUNE, "--held-out", judging, *target]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sparsity", "80"], "--sparsity is 80; a share above 0 and up to 0.98 is needed"),
+        (["--structure", "pynq_z2_dense"], "--structure: pynq_z2_dense has no engine that passes over zeros"),
+        (["--structure", "0x4"], "'0x4' is neither a file nor a known name"),
+        (["--rate", "0"], "--rate is 0; a share above 0 and up to 1 is needed"),
+        (["-n", "20"], "has 20 samples; 40 at least are needed"),
+        (["-o", "nowhere/out.onnx"], "nowhere: the directory does not exist"),
+        (["-d", "unlabelled.npz"], "key 'y' (the labels) is missing; pruning is judged by them"),
+    ],
+)
+def test_prune_refuses_wrong_use_with_one_message(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    np.savez("unlabelled.npz", x=np.zeros((50, 64), np.float32))
+    assert main([*PRUNE, *arguments]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["unlabelled.npz"]
+
+
+def test_prune_does_not_write_over_its_input_by_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without -o the name is made of the model's, and may lead to one of the inputs."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.onnx").write_bytes(Path(MODEL).read_bytes())
+    Path("m_pruned50.onnx").symlink_to("m.onnx")
+    assert main(["prune", "m.onnx", *PRUNE[2:]]) == 2
+    assert "m_pruned50.onnx: is an input of this command" in capsys.readouterr().err
+    assert Path("m.onnx").read_bytes() == Path(MODEL).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    target = tmp_path_factory.mktemp("board") / "found.json"
+    assert main(["estimate", "--board", "pynq_z2", MODEL, "-d", DATA, "--json", str(target)]) == 0
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+def test_board_compares_all_its_ready_accelerators_at_their_clocks(compared: dict[str, Any]) -> None:
+    ready = {name: one for name in accelerator_names() if (one := load_accelerator(name)).board.name == "pynq_z2"}
+    rows = {row["accelerator"]: row for row in compared["accelerators"]}
+    assert rows.keys() == ready.keys()
+    assert {name: row["clock_mhz"] for name, row in rows.items()} == {
+        name: one.clock_mhz for name, one in ready.items()
+    }
+    assert all(row["scheduled"] == (ready[name].systolic.kernel == "processes") for name, row in rows.items())
+
+
+def test_the_fastest_accelerator_is_recommended(compared: dict[str, Any]) -> None:
+    speeds = [row["images_per_second"] for row in compared["accelerators"]]
+    assert speeds == sorted(speeds, reverse=True)
+    assert compared["recommended"] == compared["accelerators"][0]["accelerator"]
+
+
+def test_cycles_of_the_board_s_table_are_those_of_the_schedule(compared: dict[str, Any], tmp_path: Path) -> None:
+    """The same figure as `estimate ACCELERATOR MODEL` has for samples that follow each other."""
+    from bfpga.cli import work
+    from bfpga.compiler.options import CompileOptions
+    from bfpga.program.cycles import program_cycles
+
+    row = next(row for row in compared["accelerators"] if row["accelerator"] == "pynq_z2_dense")
+    described, network = load_accelerator("pynq_z2_dense"), work.read(Path(MODEL), None)
+    samples = work.estimate_samples(network, None, Path(DATA))
+    cycles = program_cycles(work.compile_for_estimate(described, network, samples, CompileOptions()))
+    rate = described.board.assumed_gb_s * 1e9 / (described.clock_mhz * 1e6)
+    assert row["cycles"] == pytest.approx(cycles.scheduled(16, rate) / 16)
+
+
+def test_board_tells_whether_zeros_pay_and_what_cannot_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse convolution: the zero-skip engine beside a small array takes it; a refusal is told with its reason."""
+    from bfpga.cli import board_choice
+
+    names = ["pynq_z2_dense", "pynq_z2_zero_skip", "pynq_z2_shift"]
+    monkeypatch.setattr(board_choice, "accelerator_names", lambda: names)
+    model = str(MODELS / "lenet_mnist_pruned90.onnx")
+    assert main(["estimate", "--board", "pynq_z2", model, "--engine", "zero_skip"]) == 0
+    shown = capsys.readouterr().out
+    assert "pynq_z2_dense cannot run it: the accelerator has no engine zero_skip" in shown
+    assert "zero weights" in shown
+    assert "recommended: pynq_z2_zero_skip" in shown
+    assert "zeros of the weights: 90.0 %; of what layers read, a mean of layers: not known without samples" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--board", "pynq_z2"], "--board compares the accelerators of a board: give it a network"),
+        (["tiny", MODEL, "--board", "pynq_z2"], "--board compares the accelerators of a board: give it a network"),
+        ([MODEL, "--board", "pynq_z1"], "no ready accelerator is for"),
+        ([MODEL, "--board", "pynq_z2", "-c", DATA, "-d", DATA], "--calibration and --data both give samples"),
+        ([], "give an accelerator, or a network and its board"),
+    ],
+)
+def test_estimate_refuses_wrong_use_with_one_message(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
