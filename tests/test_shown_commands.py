@@ -66,6 +66,11 @@ ELSEWHERE = {
         "scale/test_boards.py::test_faults_cost_no_sample",
     "run net.onnx -a pynq_z2_dense -d samples.npz --device virtual --boards 4":
         "scale/test_boards.py::test_run_reports_each_board",
+    "prune net.onnx --sparsity 0.8 -d samples.npz -o pruned.onnx": "cli/test_prune.py::test_prune_tells_every_layer",
+    f"prune {LENET} --sparsity 0.9 -d examples/models/mnist_test.npz --epochs 40 -o lenet_pruned.onnx":
+        "cli/test_prune.py::test_prune_tells_every_layer",
+    "estimate --board pynq_z2 lenet_pruned.onnx -d examples/models/mnist_test.npz":
+        "cli/test_prune.py::test_board_compares_all_its_ready_accelerators_at_their_clocks",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tiny --no-count": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
     "synthesize tests/data/tiny_loop.yaml --prove": "synthesis/test_prove.py::test_a_graph_does_what_its_code_does",
