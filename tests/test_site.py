@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 import typer
+from shown_commands import commands, write_listings
 
 from bfpga.cli import main
 from bfpga.cli.application import app
@@ -22,18 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 #: Fences whose commands a reader may type here; those that need a board, vendor tools or minutes are `console`.
 EXECUTED = "sh"
-_FENCE = re.compile(r"^ *```(?P<kind>\w*)[^\n]*\n(?P<text>.*?)^ *```", re.S | re.M)
 _LINK_ELSEWHERE = re.compile(r'<(?:script|img|link)[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
-
-
-def commands(text: str, kinds: set[str] | None = None) -> list[list[str]]:
-    """The arguments of each `bfpga` command in the listings of a document (of `kinds` of fences; all if None)."""
-    found = []
-    for fence in _FENCE.finditer(text):
-        if kinds is None or fence["kind"] in kinds:
-            lines = fence["text"].replace("\\\n", " ").splitlines()
-            found += [line.strip().removeprefix("$ ") for line in lines]
-    return [shlex.split(line, comments=True)[1:] for line in found if line.startswith("bfpga ")]
 
 
 def parse(arguments: list[str]) -> None:
@@ -65,14 +55,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write_listings(text: str, directory: Path) -> None:
-    """Files that a document shows: a YAML listing whose first line names it."""
-    for fence in _FENCE.finditer(text):
-        named = re.match(r"# (\w+\.yaml)\n", fence["text"])
-        if fence["kind"] == "yaml" and named:
-            (directory / named[1]).write_text(fence["text"])
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)

@@ -23,11 +23,12 @@ from benchmarks.common.networks import NETWORKS, Network
 from bfpga.accelerator.boards import load_board
 from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
+from bfpga.explore.confirm import usual_clock
 from bfpga.explore.figures import Point, point_of
 from bfpga.explore.front import Goal
-from bfpga.explore.picture import svg
+from bfpga.explore.picture import picture
 from bfpga.explore.search import Exploration, Search
-from bfpga.explore.task import Task, usual_clock
+from bfpga.explore.task import Task
 from bfpga.formats.files import replace_file
 
 WANTED = ("resnet8_cifar10", "mobilenetv1_025_vww", "dscnn_kws", "mlp_mnist")
@@ -99,7 +100,7 @@ def draw(found: list[Found], folder: Path) -> None:
     """A picture of each network, its boards beside each other."""
     for name in dict.fromkeys(one.exploration.task.network.name for one in found):
         boards = [one.exploration for one in found if one.exploration.task.network.name == name]
-        replace_file(folder / f"explore_{name}.svg", svg(*boards))
+        replace_file(folder / f"explore_{name}.svg", picture(*boards))
 
 
 def markdown(rows: list[tuple[str, ...]]) -> str:

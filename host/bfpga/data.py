@@ -57,6 +57,13 @@ class InputSamples:
         return {name: values[:count] for name, values in self.inputs.items()}
 
 
+def class_labels(labels: npt.NDArray[Any] | None, scores: int) -> npt.NDArray[Any] | None:
+    """Labels of samples where they are classes of so many ``scores``, else None."""
+    if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
+        return None
+    return labels
+
+
 def load_inputs(path: str | Path, shapes: Mapping[str, tuple[int, ...]], count: int | None = None) -> InputSamples:
     """Read samples for a network's inputs of ``shapes`` (by name, batch axis left out); as ``load_samples``.
 

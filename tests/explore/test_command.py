@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from browser import look
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.cli import main
@@ -46,11 +48,23 @@ def test_accelerators_and_recipes_are_ready_to_compile(folder: Path, tmp_path: P
 
 def test_picture_and_page_need_no_network(folder: Path) -> None:
     page = (folder / "front.html").read_text()
-    assert "<svg" in page
-    assert not re.search(r'(src|href)="https?:', page.replace("http://www.w3.org", ""))
+    outside = page.split("<script>")[0]
+    assert re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', outside) == []
     for point in json.loads((folder / "front.json").read_text())["front"]:
         assert Path(point["files"][0]).stem in page
-    assert (folder / "front.svg").read_bytes().startswith(b"<?xml")
+    assert ElementTree.parse(folder / "front.svg").getroot().tag.endswith("svg")
+
+
+def test_the_page_is_drawn_at_two_widths_light_and_dark(folder: Path, tmp_path: Path) -> None:
+    """In a real browser: both charts, an empty console, nothing wider than its window; hovering names a point."""
+    seen, said = look([(folder / "front.html", 390, "dark"), (folder / "front.html", 1280, "light")], tmp_path)
+    assert said == []
+    for page in seen:
+        assert (page.charts, page.drawings, page.thin) == ("2 drawn", 2, 0)
+        assert page.content <= page.width
+        assert all("accelerator" in hint and "MHz" in hint for hint in page.hints)
+        assert len(page.hints) == 2
+    assert seen[0].ink != seen[1].ink
 
 
 def test_a_study_is_resumed_on_demand_alone_and_stale_files_go(
@@ -97,6 +111,7 @@ def test_interruption_leaves_results_and_says_how_to_go_on(
         (["--objective", "speed"], "objective 'speed' is unknown; known are throughput, latency, energy"),
         (["--accuracy-drop", "101"], "is not between 0 and 100 points"),
         (["--max-clock", "2000"], "--max-clock is 2000; must be 25..300"),
+        (["--max-clock", "250"], "above 150 MHz no synthesis has confirmed a clock on Avnet Ultra96-V2: add --confirm"),
         (["--board", "ultra97"], "did you mean `ultra96_v2`?"),
         (["-o", str(MODELS / "lenet_mnist.onnx")], "is no folder"),
         (["-o", str(MODELS)], "lies in the folder of the results"),

@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from bfpga.accelerator.boards import load_board
-from bfpga.accelerator.loader import Accelerator
+from bfpga.accelerator.loader import Accelerator, load_accelerator
 from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
 from bfpga.errors import ConfigurationError, ToolError
 from bfpga.estimate.hardware import HardwareFigures, LoopFigures
 from bfpga.explore import task as task_module
+from bfpga.explore.confirm import confirmed, usual_clock, verdict
 from bfpga.explore.figures import Point
 from bfpga.explore.front import Goal, dominates
 from bfpga.explore.search import Search
 from bfpga.explore.task import Task, TooLargeError
+from bfpga.synthesis.kept import packaged_figures
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 TRIALS = 6
@@ -123,7 +125,7 @@ def test_accuracy_is_measured_only_of_points_that_could_be_of_the_front(
     assert judge is not None
     # In the place of the trial's own numbers: a point that nothing can be better than.
     perfect = replace(best, figures=replace(best.figures, seconds=0.0, latency=0.0, joules=0.0, loss=0.0))
-    monkeypatch.setattr(type(judge), "accuracy", lambda *given: pytest.fail("the emulator was asked"))
+    monkeypatch.setattr(type(judge), "score", lambda *given: pytest.fail("the emulator was asked"))
     point = task.point(9, best.candidate, best.values, [perfect])
     assert point.beaten
     assert point.figures.loss is None
@@ -151,6 +153,37 @@ def test_points_that_miss_their_clock_leave_the_front_or_become_slower(task: Tas
     assert missed[0].missed == "Array begins every 2 clocks"
     again = Search(task, tmp_path / "study.sqlite3").exploration()
     assert again.front == after.front
+
+
+def test_clocks_and_counts_of_ready_accelerators_are_those_that_the_package_has(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pynq_z2_dense was synthesized: its clock is confirmed, nothing is synthesized anew, its netlist is its size."""
+    board = load_board("pynq_z2")
+    monkeypatch.setattr(task_module, "accelerator_names", lambda: ["pynq_z2_dense"])
+    here = replace(task, board=board, board_name=board.name, samples=None)
+    ready = here.point(0, here.ready()[0], {}, [])
+    known = packaged_figures(load_accelerator("pynq_z2_dense"))
+    assert known is not None
+    assert ready.clock == "confirmed"
+    assert ready.figures.used["lut"] == known.total.tables
+    assert confirmed(ready, lambda _: pytest.fail("it was synthesized")).clock == "confirmed"
+    slow = replace(known, loops=(replace(known.loops[0], interval=2),))
+    assert verdict(slow) == ("missed", f"{known.loops[0].name} begins every 2 clocks")
+    assert verdict(None) == ("unconfirmed", "")
+
+
+def test_no_clock_is_offered_beyond_those_that_a_synthesis_confirmed(task: Task, searched: Search) -> None:
+    """A faster point leads only once its own code was synthesized."""
+    found = searched.exploration()
+    best = found.front[0]
+    fast = replace(best.candidate, described={**best.candidate.described, "clock_mhz": 300.0})
+    faster = replace(best, number=99, candidate=fast, figures=replace(best.figures, seconds=0.0))
+    assert replace(found, points=[*found.points, faster]).front == found.front
+    sure = replace(faster, clock="confirmed")
+    assert replace(found, points=[*found.points, sure]).front[0] == sure
+    assert usual_clock(load_board("pynq_z2")) == pytest.approx(125)
+    assert usual_clock(task.board) == task.board.clock_default
 
 
 def test_a_machine_without_optuna_is_told_what_to_install(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from bfpga.accelerator.boards import load_board
 from bfpga.accelerator.loader import load_accelerator
+from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.energy import sample_joules
 from bfpga.explore.candidate import unchecked_config
-from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns, usage
+from bfpga.explore.limits import FULL, excess, largest_divisor, last_that, most_columns
 from bfpga.explore.space import Space
 
 BOARD = load_board("pynq_z2")
@@ -26,8 +27,10 @@ def test_the_most_columns_fit_and_one_more_does_not() -> None:
     config = load_accelerator("pynq_z2_mixed").systolic
     most = most_columns(config, BOARD)
     fitting = replace(config, columns=most + config.shift_columns)
-    assert usage(fitting)["lut"] <= FULL * BOARD.lut
-    assert excess(fitting, BOARD) <= 0 < excess(replace(fitting, columns=fitting.columns + 1), BOARD)
+    fits = estimate_resources(fitting).total
+    more = estimate_resources(replace(fitting, columns=fitting.columns + 1)).total
+    assert fits.lut <= FULL * BOARD.lut
+    assert excess(fits, BOARD) <= 0 < excess(more, BOARD)
 
 
 def test_divisors_and_limits_are_the_largest() -> None:
@@ -62,7 +65,7 @@ def test_neighbours_differ_in_one_to_three_values_of_the_space(space: Space) -> 
 
 
 def test_energy_grows_with_time_size_and_bytes() -> None:
-    dense, tiny = (load_accelerator(name).systolic for name in ("pynq_z2_dense", "tiny"))
+    dense, tiny = (estimate_resources(load_accelerator(name).systolic).total for name in ("pynq_z2_dense", "tiny"))
     least = sample_joules(tiny, BOARD, 100.0, 1e-3, 0)
     assert least < sample_joules(dense, BOARD, 100.0, 1e-3, 0) < sample_joules(dense, BOARD, 142.0, 1e-3, 0)
     assert least < sample_joules(tiny, BOARD, 100.0, 1e-3, 1e6) < sample_joules(tiny, BOARD, 100.0, 2e-3, 1e6)

@@ -27,6 +27,8 @@ def test_reports_are_drawn_at_two_widths_light_and_dark(
         assert (page.drawings, page.thin) == (charts, 0)
         assert page.content <= page.width <= width
         assert page.texts > 5 * charts
+        assert len(page.hints) == charts, (report, width)  # hovering explains a mark of every chart
+        assert all(hint.count("\n") > 1 for hint in page.hints)
         assert page.ink == ("rgb(228, 233, 240)" if theme == "dark" else "rgb(23, 32, 44)")
 
 

@@ -20,6 +20,22 @@ BUDGET = 30_000
 _FRAMES = """<!DOCTYPE html><meta charset="utf-8"><link rel="icon" href="data:,"><pre id="result"></pre>{frames}<script>
 const frames = [...document.querySelectorAll("iframe")];
 const done = (frame) => /drawn|failed/.test(frame.contentDocument?.documentElement?.dataset.charts || "");
+// What moving the pointer over the marks of a drawing shows; the first hint, nothing where no mark has one.
+const hint = (frame, drawing) => {{
+  const page = frame.contentDocument;
+  for (const mark of drawing.querySelectorAll(".role-mark path")) {{
+    const box = mark.getBoundingClientRect();
+    const place = {{ bubbles: true, clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 }};
+    page.getElementById("vg-tooltip-element")?.classList.remove("visible");
+    for (const kind of ["pointerover", "pointermove", "mousemove"]) {{
+      mark.dispatchEvent(new frame.contentWindow.PointerEvent(kind, place));
+    }}
+    const shown = page.getElementById("vg-tooltip-element");
+    const text = shown?.classList.contains("visible") ? shown.innerText : "";
+    if (text) return text;
+  }}
+  return "";
+}};
 const timer = setInterval(() => {{
   if (!frames.every(done)) return;
   clearInterval(timer);
@@ -27,12 +43,13 @@ const timer = setInterval(() => {{
     const page = frame.contentDocument, root = page.documentElement;
     if (frame.dataset.theme) root.dataset.theme = frame.dataset.theme;
     const texts = [...page.querySelectorAll("svg text")].filter((text) => text.textContent);
+    const hinted = [...page.querySelectorAll(".chart svg")].map((drawing) => hint(frame, drawing));
     const ink = frame.contentWindow.getComputedStyle(page.querySelector(".chart")).color;
     return {{
       charts: root.dataset.charts, width: root.clientWidth, content: root.scrollWidth, texts: texts.length,
       drawings: page.querySelectorAll(".chart svg").length,
       thin: [...page.querySelectorAll(".chart svg")].filter((s) => s.getBoundingClientRect().width < 100).length,
-      ink: ink,
+      ink: ink, hints: hinted.filter((text) => text),
     }};
   }}));
 }}, 50);
@@ -41,7 +58,10 @@ const timer = setInterval(() => {{
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser found of one page: ``charts`` in the page's own words, widths in pixels, drawings and texts."""
+    """What a browser found of one page: ``charts`` in the page's own words, widths in pixels, drawings and texts.
+
+    hints: what hovering shows, of every drawing that has any.
+    """
 
     charts: str
     width: int
@@ -50,6 +70,7 @@ class Seen:
     drawings: int
     thin: int
     ink: str
+    hints: list[str]
 
 
 def browser() -> str:

@@ -11,6 +11,7 @@ from bfpga.accelerator.boards import Board, load_board
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.cli import output, work
 from bfpga.cli.report_host import rate
+from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
@@ -18,7 +19,8 @@ from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import Program
 from bfpga.engines.registry import engine_named
 from bfpga.errors import BfpgaError, ConfigurationError
-from bfpga.explore.figures import STREAM, Figures, program_figures
+from bfpga.estimate.sample import STREAM
+from bfpga.explore.figures import Figures, program_figures
 from bfpga.explore.task import zero_weights
 from bfpga.program.explanation import ENGINE_WORDS, dispatch_cycles, dispatched, zeros_unknown
 
@@ -83,7 +85,8 @@ def compare(
 
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
-    figures, scheduled = program_figures(accelerator, program), accelerator.systolic.kernel == "processes"
+    figures = program_figures(accelerator, program, resources_of(accelerator).total)
+    scheduled = accelerator.systolic.kernel == "processes"
     if not dispatched(program):
         return Offer(accelerator, "multiplies zeros like other numbers", figures, scheduled)
     layers, chosen, alone = dispatch_cycles(program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,18 +139,17 @@ def compared(
 def _judge(network: Network, samples: InputSamples) -> Callable[[Any], Accuracy]:
     """What gives a program's accuracy on the emulator; the float network runs once."""
     from bfpga.cli import work
-    from bfpga.devices.reference import FloatNetwork, cosines
+    from bfpga.devices.reference import cosines, float_outputs
     from bfpga.report.accuracy import accuracy_of
 
-    reference = FloatNetwork(network, quantized=True)
-    floats: Mapping[str, Any] = reference.run(samples.inputs)
+    floats, kind = float_outputs(network, samples.inputs, _BATCH)
 
     def judge(job: work.Job) -> Accuracy:
         outputs = work.run(job, "emulator", _BATCH).outputs
         name = next(iter(job.program.outputs))
         found, wanted = outputs[name], floats[name]
         cosine = float(cosines(wanted.reshape(len(wanted), -1), found.reshape(len(found), -1)).mean())
-        return accuracy_of(found, work.class_labels(job), wanted, reference.kind, cosine)
+        return accuracy_of(found, work.class_labels(job), wanted, kind, cosine)
 
     return judge
 

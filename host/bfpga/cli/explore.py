@@ -68,7 +68,7 @@ def explore(
         float | None,
         typer.Option(
             "--max-clock",
-            help="Fastest clock that is tried; default: that of the board's ready accelerators.",
+            help="Fastest clock that is tried; default: the one confirmed for the board; a faster one needs --confirm.",
             metavar="MHZ",
         ),
     ] = None,
@@ -112,9 +112,11 @@ def explore(
     from bfpga.explore.front import Goal
     from bfpga.explore.results import STUDY
     from bfpga.explore.search import Search
+    from bfpga.report.page import check_charts
     from bfpga.scale.choice import check_choice
 
     output.check_target(json)
+    check_charts()
     check_choice(scale.workers, scale.scheduler)
     if accuracy_drop is not None and data is None:
         raise ConfigurationError("--accuracy-drop needs samples that judge accuracy: give them with --data")
@@ -125,7 +127,7 @@ def explore(
     network = work.read(model, input_shape)
     judging = load_inputs(data, network.inputs, samples) if data else None
     calibrating = load_inputs(calibration, network.inputs) if calibration else None
-    task = _task(network, described, board, goal, judging, calibrating, max_clock, seed)
+    task = _task(network, described, board, goal, judging, calibrating, max_clock, confirm, seed)
     _note_samples(task)
     with output.waiting("preparing the search"):
         target.mkdir(parents=True, exist_ok=True)
@@ -152,11 +154,13 @@ def _task(
     judging: InputSamples | None,
     calibrating: InputSamples | None,
     max_clock: float | None,
+    confirm: bool,
     seed: int,
 ) -> Task:
     from bfpga.accelerator.boards import names
+    from bfpga.explore.confirm import usual_clock
     from bfpga.explore.front import Goal
-    from bfpga.explore.task import Task, usual_clock
+    from bfpga.explore.task import Task
 
     assert isinstance(goal, Goal)
     sources = calibrating.inputs if calibrating else judging.first(CALIBRATION_SAMPLES) if judging else None
@@ -165,17 +169,26 @@ def _task(
         board=board,
         board_name=name if name in names("boards") else str(Path(name).absolute()),
         goal=goal,
-        max_clock=_checked_clock(board, max_clock) if max_clock is not None else usual_clock(board),
+        max_clock=usual_clock(board) if max_clock is None else _checked_clock(board, max_clock, confirm),
         calibration=sources,
         samples=judging,
         seed=seed,
     )
 
 
-def _checked_clock(board: Board, clock: float) -> float:
+def _checked_clock(board: Board, clock: float, confirm: bool) -> float:
+    from bfpga.explore.confirm import usual_clock
+    from bfpga.explore.space import ROUNDED
+
     if not board.clock_min <= clock <= board.clock_max:
         raise ConfigurationError(
             f"--max-clock is {clock:g}; must be {board.clock_min:g}..{board.clock_max:g} on {board.title}"
+        )
+    usual = usual_clock(board)
+    if clock > usual + ROUNDED and not confirm:
+        raise ConfigurationError(
+            f"--max-clock is {clock:g}; above {usual:g} MHz no synthesis has confirmed a clock on {board.title}: "
+            "add --confirm, which makes one of every point that is offered"
         )
     return clock
 
@@ -203,8 +216,8 @@ def _note_samples(task: Task) -> None:
     if task.judge is None:
         output.note("no samples (--data): accuracy is not judged, mantissas keep 8 bits")
     elif task.judge.step > task.goal.drop:
-        count = len(task.judge.reference)
-        output.note(f"{count} samples: each is worth {task.judge.step:.2f} points, more than the accuracy drop")
+        count, worth = task.judge.samples, task.judge.step
+        output.note(f"{count} samples: each is worth {worth:.2f} points, more than the accuracy drop")
 
 
 def _confirmed(search: Search) -> Exploration:
@@ -216,14 +229,14 @@ def _confirmed(search: Search) -> Exploration:
 
 def _write(found: Exploration, folder: Path) -> list[Row]:
     from bfpga.explore.page import page
-    from bfpga.explore.picture import svg
+    from bfpga.explore.picture import picture
     from bfpga.explore.results import PAGE, PICTURE, write_results
     from bfpga.formats.files import replace_file
+    from bfpga.report.page import write_page
 
     written = write_results(found, folder)
-    picture = svg(found)
-    replace_file(folder / PICTURE, picture)
-    replace_file(folder / PAGE, page(found, written, picture))
+    replace_file(folder / PICTURE, picture(found))
+    write_page(folder / PAGE, page(found, written))
     return written
 
 

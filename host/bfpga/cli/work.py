@@ -198,15 +198,9 @@ def evaluate(job: Job, batch: int, workers: Workers = IN_PROCESS) -> runtime.Eva
 
 def class_labels(job: Job) -> npt.NDArray[Any] | None:
     """The samples' labels where the network's first output holds a score for each of them, else None."""
-    return labels_of(job.samples, int(np.prod(next(iter(job.program.outputs.values())))))
+    from bfpga.data import class_labels as labels_of
 
-
-def labels_of(samples: InputSamples, scores: int) -> npt.NDArray[Any] | None:
-    """Labels of samples where they are classes of ``scores``, else None."""
-    labels = samples.y
-    if labels is None or scores < 2 or labels.min() < 0 or labels.max() >= scores:
-        return None
-    return labels
+    return labels_of(job.samples.y, int(np.prod(next(iter(job.program.outputs.values())))))
 
 
 def accuracy(job: Job, result: DeviceResult) -> float | None:

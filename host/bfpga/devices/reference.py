@@ -67,6 +67,22 @@ class FloatNetwork:
         return {name: np.asarray(result) for name, result in zip(self.fetched, results, strict=True)}
 
 
+def float_outputs(
+    network: Network, inputs: Mapping[str, npt.NDArray[Any]], batch: int
+) -> tuple[dict[str, FloatArray], str]:
+    """Outputs of a network's float reference for all samples by name, the first one first, and what it is called.
+
+    batch: samples of a run.
+    """
+    floats = FloatNetwork(network, quantized=True)
+    samples = min(map(len, inputs.values()))
+    parts = [
+        floats.run({name: values[start : start + batch] for name, values in inputs.items()})
+        for start in range(0, samples, batch)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in floats.outputs}, floats.kind
+
+
 def _stated_batch(model: Any) -> int | None:
     """The first axis of the inputs of an ONNX model where it is a number (exporters write 1), else None."""
     constants = {item.name for item in model.graph.initializer}

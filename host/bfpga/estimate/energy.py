@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.accelerator.boards import Board
-from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import Resources
-from bfpga.engines.kernel_resources import estimate_resources
 
 
 @dataclass(frozen=True)
@@ -36,29 +34,16 @@ FIGURES = {
 }
 
 
-def board_watts(
-    config: SystolicConfig, board: Board, clock_mhz: float, counted: Resources | None = None
-) -> float:
+def board_watts(used: Resources, board: Board, clock_mhz: float) -> float:
     """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock.
 
-    ``counted``: what the kernel takes where that is known; else it is estimated.
+    used: what the design takes of the device.
     """
-    figures, used = FIGURES[board.processing_system], counted or estimate_resources(config).total
+    figures = FIGURES[board.processing_system]
     dynamic = used.dsp * figures.dsp + used.bram36 * figures.bram36 + used.lut * figures.lut
     return figures.system + 1e-6 * clock_mhz * dynamic
 
 
-def sample_joules(
-    config: SystolicConfig,
-    board: Board,
-    clock_mhz: float,
-    seconds: float,
-    moved: float,
-    counted: Resources | None = None,
-) -> float:
-    """Joules of one sample that takes ``seconds`` and moves ``moved`` bytes between memory and kernel.
-
-    ``counted``: as `board_watts` takes it.
-    """
-    watts = board_watts(config, board, clock_mhz, counted)
-    return watts * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved
+def sample_joules(used: Resources, board: Board, clock_mhz: float, seconds: float, moved: float) -> float:
+    """Joules of one sample that takes ``seconds`` and moves ``moved`` bytes between memory and kernel."""
+    return board_watts(used, board, clock_mhz) * seconds + 1e-9 * FIGURES[board.processing_system].byte * moved

@@ -87,10 +87,19 @@ def estimate_program(accelerator: Accelerator, program: Program) -> ProgramEstim
         layers[name].transfer_cycles = count.total - count.compute
         layers[name].tile_clocks = cycles.tile_clocks.get(name, 0)
         split_idle_tiles(layers[name], program.config.macs_per_clock)
-    clock_hz = accelerator.clock_mhz * 1e6
-    scheduled = cycles.scheduled(1, accelerator.board.assumed_gb_s * 1e9 / clock_hz)
-    seconds = sum(layer.seconds for layer in layers.values()) if scheduled is None else scheduled / clock_hz
+    scheduled, hertz = cycles.scheduled(1, memory_rate(accelerator)), clock_hz(accelerator)
+    seconds = sum(layer.seconds for layer in layers.values()) if scheduled is None else scheduled / hertz
     return ProgramEstimate(list(layers.values()), cycles, seconds)
+
+
+def memory_rate(accelerator: Accelerator) -> float:
+    """Bytes a cycle that the board's memory is assumed to give."""
+    return accelerator.board.assumed_gb_s * 1e9 / clock_hz(accelerator)
+
+
+def clock_hz(accelerator: Accelerator) -> float:
+    """Cycles a second."""
+    return accelerator.clock_mhz * 1e6
 
 
 def beside_limits(program: Program) -> dict[int, dict[str, int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.engine_sections import engine_sections
-from bfpga.accelerator.loader import Accelerator, accelerator_of, find_board, systolic_config
+from bfpga.accelerator.loader import Accelerator, accelerator_of, find_board, load_accelerator, systolic_config
 from bfpga.accelerator.schema import AcceleratorFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document
@@ -33,6 +33,10 @@ class Candidate:
     def accelerator(self, source: Path = NOWHERE) -> Accelerator:
         """The checked accelerator; ConfigurationError with all that is wrong with it. source: where it is a file."""
         return accelerator_of(Document(source, self.described))
+
+    def loaded(self) -> Accelerator:
+        """The ready accelerator that it is, else that of its description."""
+        return load_accelerator(self.origin) if self.origin else self.accelerator()
 
     @property
     def options(self) -> CompileOptions:

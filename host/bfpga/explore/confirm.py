@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.accelerator.boards import Board
+from bfpga.accelerator.clocks import clock_setting
+from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.estimate.hardware import HardwareFigures
 from bfpga.explore.figures import Point
 from bfpga.synthesis.driver import synthesize
+from bfpga.synthesis.kept import packaged_figures
 
-CONFIRMED, MISSED = "confirmed", "missed"
+CONFIRMED, MISSED, UNCONFIRMED = "confirmed", "missed", "unconfirmed"
 #: Synthesises an accelerator without counting its cells.
 Synthesis = Callable[[Accelerator], HardwareFigures]
 
@@ -21,13 +24,32 @@ def uncounted(accelerator: Accelerator) -> HardwareFigures:
     return synthesize(accelerator, count=False)
 
 
-def confirmed(point: Point, synthesis: Synthesis = uncounted) -> Point:
-    """The point with what a synthesis says of its clock."""
-    origin = point.candidate.origin
-    figures = synthesis(load_accelerator(origin) if origin else point.candidate.accelerator())
+def verdict(figures: HardwareFigures | None) -> tuple[str, str]:
+    """What figures of a synthesis say of the clock, and why it is missed; without figures it is unconfirmed."""
+    if figures is None:
+        return UNCONFIRMED, ""
     slow = [f"{loop.name} begins every {loop.interval} clocks" for loop in figures.loops if loop.is_slow]
     slow += [f"{loop.name} misses the clock by {-loop.slack:.2f} ns" for loop in figures.loops if loop.slack < 0]
-    return replace(point, clock=MISSED if slow else CONFIRMED, missed="; ".join(dict.fromkeys(slow)))
+    return MISSED if slow else CONFIRMED, "; ".join(dict.fromkeys(slow))
+
+
+def confirmed(point: Point, synthesis: Synthesis = uncounted) -> Point:
+    """The point with what a synthesis says of its clock; of a ready accelerator the package may have it."""
+    accelerator = point.candidate.loaded()
+    known = packaged_figures(accelerator) if point.candidate.origin else None
+    clock, missed = verdict(known or synthesis(accelerator))
+    return replace(point, clock=clock, missed=missed)
+
+
+def usual_clock(board: Board) -> float:
+    """MHz that synthesis confirms for the fastest ready accelerator of a board, as its PLL makes it.
+
+    Of a board without such figures the fastest of its ready accelerators, without any the board's usual clock.
+    """
+    ready = [one for one in map(load_accelerator, accelerator_names()) if one.board == board]
+    sure = [one for one in ready if verdict(packaged_figures(one))[0] == CONFIRMED]
+    asked = max((one.clock_mhz for one in sure or ready), default=board.clock_default)
+    return clock_setting(board.processing_system, asked).actual_mhz
 
 
 def slower(point: Point, clocks: Sequence[float], synthesis: Synthesis = uncounted) -> dict[str, Any] | None:

@@ -8,21 +8,17 @@ from typing import Any
 
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
-from bfpga.estimate.energy import sample_joules
-from bfpga.estimate.host import host_seconds
-from bfpga.estimate.program import estimate_program
+from bfpga.engines.interface.resource_units import Resources
+from bfpga.estimate.sample import estimate_sample
 from bfpga.explore.candidate import Candidate
-from bfpga.explore.limits import usage
-
-#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
-STREAM = 16
 
 
 @dataclass(frozen=True)
 class Figures:
     """One sample on the board, host included: ``seconds`` in a stream of samples, ``latency`` alone, ``joules``.
 
-    cycles: of one sample in the stream, kernel alone. used: of the board's resources. accuracy, loss: percent on the
+    cycles: of one sample in the stream, kernel alone. used: of the board's resources; of a ready accelerator as its
+    netlist was counted, where the package has that. accuracy, loss: percent on the
     samples and points below the float network; None where they were not measured.
     """
 
@@ -35,25 +31,15 @@ class Figures:
     loss: float | None = None
 
 
-def program_figures(accelerator: Accelerator, program: Program) -> Figures:
-    """Time and energy of a compiled program; its accuracy is not measured here.
-
-    The kernel and the host's operators work one after the other. Memory gives the board's assumed rate.
-    """
-    board, config = accelerator.board, accelerator.systolic
-    hertz, together = accelerator.clock_mhz * 1e6, program.side_by_side
-    estimated = estimate_program(accelerator, program)
-    stream = estimated.cycles.scheduled(STREAM, board.assumed_gb_s * 1e9 / hertz)
-    kernel = estimated.seconds if stream is None else stream / STREAM / hertz
-    host = host_seconds(program, board.arm_cores) or 0.0
-    seconds = (kernel + host) / together
-    moved = sum(layer.bytes for layer in estimated.layers) / together
+def program_figures(accelerator: Accelerator, program: Program, used: Resources) -> Figures:
+    """Time and energy of a compiled program; its accuracy is not measured here. used: what the design takes."""
+    found = estimate_sample(accelerator, program, used)
     return Figures(
-        seconds=seconds,
-        latency=estimated.seconds + host,
-        joules=sample_joules(config, board, accelerator.clock_mhz, seconds, moved),
-        cycles=kernel * hertz / together,
-        used=usage(config),
+        seconds=found.seconds,
+        latency=found.latency,
+        joules=found.joules(found.seconds),
+        cycles=found.stream * accelerator.clock_mhz * 1e6,
+        used=asdict(used),
     )
 
 
@@ -63,7 +49,7 @@ class Point:
 
     excess: how far the worst resource is above what may be taken of it (``limits``). beaten: another point is better
     whatever this one's accuracy, which was not measured then. clock: what a synthesis of its code says of its clock:
-    `confirmed`, `unconfirmed` (none was made) or `missed`, with ``missed`` as the reason.
+    `confirmed`, `unconfirmed` (none was made) or `missed`, with ``missed`` as the reason (``explore.confirm``).
     """
 
     number: int

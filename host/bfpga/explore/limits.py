@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.constraints import least_columns
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
 from bfpga.estimate.hardware import FULL
 
@@ -18,15 +19,10 @@ SHARES = {"dsp": 1.0, "bram36": 1.0, "lut": FULL, "ff": 1.0}
 MOST_COLUMNS = 128
 
 
-def usage(config: SystolicConfig) -> dict[str, int]:
-    """DSP blocks, block memories, look-up tables and flip-flops of a kernel."""
-    return asdict(estimate_resources(config).total)
-
-
-def excess(config: SystolicConfig, board: Board) -> float:
+def excess(used: Resources, board: Board) -> float:
     """How far the worst resource is above what may be taken of it, as a share of the board; 0 or less: it fits."""
-    used = usage(config)
-    return max(used[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
+    taken: dict[str, int] = asdict(used)
+    return max(taken[kind] / max(limit, 1) - SHARES[kind] for kind, limit in board.resources.items())
 
 
 def most_columns(config: SystolicConfig, board: Board) -> int:
@@ -35,7 +31,7 @@ def most_columns(config: SystolicConfig, board: Board) -> int:
     least = max(least_columns(config) - extra, 1)
 
     def fits(columns: int) -> bool:
-        return excess(replace(config, columns=columns + extra), board) <= 0
+        return excess(estimate_resources(replace(config, columns=columns + extra)).total, board) <= 0
 
     return last_that(fits, least, MOST_COLUMNS) if fits(least) else 0
 

@@ -13,6 +13,7 @@ import yaml
 from bfpga.explore.figures import Point
 from bfpga.explore.search import Exploration
 from bfpga.formats.files import read_file, replace_file
+from bfpga.precision.judge import MEASURES
 
 STUDY, FRONT, PICTURE, PAGE = "study.sqlite3", "front.json", "front.svg", "front.html"
 #: Bytes of a list of results at most.
@@ -84,8 +85,8 @@ def content(found: Exploration) -> dict[str, Any]:
         "objective": task.goal.objective,
         "accuracy_drop": task.goal.drop,
         "seed": task.seed,
-        "measure": None if task.judge is None else task.judge.measure,
-        "float_accuracy": None if task.judge is None else task.judge.float_accuracy,
+        "measure": None if task.judge is None else MEASURES[task.judge.metric],
+        "float_accuracy": None if task.judge is None else task.judge.reached,
         "trials": found.trials,
         "refused": found.refused,
         "front": [
@@ -107,8 +108,8 @@ def summary(found: Exploration, point: Point) -> str:
     text = (
         f"{1e6 * figures.seconds:.1f} us a sample, {1e6 * figures.latency:.1f} us alone, {1e3 * figures.joules:.3f} mJ"
     )
-    if figures.accuracy is not None and found.task.judge is not None:
-        text += f", {found.task.judge.measure} {figures.accuracy:.2f} % (float {found.task.judge.float_accuracy:.2f} %)"
+    if figures.accuracy is not None and (judge := found.task.judge) is not None:
+        text += f", {MEASURES[judge.metric]} {figures.accuracy:.2f} % (float {judge.reached:.2f} %)"
     return text
 
 

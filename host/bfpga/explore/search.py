@@ -14,7 +14,7 @@ from bfpga.explore.candidate import Candidate
 from bfpga.explore.confirm import CONFIRMED, MISSED, Synthesis, confirmed, slower, uncounted
 from bfpga.explore.figures import Point
 from bfpga.explore.front import front
-from bfpga.explore.space import Values
+from bfpga.explore.space import PARTS, Values
 from bfpga.explore.study import Study
 from bfpga.explore.task import Task
 from bfpga.scale.work import IN_PROCESS, Work, Workers
@@ -42,8 +42,8 @@ class Exploration:
 
     @property
     def front(self) -> list[Point]:
-        """Points that none beats, the best for the objective first."""
-        return front(self.points, self.task.goal)
+        """Points that none beats, the best for the objective first; no clock beyond those that a synthesis confirms."""
+        return front(filter(self.task.may_offer, self.points), self.task.goal)
 
     @property
     def ready(self) -> list[Point]:
@@ -225,7 +225,7 @@ class Search:
         return None, self.study.propose(number, self._leading(points))
 
     def _like(self, place: int) -> Values:
-        """The candidate of the space that comes closest to a ready accelerator."""
+        """The candidate that comes closest to a ready accelerator, with all the columns that fit beside the rest."""
         accelerator = load_accelerator(self.ready[place].origin)
         fastest = replace(accelerator, clock_mhz=max(accelerator.clock_mhz, self.task.space.clocks[-1]))
-        return self.task.space.nearest(fastest)
+        return {**self.task.space.nearest(fastest), "fill": PARTS}

@@ -12,7 +12,6 @@ import numpy as np
 from onnx import numpy_helper
 
 from bfpga.accelerator.boards import Board
-from bfpga.accelerator.clocks import clock_setting
 from bfpga.accelerator.loader import Accelerator, accelerator_names, load_accelerator
 from bfpga.compiler.compiler import Calibration, compile_network
 from bfpga.compiler.noise import noise_inputs, without_samples
@@ -21,12 +20,15 @@ from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.data import InputSamples
 from bfpga.errors import BfpgaError, ModelError
-from bfpga.explore.accuracy import Judge
 from bfpga.explore.candidate import Candidate
+from bfpga.explore.confirm import CONFIRMED, usual_clock, verdict
 from bfpga.explore.figures import Point, program_figures
 from bfpga.explore.front import Goal, dominates
 from bfpga.explore.limits import excess
-from bfpga.explore.space import Space, Values
+from bfpga.explore.space import ROUNDED, Space, Values
+from bfpga.precision.judge import Judge
+from bfpga.synthesis.kept import packaged_figures
+from bfpga.synthesis.resources import board_use
 
 #: Share of zero weights from which engines that skip zeros are tried; ready accelerators with them are in any case.
 SPARSE = 0.25
@@ -52,7 +54,7 @@ class Task:
     @cached_property
     def judge(self) -> Judge | None:
         """Who tells what accuracy is lost; None without samples."""
-        return None if self.samples is None else Judge(self.network, self.samples)
+        return None if self.samples is None else Judge(self.network, self.samples.inputs, self.samples.y)
 
     @cached_property
     def space(self) -> Space:
@@ -107,25 +109,38 @@ class Task:
         front: the best so far; what could not join it is not judged. Raises a BfpgaError for a candidate that breaks a
         constraint, does not fit the board, or for which the network cannot be compiled.
         """
-        accelerator = load_accelerator(candidate.origin) if candidate.origin else candidate.accelerator()
-        over = excess(accelerator.systolic, self.board)
+        accelerator = candidate.loaded()
+        known = packaged_figures(accelerator) if candidate.origin else None
+        used = board_use(accelerator).total
+        over = excess(used, self.board)
         if over > 0 and not candidate.origin:
             raise TooLargeError(f"a resource is {100 * over:.1f} % of the board above its limit")
         program = self.compiled(candidate, accelerator)
-        figures = program_figures(accelerator, program)
-        point = Point(number, candidate, figures, values, max(over, 0.0))
+        figures = program_figures(accelerator, program, used)
+        clock, missed = verdict(known)
+        point = Point(number, candidate, figures, values, max(over, 0.0), clock=clock, missed=missed)
         if self.judge is None:
             return point
         if not candidate.origin and self.is_beaten(point, front):
             return replace(point, beaten=True)
-        accuracy = self.judge.accuracy(program)
-        loss = self.judge.float_accuracy - accuracy
-        return replace(point, figures=replace(figures, accuracy=accuracy, loss=loss))
+        loss = self.judge.score(program).lost
+        return replace(point, figures=replace(figures, accuracy=self.judge.reached - loss, loss=loss))
 
     def is_beaten(self, point: Point, front: Iterable[Point]) -> bool:
         """Whether a point is worse than one of the front, however accurate it is."""
         costs = self.goal.costs(replace(point.figures, loss=0.0))
         return any(dominates(self.goal.costs(other.figures), costs) for other in front)
+
+    def may_offer(self, point: Point) -> bool:
+        """Whether a point's clock is confirmed, or no faster than what a synthesis has confirmed on this board."""
+        if point.candidate.origin or point.clock == CONFIRMED:
+            return True
+        return float(point.candidate.described["clock_mhz"]) <= self.usual_clock + ROUNDED
+
+    @cached_property
+    def usual_clock(self) -> float:
+        """MHz up to which a clock is tried without a synthesis (``explore.confirm.usual_clock``)."""
+        return usual_clock(self.board)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -140,13 +155,6 @@ class Task:
             "samples": None if self.samples is None else _digest(*_arrays(self.samples.inputs)),
             "calibration": None if self.calibration is None else _digest(*_arrays(self.calibration)),
         }
-
-
-def usual_clock(board: Board) -> float:
-    """MHz of the fastest ready accelerator of a board as its PLL makes it; the board's usual clock without any."""
-    ready = [load_accelerator(name) for name in accelerator_names()]
-    asked = max((one.clock_mhz for one in ready if one.board == board), default=board.clock_default)
-    return clock_setting(board.processing_system, asked).actual_mhz
 
 
 class TooLargeError(BfpgaError):

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from bfpga.compiler.read.network import Network
 from bfpga.contract.program import Program
-from bfpga.devices.reference import FloatNetwork
+from bfpga.data import class_labels
+from bfpga.devices.reference import float_outputs
 from bfpga.program.cycles import program_cycles
 from bfpga.runtime import BATCH, run
 
@@ -22,6 +23,13 @@ METRICS: dict[Metric, str] = {
     "accuracy": "accuracy below float's, in points",
     "agreement": "samples with another class than float's, in percent",
     "noise": "energy of the outputs' errors, in percent of the outputs'",
+}
+
+#: What is told of a program, by metric; lost points are what it has less than float.
+MEASURES: dict[Metric, str] = {
+    "accuracy": "top-1 accuracy",
+    "agreement": "agreement with the float network",
+    "noise": "energy of the outputs without that of their errors",
 }
 
 #: Share of the changed classes that may be lost points: float is wrong too for many samples whose class is easily
@@ -60,20 +68,17 @@ class Score:
 class Judge:
     """Judges programs of one network on samples; the float network runs once.
 
-    The metric follows from what is known: ``accuracy`` with labels; without, ``agreement`` of the class with float's;
-    ``noise`` where the outputs are no classes: a single number, or as many as the inputs, which they reconstruct.
+    The metric follows from what is known: ``accuracy`` with labels that are classes of the outputs; without,
+    ``agreement`` of the class with float's; ``noise`` where the outputs are no classes: a single number, or as many as
+    the inputs, which they reconstruct.
     """
 
     def __init__(self, network: Network, inputs: Mapping[str, Array], labels: Array | None = None) -> None:
-        self.inputs, self.labels = dict(inputs), labels
+        self.inputs = dict(inputs)
         self.samples = min(len(values) for values in inputs.values())
-        floats = FloatNetwork(network, quantized=True)
-        self._name = floats.outputs[0]
-        parts = [
-            floats.run({name: values[start : start + BATCH] for name, values in self.inputs.items()})[self._name]
-            for start in range(0, self.samples, BATCH)
-        ]
-        self._wanted = _flat(np.concatenate(parts))
+        self._name, outputs = next(iter(float_outputs(network, self.inputs, BATCH)[0].items()))
+        self._wanted = _flat(outputs)
+        self.labels = class_labels(labels, self._wanted.shape[1])
         self.metric: Metric = self._metric()
         self._probabilities = None if self.metric == "noise" else _probabilities(self._wanted)
 
@@ -83,6 +88,18 @@ class Judge:
         scores = self._wanted.shape[1]
         reconstructs = any(scores == values[0].size for values in self.inputs.values())
         return "noise" if scores < 2 or reconstructs else "agreement"
+
+    @property
+    def reached(self) -> float:
+        """Percent that the float network reaches: right classes; of what is compared with itself all."""
+        if self.metric != "accuracy":
+            return 100.0
+        return 100.0 * float(np.mean(self._wanted.argmax(axis=1) == self.labels))
+
+    @property
+    def step(self) -> float:
+        """Points that one sample is worth, where classes are counted."""
+        return 0.0 if self.metric == "noise" else 100.0 / self.samples
 
     def score(self, program: Program) -> Score:
         """What a program loses, by the emulator."""

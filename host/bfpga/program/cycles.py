@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -179,6 +179,17 @@ def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperat
         assert isinstance(step, HostStep)
 
 
+def always(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
+    """Operations that every sample executes; measuring passes of a first sample are left out."""
+    return [operation for operation in operations if not operation.first_only]
+
+
+def step_start(program: Program, step: LaunchStep | MatMulStep) -> tuple[list[KernelOperation], int]:
+    """Operations of the kernel start of a step that every sample executes, and how often one sample runs it."""
+    times = next((times for _, times in step_operations(program, step)), 1)
+    return always(step.operations), times
+
+
 def tile_clocks(program: Program) -> dict[str, int]:
     """Clocks of single lanes that each layer of the array needs."""
     config, beside = program.config, beside_layers(program)
@@ -202,13 +213,14 @@ def program_cycles(program: Program) -> ProgramCycles:
     result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
     result.shared = not any(map(own_weights, program.nodes))
     for step in program.steps:
-        operations = list(step_operations(program, step))
-        always = [operation for operation, _ in operations if not operation.first_only]
-        if always:
-            result.starts.append((always, operations[0][1]))
+        if isinstance(step, HostStep):
+            continue
+        start = step_start(program, step)
+        if start[0]:
+            result.starts.append(start)
         if isinstance(step, LaunchStep):
-            result.ahead = sum(not operation.first_only for operation in step.operations[: step.ahead])
-        for operation, times in operations:
+            result.ahead = len(always(step.operations[: step.ahead]))
+        for operation, times in step_operations(program, step):
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
             once.add_operation(program.config, operation)

@@ -13,9 +13,8 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
-from bfpga.estimate.energy import board_watts, sample_joules
-from bfpga.estimate.program import estimate_program
 from bfpga.estimate.roofline import estimate_roofline
+from bfpga.estimate.sample import estimate_sample
 from bfpga.program.layout import together
 from bfpga.report.accuracy import Accuracy
 from bfpga.report.environment import environment
@@ -42,15 +41,13 @@ def collect(
 
     inputs: its samples by name. content: what `run` or `evaluate` reports as JSON. files: what was read, by role.
     """
-    estimate = estimate_program(accelerator, program)
+    kept = cache_directory() / "synthesis"
+    use = board_use(accelerator, kept)
+    found = estimate_sample(accelerator, program, use.total)
     work, cycles = sample_times(accelerator, program)
     samples = {name: values[: program.side_by_side] for name, values in input_arrays(program, inputs).items()}
     if program.side_by_side > 1:
         samples = {name: together(values, program.side_by_side) for name, values in samples.items()}
-    config, board, clock = accelerator.systolic, accelerator.board, accelerator.clock_mhz
-    moved = sum(layer.bytes for layer in estimate.layers)
-    kept = cache_directory() / "synthesis"
-    use = board_use(accelerator, kept)
     return Report(
         model=program.name,
         device=content["device"],
@@ -59,8 +56,8 @@ def collect(
         accelerator=accelerator,
         program=program,
         accuracy=accuracy,
-        layers=layer_figures(program, estimate, content["layers"]),
-        estimate=estimate,
+        layers=layer_figures(program, found.program, content["layers"]),
+        estimate=found.program,
         roofline=estimate_roofline(accelerator),
         parts=use.with_total,
         parts_basis=use.basis,
@@ -75,8 +72,8 @@ def collect(
         latency_s=content["latency_s"],
         latency_includes_host=content["latency_includes_host"],
         images_per_second=content["images_per_second"],
-        watts=board_watts(config, board, clock, use.total),
-        joules=sample_joules(config, board, clock, content["latency_s"], moved, use.total),
+        watts=found.watts,
+        joules=found.joules_alone(content["latency_s"]),
         measured=measured,
         remarks=list(program.notes),
     )

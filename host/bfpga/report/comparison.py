@@ -9,9 +9,7 @@ from typing import Any
 from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.program import Program
 from bfpga.devices.csim import cache_directory
-from bfpga.estimate.energy import board_watts, sample_joules
-from bfpga.estimate.host import host_seconds
-from bfpga.estimate.program import estimate_program
+from bfpga.estimate.sample import estimate_sample
 from bfpga.report.accuracy import Accuracy, Share
 from bfpga.synthesis.resources import board_use
 
@@ -77,28 +75,26 @@ class Comparison:
 
 def entry(accelerator: Accelerator, recipe: str | None, program: Program, accuracy: Accuracy | None) -> Entry:
     """The figures of a compiled network."""
-    board, clock = accelerator.board, accelerator.clock_mhz
-    estimate = estimate_program(accelerator, program)
-    host = host_seconds(program, board.arm_cores)
-    seconds = estimate.seconds + (host or 0.0)
+    board = accelerator.board
     total = board_use(accelerator, cache_directory() / "synthesis").total
-    moved = sum(layer.bytes for layer in estimate.layers)
+    found = estimate_sample(accelerator, program, total)
+    cycles = found.program.cycles
     return Entry(
         accelerator=accelerator.name,
         recipe=recipe,
         board=board.title,
-        clock_mhz=clock,
-        work=estimate.cycles.dma_inclusive,
-        computing=estimate.cycles.compute_bound,
-        schedule=estimate.cycles.schedule,
-        utilization=estimate.cycles.utilization,
-        seconds=seconds,
-        includes_host=host is not None,
+        clock_mhz=accelerator.clock_mhz,
+        work=cycles.dma_inclusive,
+        computing=cycles.compute_bound,
+        schedule=cycles.schedule,
+        utilization=cycles.utilization,
+        seconds=found.latency,
+        includes_host=found.includes_host,
         side_by_side=program.side_by_side,
         used={kind: getattr(total, kind) for kind in board.resources},
         limits=dict(board.resources),
-        watts=board_watts(accelerator.systolic, board, clock, total),
-        joules=sample_joules(accelerator.systolic, board, clock, seconds, moved, total),
+        watts=found.watts,
+        joules=found.joules_alone(),
         accuracy=accuracy,
     )
 

@@ -69,15 +69,20 @@ def hint(field: str, title: str, form: str | None = None) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": title, "format": form}
 
 
-def standalone(title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620) -> dict[str, Any]:
-    """Charts with their titles below each other as one picture on white, for files that no page surrounds."""
+def standalone(
+    title: str, charts: list[tuple[str, dict[str, Any]]], width: int = 620, beside: bool = False
+) -> dict[str, Any]:
+    """Charts with their titles as one picture on white, for files that no page surrounds.
+
+    beside: from left to right instead of below each other.
+    """
     sized = [
         {**{key: value for key, value in spec.items() if key != "autosize"}, "width": width, "title": name}
         for name, spec in charts
     ]
     return {
         "title": {"text": title, "fontSize": 15, "anchor": "start", "offset": 14},
-        "vconcat": sized,
-        "resolve": {"scale": {"color": "independent", "x": "independent", "y": "independent"}},
+        "hconcat" if beside else "vconcat": sized,
+        "resolve": {"scale": {"color": "independent", "shape": "independent", "x": "independent", "y": "independent"}},
         "config": {**config(compact=False), "background": "white", "padding": 14},
     }

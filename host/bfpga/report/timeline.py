@@ -11,7 +11,8 @@ from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import HostNode, KernelOperation, LaunchStep, Program
 from bfpga.engines.array.order import SampleRow
 from bfpga.engines.registry import engine_named, operation_engine
-from bfpga.report.timing import Timed, always, start_times
+from bfpga.program.cycles import always
+from bfpga.report.timing import Timed, start_times
 
 #: Rows that only move data; what computes has the title of its engine.
 LOADS, STORES, WEIGHTS, HOST = "loads", "stores", "weights", "host"

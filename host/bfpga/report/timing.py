@@ -6,18 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.program import (
-    HostNode,
-    HostStep,
-    KernelOperation,
-    LaunchStep,
-    MatMulNode,
-    MatMulStep,
-    Program,
-    Step,
-)
+from bfpga.contract.program import HostNode, HostStep, KernelOperation, Program
 from bfpga.estimate.host import arm_seconds
-from bfpga.estimate.program import operation_seconds
+from bfpga.estimate.program import clock_hz, memory_rate, operation_seconds
+from bfpga.program.cycles import step_start
 from bfpga.program.schedule import schedule
 
 
@@ -50,9 +42,9 @@ def sample_times(accelerator: Accelerator, program: Program) -> tuple[list[Timed
             work.append(Timed(node, moment, end, number))
             moment = end
             continue
-        operations = always(step.operations)
+        operations, times = step_start(program, step)
         moments, length = start_times(accelerator, program, operations)
-        for _ in range(_times(program, step)):
+        for _ in range(times):
             work += [
                 Timed(operation, moment + begin, moment + end, number)
                 for operation, (begin, end) in zip(operations, moments, strict=True)
@@ -82,32 +74,8 @@ def host_cycles(accelerator: Accelerator, node: HostNode) -> float:
     return 0.0 if cores is None else arm_seconds(node, cores) * clock_hz(accelerator)
 
 
-def clock_hz(accelerator: Accelerator) -> float:
-    return accelerator.clock_mhz * 1e6
-
-
-def memory_rate(accelerator: Accelerator) -> float:
-    """Bytes a cycle that the board's memory is assumed to give."""
-    return accelerator.board.assumed_gb_s * 1e9 / clock_hz(accelerator)
-
-
-def always(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
-    """Operations that every sample executes; measuring passes of a first sample are left out."""
-    return [operation for operation in operations if not operation.first_only]
-
-
 def kernel_operations(work: Sequence[Timed]) -> Iterator[tuple[KernelOperation, Timed]]:
     """What kernels do of the work."""
     for item in work:
         if isinstance(item.work, KernelOperation):
             yield item.work, item
-
-
-def _times(program: Program, step: Step) -> int:
-    """How often one sample runs the start of a step."""
-    if isinstance(step, LaunchStep):
-        return 1
-    assert isinstance(step, MatMulStep)
-    node = program.nodes[step.node]
-    assert isinstance(node, MatMulNode)
-    return node.batch

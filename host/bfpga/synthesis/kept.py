@@ -35,6 +35,12 @@ def package_path(accelerator: Accelerator) -> Path:
     return Path(str(importlib.resources.files("bfpga.configs"))) / "hardware" / f"{accelerator.name}.json"
 
 
+def packaged_figures(accelerator: Accelerator) -> HardwareFigures | None:
+    """Figures of a ready accelerator's present sources in the package, the same on every machine; None without any."""
+    path = package_path(accelerator)
+    return read_figures(path, sources_digest(accelerator)) if path.exists() else None
+
+
 def kept_figures(accelerator: Accelerator, cache: Path) -> HardwareFigures | None:
     """Figures of an accelerator's present sources, from the package or from a cache directory; None without any."""
     sources = sources_digest(accelerator)

@@ -15,7 +15,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.array import counted_resources
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.kernel_resources import estimate_resources
-from bfpga.synthesis.kept import kept_figures
+from bfpga.synthesis.kept import kept_figures, packaged_figures
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,15 @@ class BoardUse:
         return {**self.parts, "total": self.total}
 
 
-def board_use(accelerator: Accelerator, cache: Path) -> BoardUse:
-    """What an accelerator takes of its board. ``cache``: directory of figures that the package has not."""
+def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
+    """What an accelerator takes of its board.
+
+    ``cache``: directory of figures that the package has not; None: the package's alone, the same on every machine.
+    """
     config = accelerator.systolic
     if config.kernel != "processes":
         return BoardUse(estimate_resources(config).parts, "estimated")
-    figures = kept_figures(accelerator, cache)
+    figures = packaged_figures(accelerator) if cache is None else kept_figures(accelerator, cache)
     if figures is not None and figures.counted:
         parts = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
         return BoardUse(parts, "counted", "counted in the netlist of the code")

@@ -1,0 +1,71 @@
+"""Time, bytes and energy of a sample on a board, host included: what every command that weighs choices asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.accelerator.loader import Accelerator
+from bfpga.contract.program import Program
+from bfpga.engines.interface.resource_units import Resources
+from bfpga.estimate.energy import board_watts, sample_joules
+from bfpga.estimate.host import host_seconds
+from bfpga.estimate.program import ProgramEstimate, clock_hz, estimate_program, memory_rate
+
+#: Samples of a start for which throughput is computed: loads of one overlap with the operations of another.
+STREAM = 16
+
+
+@dataclass(frozen=True)
+class SampleEstimate:
+    """A program on an accelerator with the host's operators, which work after the kernel; resident weights are loaded.
+
+    ``latency``: seconds of one start alone, which computes ``together`` samples side by side. ``stream``: seconds of
+    the kernel for a sample in a stream of them, ``seconds`` the same with the host. ``includes_host``: whether the
+    board's cores are known. ``moved``: bytes of a sample between memory and kernel. ``used``: resources of the design.
+    """
+
+    accelerator: Accelerator
+    program: ProgramEstimate
+    used: Resources
+    latency: float
+    stream: float
+    seconds: float
+    includes_host: bool
+    moved: float
+    together: int
+
+    @property
+    def watts(self) -> float:
+        """Watts of the device."""
+        return board_watts(self.used, self.accelerator.board, self.accelerator.clock_mhz)
+
+    def joules(self, seconds: float) -> float:
+        """Joules of a sample whose share of the time is ``seconds``."""
+        return sample_joules(self.used, self.accelerator.board, self.accelerator.clock_mhz, seconds, self.moved)
+
+    def joules_alone(self, latency: float | None = None) -> float:
+        """Joules of a sample of one start by itself. latency: seconds of the start, where they are known otherwise."""
+        return self.joules((self.latency if latency is None else latency) / self.together)
+
+
+def estimate_sample(accelerator: Accelerator, program: Program, used: Resources) -> SampleEstimate:
+    """The estimate of a compiled program. used: what the design takes (``synthesis.resources``).
+
+    Memory gives the board's assumed rate.
+    """
+    hertz, together = clock_hz(accelerator), program.side_by_side
+    estimate = estimate_program(accelerator, program)
+    host = host_seconds(program, accelerator.board.arm_cores)
+    streamed = estimate.cycles.scheduled(STREAM, memory_rate(accelerator))
+    kernel = estimate.seconds if streamed is None else streamed / STREAM / hertz
+    return SampleEstimate(
+        accelerator=accelerator,
+        program=estimate,
+        used=used,
+        latency=estimate.seconds + (host or 0.0),
+        stream=kernel / together,
+        seconds=(kernel + (host or 0.0)) / together,
+        includes_host=host is not None,
+        moved=sum(layer.bytes for layer in estimate.layers) / together,
+        together=together,
+    )

@@ -1,0 +1,142 @@
+"""Every command that the documents show is executed (issue 18: site); those of the tutorials are in test_site.py.
+
+A page's commands run in their order, in a folder with the examples and small files of the names that the pages use.
+What needs a board, a vendor's tool, a farm, a new kernel or minutes has a stand-in here, or the test that does it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shown_commands import commands, write_listings
+
+from bfpga.cli import main
+
+ROOT = Path(__file__).parents[1]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+#: What test_site.py executes.
+IN_TUTORIALS = {shlex.join(asked) for path in TUTORIALS for asked in commands(path.read_text(), {"sh"})}
+PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))) if commands(path.read_text())]
+SAMPLES = 24
+#: Nothing is built: a machine with the vendor's tools would work for an hour.
+DRY = "--dry-run"
+LENET = "examples/models/lenet_mnist.onnx"
+MNIST = "-d examples/models/mnist_test.npz -c examples/models/mnist_calibration.npz"
+DIGITS = "-d samples.npz -c calibration.npz"
+
+#: Smaller ones of the same command, with the reason.
+STAND_INS = {
+    # A board: its files are listed, for a virtual one, since no bitstream was built.
+    **{f"deploy 192.168.2.99 --overlay pynq_z2_dense{more}":
+       f"deploy 192.168.2.99 --overlay pynq_z2_dense{more} --target virtual {DRY}"
+       for more in ("", " --program lenet.bfpga")},
+    f"deploy 192.168.2.99 --overlay pynq_z2_dense --program lenet.bfpga {DRY}":
+        f"deploy 192.168.2.99 --overlay pynq_z2_dense --program lenet.bfpga --target virtual {DRY}",
+    # The vendor's tools; nothing is there to be done again; no farm.
+    "build pynq_z2_dense --from implementation --jobs 2": f"build pynq_z2_dense --from render --jobs 2 {DRY}",
+    "build pynq_z2_dense zcu104_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
+    "build pynq_z2_dense zcu104_dense kv260_dense --scheduler tcp://farm:8786": f"build tiny {DRY}",
+    # A kernel that would be compiled for this test alone.
+    "verify ./my_array.yaml": "verify tiny --cases 2",
+    f"run {LENET} -a pynq_z2_dense {MNIST} --samples 20 --device virtual --compare":
+        f"run {LENET} -a pynq_z2_dense {MNIST} --samples 2 --device virtual --compare",
+    # Five minutes.
+    f"explore {LENET} --board pynq_z2 -d examples/models/mnist_test.npz --time-limit 300":
+        "explore net.onnx --board ultra96_v2 -d samples.npz --trials 2 -o found",
+    # Seconds that other networks, accelerators or fewer samples do not take.
+    f"report {LENET} -a pynq_z2_dense {MNIST} -o report.html": f"report net.onnx -a tiny {DIGITS} -o report.html",
+    f"compare {LENET} -a pynq_z2_dense -a pynq_z2_bfp16 -a zcu104_dense {MNIST} -o compare.html":
+        f"compare net.onnx -a tiny -a pynq_z2_bfp16 {DIGITS} -o compare.html",
+    "compile net.onnx -a ACCELERATOR -c samples.npz -o net.bfpga --explain":
+        "compile net.onnx -a pynq_z2_zero_skip -c samples.npz -o net.bfpga --explain",
+    "evaluate net.onnx -a zcu104_dense -d samples.npz --workers 8": "evaluate net.onnx -a zcu104_dense -d samples.npz",
+    "build pynq_z2_dense --until hls": f"build tiny --until hls {DRY}",
+    "build pynq_z2_hetero --accept Array": f"build tiny --accept Array {DRY}",
+    "synthesize ./small.yaml": "synthesize tiny",
+}  # fmt: skip
+#: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.
+ELSEWHERE = {
+    "verify random --arrays 40 --cases 4000 --workers 4":
+        "scale/test_workers.py::test_a_verification_has_the_report_of_one_process",
+    "run net.onnx -a pynq_z2_dense -d samples.npz --device remote:10.0.0.5,remote:10.0.0.6":
+        "scale/test_boards.py::test_faults_cost_no_sample",
+    "run net.onnx -a pynq_z2_dense -d samples.npz --device virtual --boards 4":
+        "scale/test_boards.py::test_run_reports_each_board",
+    "prune net.onnx --sparsity 0.8 -d samples.npz -o pruned.onnx": "cli/test_prune.py::test_prune_tells_every_layer",
+    f"prune {LENET} --sparsity 0.9 -d examples/models/mnist_test.npz --epochs 40 -o lenet_pruned.onnx":
+        "cli/test_prune.py::test_prune_tells_every_layer",
+    "estimate --board pynq_z2 lenet_pruned.onnx -d examples/models/mnist_test.npz":
+        "cli/test_prune.py::test_board_compares_all_its_ready_accelerators_at_their_clocks",
+    "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
+    "synthesize tiny --no-count": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",
+    "synthesize tests/data/tiny_loop.yaml --prove": "synthesis/test_prove.py::test_a_graph_does_what_its_code_does",
+    "synthesize --check": "synthesis/test_gate.py::test_a_ready_accelerator_passes_the_gate",
+}  # fmt: skip
+
+
+def stand_in(asked: list[str]) -> list[str]:
+    """What is executed for a command of a page."""
+    words = shlex.split(STAND_INS.get(shlex.join(asked), shlex.join(asked)))
+    return [*words, DRY] if words[0] == "build" and DRY not in words else words
+
+
+def executed(path: Path) -> list[list[str]]:
+    """Commands of a page that nothing else executes; those that write files run again, others may need them."""
+    asked = commands(path.read_text(), {"console"} if path in TUTORIALS else None)
+    left = [words for words in asked if shlex.join(words) not in ELSEWHERE]
+    return [words for words in left if shlex.join(words) not in IN_TUTORIALS or "-o" in words]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a page before has compiled."""
+    target = tmp_path_factory.mktemp("compiled") / "lenet.bfpga"
+    words = ["-a", "pynq_z2_dense", "-c", str(ROOT / "examples" / "models" / "mnist_calibration.npz")]
+    assert main(["compile", str(ROOT / LENET), *words, "-o", str(target)]) == 0
+    return target
+
+
+@pytest.fixture
+def desk(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the examples and what readers are taken to have: a network, samples, accelerators, board files."""
+    models = ROOT / "examples" / "models"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "DIR").mkdir()
+    shutil.copy(models / "mlp_digits.onnx", tmp_path / "net.onnx")
+    with np.load(models / "digits_test.npz") as samples:
+        few = {name: samples[name][:SAMPLES] if samples[name].ndim else samples[name] for name in samples.files}
+    for name in ("samples.npz", "calibration.npz"):
+        np.savez(tmp_path / name, **few)
+    np.savez(tmp_path / "maps.npz", x=np.random.default_rng(1).random((2, 12, 12, 4), np.float32).round())
+    shutil.copy(ROOT / "tests" / "data" / "tiny_processes.yaml", tmp_path / "my_accelerator.yaml")
+    write_listings((ROOT / "docs" / "tutorials" / "own-accelerator.md").read_text(), tmp_path)
+    shutil.copy(program, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if executed(path)], ids=lambda path: path.stem)
+def test_commands_of_a_page_run_in_their_order(
+    path: Path, desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requirement: every command shown in the docs is executed by a test, or a stand-in that the tables name."""
+    write_listings(path.read_text(), desk)
+    for asked in executed(path):
+        assert main(stand_in(asked)) == 0, f"bfpga {shlex.join(asked)}: {capsys.readouterr().err}"
+
+
+def test_the_tables_name_commands_that_are_shown_and_tests_that_exist() -> None:
+    """A stand-in that no page needs any more goes; a test that is named is there."""
+    shown = {shlex.join(asked) for path in PAGES for asked in commands(path.read_text())}
+    assert (STAND_INS.keys() | ELSEWHERE.keys()) <= shown
+    for place in ELSEWHERE.values():
+        file, name = place.split("::")
+        assert f"def {name}" in (ROOT / "tests" / file).read_text()
+
+
+def test_a_command_that_fails_is_seen(desk: Path) -> None:
+    assert main(stand_in(["build", "no_such_accelerator"])) != 0
