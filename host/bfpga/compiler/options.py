@@ -132,7 +132,7 @@ class CompileOptions(LayerOptions):
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
-    that takes few cycles. cheap_parts: results are held in several parts where that takes few cycles, or ``never``
+    that takes no cycle more. cheap_parts: results are held in several parts where that takes few cycles, or ``never``
     unless a layer's ``result_parts`` say so.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.

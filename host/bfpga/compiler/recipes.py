@@ -69,7 +69,7 @@ class RecipeFile(LayerSection):
     equalize: bool = Field(True, description="channels of one tensor may be stored times powers of two")
     fill_mantissas: bool = Field(True, description="tensors may be stored times factors between powers of two")
     remainders: Literal["auto", "always", "never"] = Field(
-        "auto", description="keep what rounding takes from input images; auto: where it takes little time"
+        "auto", description="keep what rounding takes from input images; auto: where it takes no time"
     )
     cheap_parts: Literal["auto", "never"] = Field(
         "auto", description="results are held in several parts where that takes little time"

@@ -22,14 +22,12 @@ from bfpga.contract.configuration import SystolicConfig
 #: Remainders are stored times 2^BITS. More bits round them more finely, but leave their weights fewer: with 8 bits both
 #: errors are equal between 3 and 4.
 BITS = 4
-#: Share of the network's clocks that remainders may take unless they are asked for.
-ALLOWED = 0.05
 
 
 def with_remainders(
     lowered: Lowered, inputs: Iterable[str], config: SystolicConfig, options: CompileOptions
 ) -> Lowered:
-    """The network with channels for remainders of its ``inputs``: where they cost few clocks, or as options ask.
+    """The network with channels for remainders of its ``inputs``: where they cost no clock, or as options ask.
 
     Inputs that the network itself quantizes in steps of an exponent have none.
     Arrays with shift units do without: their few values of a weight leave too little for those of remainders.
@@ -47,7 +45,7 @@ def with_remainders(
             continue
         found = _widened(result, tensor)
         before, after = (layers_cycles(item.layers, config) for item in (result, found))
-        if options.remainders == "always" or after <= (1 + ALLOWED) * before:
+        if options.remainders == "always" or after <= before:
             result = found
             if after > before:
                 cost = 100 * (after - before) / before
