@@ -14,17 +14,14 @@ from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, largest_error
 
 from bfpga.compiler.schedule import schedule as schedule_module
-from bfpga.compiler.schedule import two_parts
 from bfpga.compiler.schedule.depth_first import Chain, rows_of_strips
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, TensorSpec, Window
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.streaming_device import StreamingDevice
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS
 from bfpga.engines.array.regions import Region
 from bfpga.program.cycles import program_cycles
-from bfpga.program.schedule import RESULT_LATENCY
 
 #: The kernels of other tests: neither is compiled for these.
 LOOP = small()
@@ -109,22 +106,6 @@ def check(program: Program, network: Network, integers: Any) -> None:
     for name, value in expected.outputs.items():
         np.testing.assert_array_equal(found.outputs[name], value)
     assert found.cycles == expected.cycles
-
-
-def test_layers_in_two_parts_give_the_same_bits_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer begins while results of the layer before are under way; nothing reads what is not there yet."""
-    program = compiled(deep_network(), tmp_path, PROCESSES)
-    MemoryWalk(program).run()
-    check_coverage(program)
-    nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    assert sum(len(node.tiles) == 2 for node in nodes) > 1
-    check(program, deep_network(), "exact")
-    monkeypatch.setattr(two_parts.LayerParts, "_cuts", lambda *_: [])
-    whole = compiled(deep_network(), tmp_path, PROCESSES)
-    computing = [sum(i.descriptor.operation in ARRAY_OPERATIONS for i in operations(item)) for item in (program, whole)]
-    assert computing[0] > computing[1]
-    assert program_cycles(program).dma_inclusive == program_cycles(whole).dma_inclusive, "no group of pixels is lost"
-    assert clocks(program) + RESULT_LATENCY < clocks(whole), "two layers wait no longer"
 
 
 def test_a_part_uses_the_words_of_its_rows_alone() -> None:

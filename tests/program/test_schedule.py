@@ -30,8 +30,6 @@ CONFIG = SystolicConfig(
 )
 KINDS = {Operation.LOAD: LOADS, Operation.STORE: STORES, Operation.WEIGHTS: FILLS}
 BEGIN = COMMAND_CLOCKS + START_GUARD
-#: Of the guard of the process that reads weights, what its stream to the array does not hide.
-READ_AHEAD = START_GUARD - SHALLOW
 
 
 def load(words: tuple[int, int], pixels: int) -> KernelOperation:
@@ -80,7 +78,8 @@ def test_what_is_not_needed_is_loaded_while_the_array_computes() -> None:
     waiting = [operations[0], replace(operations[1], memory=None), operations[2]]
     together, apart = times(schedule(CONFIG, operations)), schedule(CONFIG, waiting).operations
     assert together[1][0] < together[0][1]
-    assert together[2] == (together[0][1] + READ_AHEAD, together[0][1] + READ_AHEAD + 2000)
+    # The scratchpad takes an operation when the results of the one before are written, needed or not.
+    assert together[2] == (together[0][1] + RESULT_LATENCY, together[0][1] + RESULT_LATENCY + 2000)
     assert apart[1].begin == apart[0].end + RESULT_LATENCY
     # The command behind a tensor is sent when the tensor is through.
     assert apart[2].begin == apart[1].end - SHALLOW + BEGIN

@@ -48,8 +48,6 @@ STORE_LATENCY = 12
 END_CLOCKS = 32
 #: A store that waits gets one of so many read clocks, whatever else is read.
 STORE_SHARE = 1 / 8
-#: Operations that wait in an engine while it works, by process; the command behind them stops all others.
-ENGINE_WAITING = {SCRATCHPAD: 1, WEIGHTS: 0}
 
 LOADER, STORER, COMPUTER, FILLER, READER = ENGINES = ("loader", "storer", "computer", "filler", "reader")
 _HEARS = {command.process: set(command.operations) for command in COMMANDS}
@@ -260,18 +258,23 @@ class _Run:
         return RESULT_LATENCY - START_GUARD
 
     def _hand(self, process: str) -> bool:
-        """The next command of a process goes to its engine if that has room for it."""
+        """The next command of a process goes to its engine once that is done with the one before; others wait."""
         queue = self.queues[process]
         if not queue:
             return False
         name = self._engine(process, queue[0])
         engine = self.engines[name]
-        if len(engine.waiting) >= 1 or (engine.running is not None and ENGINE_WAITING[process] == 0):
+        if engine.waiting or engine.running is not None or self.now < self._free(name):
             return False
         # Weights are read ahead of the operands, as far as their stream holds them.
         guard = START_GUARD - SHALLOW if name == READER else START_GUARD
         engine.waiting.append((queue.popleft(), self.now + guard))
         return True
+
+    def _free(self, name: str) -> float:
+        """When an engine that does not run can take a command: results of the one before are in memory by then."""
+        results = self.finished[RESULTS]
+        return results[-1] + self._latency if name == COMPUTER and results else 0.0
 
     def _engine(self, process: str, index: int) -> str:
         engine = self.tasks[index].engine

@@ -1,8 +1,8 @@
 """Results in several parts where that costs next to nothing: outputs, and what the last small layers give.
 
 Mantissas of 8 bits round the scores of a classifier to a few dozen steps, so the two largest often meet in one and the
-class with the smaller number wins, right or wrong. The layers before it are small too, and so are pooled tensors: a
-mean of several parts has finer steps (numbers/parts.py) for a few cycles more.
+class with the smaller number wins, right or wrong. The layers before it are small too: parts have finer steps
+(numbers/parts.py) for a few cycles more.
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ def _candidates(lowered: Lowered, graph: Graph, options: CompileOptions) -> list
             continue
         exact = any(other in graph.grids or other in lowered.exact for other in family)
         givers = [layer for layer in lowered.layers if layer.output in family]
+        # Parts of a grouped layer read its input once each: an operation for every block of rows.
+        if any(layer.groups > 1 for layer in givers):
+            continue
         if not exact and (alone or not seen) and all(_may_have_parts(layer, options) for layer in givers):
             result.append(name)
     return result

@@ -7,7 +7,7 @@ from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.descriptors import blocks_of, reduction, taps
 from bfpga.engines.array.regions import pixel_words
-from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.engines.array.streams import block_rows
 
 
 def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
@@ -17,12 +17,6 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
     steps = taps(node) * words * reads
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)
-
-
-def layer_clocks(config: SystolicConfig, node: ArrayNode, channels: int) -> int:
-    """Clocks of all groups, bank conflicts left out."""
-    pixels = node.window.output_width * node.window.output_height
-    return -(-pixels // working_columns(node, config)) * group_clocks(config, node, channels)
 
 
 def told(node: ArrayNode) -> bool:

@@ -14,11 +14,10 @@ from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
-from bfpga.compiler.schedule.node_operations import Strip, load_operation, store_operation
+from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.strips import LayerStrips
-from bfpga.compiler.schedule.two_parts import LayerParts
 from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
@@ -83,11 +82,9 @@ class Scheduler:
         self.stored: set[str] = set()
         #: What a start begins with: the regions of its first input and result.
         self.first: list[Region] = []
-        self.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
 
     def _flush(self) -> None:
         """End the kernel start; what is still needed is stored first."""
-        self.parts.join(self.operations)
         for name, region in self.placed.items():
             begun = self.producers[name] > 0
             if (self.uses[name] or begun) and name not in self.on_host:
@@ -133,7 +130,8 @@ class Scheduler:
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
             )
-        self.parts.add(self.operations, node, strips)
+        spec = self.tensors[node.inputs[0]]
+        self.operations += NodeOperations(self.config, node, spec, self.plans[node.name], strips).scheduled()
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:
@@ -224,7 +222,6 @@ class Scheduler:
         trial.placed, trial.writers = dict(self.placed), dict(self.writers)
         trial.stored, trial.on_host, trial.partial = set(self.stored), set(self.on_host), set(self.partial)
         trial.steps, trial.operations, trial.first, trial.is_trial = [], [], list(self.first), True
-        trial.parts = LayerParts(self.config, self.tensors, self.nodes, self.plans)
         if flushed:
             trial._flush()
         return trial
@@ -248,7 +245,6 @@ class Scheduler:
         """Compute a chain in a layout; flushed: in a new start."""
         if flushed:
             self._flush()
-        self.parts.join(self.operations)
         if layout.whole is not None:
             self.memory.regions.append(layout.whole)
             self.placed[chain.last] = layout.whole
