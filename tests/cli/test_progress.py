@@ -75,5 +75,5 @@ def test_an_evaluation_shows_a_bar_and_the_time_that_is_left(
     assert status == 0, capsys.readouterr()
     shown = [int(done) for done in re.findall(r"evaluating .*?(\d+)/12", text)]
     assert shown == sorted(shown)
-    assert len(set(shown)) > 2
+    assert shown[-1] == 12
     assert re.search(r"━.* \d+/12 0:00:\d\d", text), text

@@ -65,7 +65,7 @@ def detector_block() -> Network:
 #: Network, functions of its layers, operators of the host.
 BLOCKS = {
     "mobilenet v3": (
-        mobilenet_v3_block, {Function.HARD_SWISH: 2, Function.HARD_SIGMOID: 1, Function.RELU: 1}, ["Mul"],
+        mobilenet_v3_block, {Function.HARD_SWISH: 2, Function.HARD_SIGMOID: 1, Function.RELU: 1}, [],
     ),
     "transformer": (transformer_mlp, {Function.GELU: 1}, []),
     "detector": (detector_block, {Function.SILU: 2}, []),

@@ -40,10 +40,17 @@ def _harms(node: Node, program: Program, values: int, most: int, samples: int) -
     assert not isinstance(node, HostNode)
     if not values or not (node.policy.inherit or node.policy.policy == Policy.STATIC):
         return False
-    if program.config.format.mantissa_bits > NARROW_BITS:
+    return too_many(program.config.format.mantissa_bits, values, most, node_values(node, program), samples)
+
+
+def too_many(mantissa_bits: int, values: int, most: int, size: int, samples: int) -> bool:
+    """Whether saturated values are worth a warning; most: of one sample; size: values of a sample.
+
+    A single value of a sample is not, however few the layer has.
+    """
+    if mantissa_bits > NARROW_BITS:
         return True
-    size = node_values(node, program)
-    return values > ALL_SAMPLES * size * samples or most > ONE_SAMPLE * size
+    return values > ALL_SAMPLES * size * samples or most > max(1, ONE_SAMPLE * size)
 
 
 def node_values(node: Node, program: Program) -> int:
@@ -71,10 +78,8 @@ def saturated_inputs(job: Job) -> list[dict[str, Any]]:
                     "name": name,
                     "saturated_samples": int(np.count_nonzero(by_sample)),
                     "saturated_values": int(by_sample.sum()),
-                    "saturation_warning": bool(
-                        form.mantissa_bits > NARROW_BITS
-                        or by_sample.sum() > ALL_SAMPLES * beyond.size
-                        or by_sample.max() > ONE_SAMPLE * beyond[0].size
+                    "saturation_warning": too_many(
+                        form.mantissa_bits, int(by_sample.sum()), int(by_sample.max()), beyond[0].size, len(beyond)
                     ),
                 }
             )
