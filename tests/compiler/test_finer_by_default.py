@@ -20,7 +20,6 @@ from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import read_network
 from bfpga.contract.program import Program
 from bfpga.devices.emulator import Emulator
-from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 
 NARROW = replace(WIDE, format=BlockFormat(), accumulator_bits=32)
@@ -63,7 +62,7 @@ def error(network: Network, program: Program) -> float:
 def test_channels_fill_the_mantissas_and_held_out_samples_gain(tmp_path: Path) -> None:
     """Issue: few calibration samples lose little. Seven of eight channels use half of the mantissas without factors."""
     network = classifier()
-    filled, plain = (made(network, tmp_path, fill_mantissas=choice, cheap_parts="never") for choice in (True, False))
+    filled, plain = (made(network, tmp_path, fill_mantissas=choice) for choice in (True, False))
     first = next(node.output for node in filled.nodes)
     shifts = np.array(filled.tensors[first].channel_shift)
     assert (shifts % 1 != 0).any()
@@ -101,7 +100,7 @@ def test_the_compiler_lets_linear_weights_do_so(choice: bool, tmp_path: Path) ->
 def test_small_results_are_in_parts_by_default_and_the_listing_says_so(tmp_path: Path) -> None:
     """Issue: few calibration samples lose little. Scores have finer steps, for few cycles."""
     network = classifier()
-    finer, plain = (made(network, tmp_path, cheap_parts=choice) for choice in ("auto", "never"))
+    finer, plain = (made(network, tmp_path, cheap_parts=choice) for choice in (True, False))
     (output,) = finer.outputs
     assert finer.tensors[output].parts > 1
     assert plain.tensors[output].parts == 1
@@ -114,10 +113,10 @@ def test_results_that_cost_cycles_stay_whole(tmp_path: Path) -> None:
     """The output is most of the work: nothing is taken that the recipe did not ask for; what it names stays."""
     network = Network(4, 8, 8)
     network.conv(16, 4, 3)
-    assert all(spec.parts == 1 for spec in made(network, tmp_path).tensors.values())
+    assert all(spec.parts == 1 for spec in made(network, tmp_path, cheap_parts=True).tensors.values())
     small = classifier()
-    (output,) = made(small, tmp_path).outputs
-    kept = made(small, tmp_path, layers={output: {"result_parts": 1}})
+    (output,) = made(small, tmp_path, cheap_parts=True).outputs
+    kept = made(small, tmp_path, cheap_parts=True, layers={output: {"result_parts": 1}})
     assert kept.tensors[output].parts == 1
 
 
@@ -130,8 +129,3 @@ def test_tails_of_channels_are_those_of_tensors(samples: int) -> None:
     wanted = [fit_tail(peaks[:, k]).squared_excess(limits[k]) for k in (0, 1, 3, 4, 5)]
     np.testing.assert_allclose(np.delete(tails.squared_excess(limits), 2), wanted, rtol=1e-9)
     assert np.isfinite(tails.squared_excess(limits)).all()
-
-
-def test_an_unknown_choice_of_cheap_parts_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="auto and never"):
-        CompileOptions(cheap_parts="sometimes")  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ def test_tied_tensors_are_in_as_many_parts(tmp_path: Path) -> None:
     """Additions and maxima go part by part, so what they tie has the same parts; nothing else has."""
     network = residual()
     first = network.nodes[0].name
-    options = CompileOptions(layers={first: {"result_parts": 2}}, cheap_parts="never")
+    options = CompileOptions(layers={first: {"result_parts": 2}})
     program = compiled(network, tmp_path, NARROW, options)
     parts = {name: spec.parts for name, spec in program.tensors.items()}
     assert sorted(parts.values()) == [1] * (len(parts) - 4) + [2] * 4

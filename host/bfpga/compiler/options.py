@@ -132,8 +132,8 @@ class CompileOptions(LayerOptions):
     as the calibration samples tell how. equalize: channels of one tensor may be stored times powers of two.
     fill_mantissas: tensors may be stored times a factor that is no power of two, where only layers read them.
     remainders: what rounding takes from images that enter the network is kept in channels of its own; ``auto``: where
-    that takes no cycle more. cheap_parts: results are held in several parts where that takes few cycles, or ``never``
-    unless a layer's ``result_parts`` say so.
+    that takes no cycle more. cheap_parts: results of one pixel are held in several parts where that takes few
+    cycles.
     side_by_side: samples that one kernel start computes together, one a column (fully connected networks only).
     recurrent: products and gates of RNN, GRU and LSTM are layers of the array step by step, or the host computes them.
     count_zeros: zeros of activations are counted on the calibration samples; without, the sparse cluster computes only
@@ -147,7 +147,7 @@ class CompileOptions(LayerOptions):
     equalize: bool = True
     fill_mantissas: bool = True
     remainders: Literal["auto", "always", "never"] = "auto"
-    cheap_parts: Literal["auto", "never"] = "auto"
+    cheap_parts: bool = False
     side_by_side: int = 1
     recurrent: Literal["array", "host"] = "array"
     count_zeros: bool = True
@@ -160,8 +160,6 @@ class CompileOptions(LayerOptions):
                 raise ConfigurationError(f"{key} = {getattr(self, key)!r} is unknown; known are mse and max")
         if self.remainders not in ("auto", "always", "never"):
             raise ConfigurationError(f"remainders = {self.remainders!r} is unknown; known are auto, always and never")
-        if self.cheap_parts not in ("auto", "never"):
-            raise ConfigurationError(f"cheap_parts = {self.cheap_parts!r} is unknown; known are auto and never")
         if self.recurrent not in ("array", "host"):
             raise ConfigurationError(f"recurrent = {self.recurrent!r} is unknown; known are array and host")
         if self.side_by_side < 1:

@@ -71,8 +71,8 @@ class RecipeFile(LayerSection):
     remainders: Literal["auto", "always", "never"] = Field(
         "auto", description="keep what rounding takes from input images; auto: where it takes no time"
     )
-    cheap_parts: Literal["auto", "never"] = Field(
-        "auto", description="results are held in several parts where that takes little time"
+    cheap_parts: bool = Field(
+        False, description="results of one pixel are held in several parts where that takes little time"
     )
     side_by_side: int = Field(1, ge=1, le=4096, description="samples computed together (fully connected networks)")
     recurrent: Literal["array", "host"] = Field("array", description="where RNN, GRU and LSTM are computed")

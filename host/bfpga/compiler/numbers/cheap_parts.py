@@ -34,7 +34,7 @@ def with_cheap_parts(
     """
     form = config.format
     narrow = form.mantissa_bits < WIDE_BITS and form.saturation != "wrap" and config.weight_formats == ("linear",)
-    if not narrow or options.cheap_parts == "never":
+    if not narrow or not options.cheap_parts:
         return options, []
     whole = layers_cycles(lowered.layers, config)
     left = ALLOWED * whole
