@@ -39,8 +39,8 @@ def program() -> Program:
 
 @pytest.fixture
 def inputs(program: Program) -> dict[str, np.ndarray]:
-    """A hundred samples, of which no two are equal."""
-    base = expected(CASE, 50).inputs
+    """Two hundred samples, of which no two are equal."""
+    base = expected(CASE, 100).inputs
     return {name: np.concatenate([value, value[::-1] * 0.5]) for name, value in base.items()}
 
 
@@ -69,7 +69,8 @@ def spread(
 
 def test_faults_cost_no_sample(cluster: Cluster, program: Program, inputs: dict[str, np.ndarray]) -> None:
     """Virtual boards with a fault in every fifth run, be it of samples or of a self-test: out, tested, back."""
-    result = spread(cluster, program, inputs, FaultyBoards("tiny", every=5))
+    some = {name: value[:100] for name, value in inputs.items()}
+    result = spread(cluster, program, some, FaultyBoards("tiny", every=5))
     assert sum(board.taken_out for board in result.boards) > 0
     assert sum(len(board.failures) for board in result.boards) >= sum(board.taken_out for board in result.boards)
     assert all(board.returned >= board.taken_out - 1 for board in result.boards)
