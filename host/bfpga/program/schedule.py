@@ -99,7 +99,8 @@ class _Engine:
 
     def __init__(self) -> None:
         self.running: int | None = None
-        self.waiting: deque[tuple[int, float]] = deque()
+        #: The operation that it has taken and not begun, and the moment before which it does not.
+        self.taken: tuple[int, float] | None = None
         self.done = self.left = 0.0
 
 
@@ -183,7 +184,7 @@ class _Run:
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
-        idle = all(engine.running is None and not engine.waiting for engine in self.engines.values())
+        idle = all(engine.running is None and engine.taken is None for engine in self.engines.values())
         return idle and self.next_command == len(self.tasks) and self.sending is None and not any(self.queues.values())
 
     def _timeline(self) -> Iterator[TimedOperation]:
@@ -264,11 +265,11 @@ class _Run:
             return False
         name = self._engine(process, queue[0])
         engine = self.engines[name]
-        if engine.waiting or engine.running is not None or self.now < self._free(name):
+        if engine.taken is not None or engine.running is not None or self.now < self._free(name):
             return False
         # Weights are read ahead of the operands, as far as their stream holds them.
         guard = START_GUARD - SHALLOW if name == READER else START_GUARD
-        engine.waiting.append((queue.popleft(), self.now + guard))
+        engine.taken = queue.popleft(), self.now + guard
         return True
 
     def _free(self, name: str) -> float:
@@ -282,13 +283,12 @@ class _Run:
 
     def _begin(self, name: str) -> bool:
         engine = self.engines[name]
-        if engine.running is not None or not engine.waiting:
+        if engine.taken is None:
             return False
-        index, ready = engine.waiting[0]
+        index, ready = engine.taken
         if self.now < max(ready, self._ready(name, index)):
             return False
-        engine.waiting.popleft()
-        engine.running = index
+        engine.taken, engine.running = None, index
         engine.done, engine.left = 0.0, self._clocks(name, index)
         self.times[name].begin[index] = self.now
         return True
@@ -347,8 +347,8 @@ class _Run:
                     yield (STORE_CREDITS - engine.done) / rates[name]
                 if name == LOADER:
                     yield (engine.left - SHALLOW) / rates[name]
-            elif engine.waiting:
-                index, ready = engine.waiting[0]
+            elif engine.taken is not None:
+                index, ready = engine.taken
                 yield max(ready, self._ready(name, index)) - self.now
         for moment in self.finished[RESULTS][-2:]:
             yield moment + self._latency - self.now
