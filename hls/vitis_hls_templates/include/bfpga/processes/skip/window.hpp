@@ -1,0 +1,166 @@
+// The windows of the skip array: wide words of one channel of one tap, all pixels of a pass side by side.
+//
+// Two chunks have room: one is multiplied while the next one comes. Each group has a copy, for it reads where its own
+// entry says. A word of operands has several channels, so it takes as many clocks to write; halves of the pixels come in
+// turns and each is written by itself.
+#pragma once
+#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/processes/skip/pixel_pairs.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// Clocks between the last write of a chunk and its first read: more than the loop has between these stages.
+constexpr int window_guard = 16;
+
+template <class Config>
+struct WindowTypes {
+    static_assert(Config::columns % 2 == 0, "two columns share a DSP block");
+    static_assert(Config::mantissa_bits <= HeldPair::low_field && Config::weight_bits <= HeldPair::low_field,
+                  "two products share a DSP block only if their factors have 8 bits at most");
+    static_assert(Config::skip_halves >= 1, "a pass has pixels");
+    static constexpr int buffers = 2;
+    static constexpr int pairs = Config::columns / 2;
+    static constexpr int words = buffers * Config::skip_chunk;
+    using address_t = uint_t<bit_length(words - 1)>;
+
+    // Where a chunk's word is.
+    static address_t address(bool buffer, uint_t<bit_length(Config::skip_chunk - 1)> position) {
+#pragma HLS INLINE
+        const address_t base = static_cast<address_t>(buffer ? Config::skip_chunk : 0);
+        return static_cast<address_t>(base | static_cast<address_t>(position));
+    }
+};
+
+// A wide word of one half.
+template <class Config>
+struct PairWord {
+    HeldPair::pair_t pair[WindowTypes<Config>::pairs];
+};
+
+template <class Config>
+class WindowMemory {
+    using T = WindowTypes<Config>;
+    // A simulation that is to be fast has one copy.
+    static constexpr int copies = native_integers ? 1 : Config::skip_groups;
+
+   public:
+    WindowMemory() {
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=4
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// A chunk is read when `window_guard` clocks have passed, and written anew when all groups have left it.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    PairWord<Config> read(int group, int half, typename T::address_t address) const {
+#pragma HLS INLINE
+        cell_waiver_.reads(half * T::words + static_cast<int>(address));
+        PairWord<Config> word;
+    Pairs_Read:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            word.pair[p] = cell_[group % copies][half][static_cast<int>(address)][p];
+        }
+        return word;
+    }
+
+    void write(int half, typename T::address_t address, const PairWord<Config>& word) {
+#pragma HLS INLINE
+        cell_waiver_.writes(half * T::words + static_cast<int>(address));
+    Groups_Write:
+        for (int g = 0; g < copies; ++g) {
+#pragma HLS UNROLL
+        Pairs_Write:
+            for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+                cell_[g][half][static_cast<int>(address)][p] = word.pair[p];
+            }
+        }
+    }
+
+   private:
+    HeldPair::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
+    Waiver<InterFalseBefore<window_guard>, Config::skip_halves * T::words> cell_waiver_;
+};
+
+// Writes the words of one half.
+template <class Config>
+class HalfWriter {
+    using T = WindowTypes<Config>;
+    static constexpr int lanes = Config::lanes;
+    using lane_t = uint_t<bit_length(lanes)>;
+    using position_t = uint_t<bit_length(Config::skip_chunk - 1)>;
+
+   public:
+    HalfWriter() {
+#pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        writes_ = false;
+        last_ = false;
+        lane_ = 0;
+        last_lane_ = lanes == 1;
+        position_ = 0;
+        buffer_ = false;
+    }
+
+    // Whether a beat can be taken in this clock.
+    bool free() const { return !writes_ || last_lane_; }
+    // Whether the chunk is complete with this clock, and where it is.
+    bool completes() const { return writes_ && last_lane_ && last_; }
+    bool buffer() const { return buffer_; }
+
+    // A clock: the channel whose turn it is.
+    void step(WindowMemory<Config>& memory, int half) {
+#pragma HLS INLINE
+        if (!writes_) {
+            return;
+        }
+        PairWord<Config> word;
+    Pairs_Hold:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            word.pair[p] = HeldPair::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
+                                          word_[2 * p].lane[static_cast<int>(lane_)]);
+        }
+        memory.write(half, T::address(buffer_, position_), word);
+        const bool chunk = last_lane_ && last_;
+        buffer_ = buffer_ != chunk;
+        position_ = chunk ? static_cast<position_t>(0) : static_cast<position_t>(position_ + 1);
+        writes_ = !last_lane_;
+        const bool before_last = lane_ == lanes - 2;
+        lane_ = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        last_lane_ = lanes == 1 || (!last_lane_ && before_last);
+    }
+
+    // A beat for this half, behind the step of a clock in which it was free.
+    void take(const OperandBeat<Config>& beat) {
+#pragma HLS INLINE
+        simulation_check(!beat.fires || beat.first == (position_ == 0), "a chunk of a window",
+                         "begins somewhere else than its first word, or is too long; word", static_cast<int>(position_));
+    Columns_Take:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (beat.mine[i]) {
+                word_[i] = beat.word[i];
+            }
+        }
+        writes_ = beat.fires;
+        last_ = beat.last;
+    }
+
+   private:
+    Word<Config> word_[Config::columns];
+    bool writes_, last_;  // the word is complete; it is the chunk's last
+    lane_t lane_;
+    bool last_lane_;
+    position_t position_;
+    bool buffer_;
+};
+
+}  // namespace bfpga

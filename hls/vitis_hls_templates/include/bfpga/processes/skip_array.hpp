@@ -1,0 +1,185 @@
+// The process of the skip array, in the place of the array: groups that multiply by one entry a clock each, so that zeros
+// take no time.
+//
+// A pass is the pixels of all lanes. Its window comes from the scratchpad in chunks, entries come to each group by
+// themselves; a group works on a kernel after the other and its sums leave as rows of columns, in the order that the
+// forwarder keeps. A chunk whose words all groups have used gives a credit back: the scratchpad sends a chunk only with
+// one, so the process takes every operand without waiting for anybody.
+#pragma once
+#include "bfpga/processes/skip/entry.hpp"
+#include "bfpga/processes/skip/group.hpp"
+
+namespace bfpga {
+
+template <class Config, class Storage, class Source = StoredEntries<Config>>
+class SkipArrayProcess {
+    using Operands = OperandBeat<Config>;
+    using Sums = SumBeat<Config>;
+    using Forwarder = SumForwarder<Config, Storage>;
+    using T = WindowTypes<Config>;
+    static constexpr int groups = Config::skip_groups;
+    static constexpr int halves = Config::skip_halves;
+    using half_t = uint_t<bit_length(halves)>;
+    // Chunks under way: one that leaves, and those that have room.
+    using chunks_t = uint_t<bit_length(T::buffers + 1)>;
+
+   public:
+    SkipArrayProcess() {
+#pragma HLS ARRAY_PARTITION variable=group_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=half_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=used_before_ complete dim=0
+    }
+
+    // Computes until a `stop` beat has come and all sums have left. `entries`: a stream for each group.
+    template <class... Entries>
+    void run(stream<wire_t<Operands>>& operands, stream<wire_t<Sums>>& sums, stream<bool>& windows,
+             Entries&... entries) {
+#pragma HLS INLINE
+        static_assert(sizeof...(Entries) == groups, "every group has a stream of entries");
+        clear();
+        bool running = true;
+        PipelinedLoop loop("Skip");
+    Skip:
+        while (running) {
+// II=1: a sum takes one addition; flags and counters are registers that a few of them decide; what is written to the
+// windows is read `window_guard` clocks later.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
+            const Operands& beat = held_.beat();
+            const bool stops = held_.there() && beat.stop;
+            const bool takes = held_.there() && !beat.stop && half_[static_cast<int>(turn_)].free();
+            const bool begins = takes && beat.fires && beat.first && turn_ == 0;
+            running = !(stops && chunks_ == 0);
+            bool loaded[T::buffers];
+#pragma HLS ARRAY_PARTITION variable=loaded complete dim=0
+            bool finishes[groups];
+#pragma HLS ARRAY_PARTITION variable=finishes complete dim=0
+            bool ends[groups];
+#pragma HLS ARRAY_PARTITION variable=ends complete dim=0
+            const typename Forwarder::Moves moves = forwarder_.send(sums);
+            guard(loaded);
+            step_groups<0>(loaded, finishes, ends, entries...);
+            forwarder_.step(moves, finishes, ends);
+            write(takes);
+            give_back(windows);
+            chunks_ = static_cast<chunks_t>(chunks_ + (begins ? 1 : 0) - (moves.closes ? 1 : 0));
+            if (takes || !held_.there()) {
+                held_.next(operands);
+            }
+        }
+    }
+
+   private:
+    void clear() {
+#pragma HLS INLINE
+        held_.drop();
+        forwarder_.clear();
+        turn_ = 0;
+        chunks_ = 0;
+    Groups_Clear:
+        for (int g = 0; g < groups; ++g) {
+#pragma HLS UNROLL
+            group_[g].clear();
+        }
+    Halves_Clear:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            half_[h].clear();
+        }
+    Buffers_Clear:
+        for (int b = 0; b < T::buffers; ++b) {
+#pragma HLS UNROLL
+            used_[b] = false;
+            used_before_[b] = false;
+        Clocks_Clear:
+            for (int k = 0; k < window_guard; ++k) {
+#pragma HLS UNROLL
+                loading_[b][k] = false;
+            }
+        }
+    }
+
+    // Which buffers have been complete for so long that they can be read.
+    void guard(bool (&loaded)[T::buffers]) {
+#pragma HLS INLINE
+        const HalfWriter<Config>& last = half_[halves - 1];
+    Buffers_Guard:
+        for (int b = 0; b < T::buffers; ++b) {
+#pragma HLS UNROLL
+            loaded[b] = loading_[b][window_guard - 1];
+        Clocks_Guard:
+            for (int k = window_guard - 1; k > 0; --k) {
+#pragma HLS UNROLL
+                loading_[b][k] = loading_[b][k - 1];
+            }
+            loading_[b][0] = last.completes() && last.buffer() == (b == 1);
+        }
+    }
+
+    template <int G, class First, class... Others>
+    void step_groups(const bool (&loaded)[T::buffers], bool (&finishes)[groups], bool (&ends)[groups], First& entries,
+                     Others&... others) {
+#pragma HLS INLINE
+        group_[G].step(window_, forwarder_, G, loaded, entries, finishes[G], ends[G]);
+        step_groups<G + 1>(loaded, finishes, ends, others...);
+    }
+
+    template <int G>
+    void step_groups(const bool (&)[T::buffers], bool (&)[groups], bool (&)[groups]) {
+#pragma HLS INLINE
+    }
+
+    // What the halves write, then the beat that one of them takes.
+    void write(bool takes) {
+#pragma HLS INLINE
+        const Operands& beat = held_.beat();
+    Halves_Write:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            half_[h].step(window_, h);
+            if (takes && turn_ == h) {
+                half_[h].take(beat);
+            }
+        }
+        if (takes && beat.fires) {
+            turn_ = turn_ == halves - 1 ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
+        }
+    }
+
+    // A credit for a buffer that no group needs any more. No two become free in a clock: a group ends one at a time.
+    void give_back(stream<bool>& windows) {
+#pragma HLS INLINE
+        bool freed = false;
+    Buffers_Free:
+        for (int b = 0; b < T::buffers; ++b) {
+#pragma HLS UNROLL
+            freed = freed || (used_before_[b] && !used_[b]);
+            used_before_[b] = used_[b];
+            bool used = false;
+        Groups_Use:
+            for (int g = 0; g < groups; ++g) {
+#pragma HLS UNROLL
+                used = used || group_[g].pending(b);
+            }
+            used_[b] = used;
+        }
+        if (freed) {
+            windows.write(true);
+        }
+    }
+
+    HeldBeat<Operands> held_;
+    WindowMemory<Config> window_;
+    HalfWriter<Config> half_[halves];
+    half_t turn_;  // the half whose word comes next
+    bool loading_[T::buffers][window_guard];
+    bool used_[T::buffers], used_before_[T::buffers];
+    SkipGroup<Config, Storage, Source> group_[groups];
+    Forwarder forwarder_;
+    chunks_t chunks_;
+};
+
+}  // namespace bfpga

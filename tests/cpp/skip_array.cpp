@@ -1,0 +1,222 @@
+// processes/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
+// like; a chunk of operands comes only when the array has room for it.
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/skip_array.hpp"
+#include "process_ends.hpp"
+
+namespace {
+
+template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISSA, int WEIGHT, int ACC>
+struct SkipArray {
+    static constexpr int skip_groups = GROUPS;
+    static constexpr int skip_halves = HALVES;
+    static constexpr int skip_chunk = CHUNK;
+    static constexpr int mantissa_bits = MANTISSA;
+    static constexpr int container_bits = 8;
+    static constexpr int weight_bits = WEIGHT;
+    static constexpr int weight_container_bits = 8;
+    static constexpr int accumulator_bits = ACC;
+    static constexpr int columns = COLUMNS;
+    static constexpr int banks = COLUMNS + 1;
+    static constexpr int rows = LANES;
+    static constexpr int lanes = LANES;
+    static constexpr int words_per_block = 1;
+    static constexpr int accumulator_rows = LANES;
+    static constexpr bool tap_reuse = false;
+    static constexpr int activation_words = 16;
+    static constexpr int weight_words = 16;
+    static constexpr int parameter_rows = 16;
+    static constexpr int bias_bits = 18;
+    static constexpr int stream_bits = 64 * LANES;
+    static constexpr int words_per_beat = 4;
+    static constexpr int transfer_pixels = 2;
+    static constexpr int weight_stream_bits = 64;
+    static constexpr int beats_per_weight_word = LANES * LANES;
+};
+
+template <class... Arrays>
+struct List {};
+
+// The build of a PYNQ-Z2; others whose numbers all differ.
+using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24>, SkipArray<3, 1, 4, 2, 8, 8, 8, 24>,
+                 SkipArray<1, 2, 2, 1, 4, 6, 5, 32>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20>>;
+
+// Calls `action` for the array of a number; counts the number down along the list.
+template <class Action, class... Arrays>
+int with_array(int number, const Action& action, const List<Arrays...>*) {
+    int left = number;
+    int result = 1;
+    const int expand[] = {(left-- == 0 ? (result = action.template apply<Arrays>(), 0) : 0)...};
+    static_cast<void>(expand);
+    return result;
+}
+
+struct Numbers {
+    int32_t* value;
+
+    template <class Config>
+    int apply() const {
+        const int32_t numbers[] = {Config::skip_groups, Config::skip_halves,   Config::columns,    Config::lanes,
+                                   Config::skip_chunk,  Config::mantissa_bits, Config::weight_bits};
+        std::memcpy(value, numbers, sizeof numbers);
+        return 0;
+    }
+};
+
+struct Layer {
+    int32_t beats;
+    const int32_t* operand;  // (beats, columns, lanes)
+    const uint8_t* mine;     // (beats, columns)
+    const uint8_t* control;  // (beats, 4): fires, first, last, a chunk begins
+    const int32_t* entry;    // (entries of all groups, 4): value, position, last, ends
+    const int32_t* entries;  // (groups): how many
+    int32_t rarely;
+    int32_t capacity;  // of `sum`, in rows
+    int64_t* sum;      // (rows, columns)
+    int32_t rows;      // that came
+    int32_t credits;   // that came
+    char* message;     // (256)
+};
+
+// Hands out the operands of a chunk when the array has given room for it.
+template <class Config>
+class OperandSender : public bfpga::StreamWaits {
+    using Beat = bfpga::OperandBeat<Config>;
+
+   public:
+    OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
+        : to("operands"), layer_(layer), windows_(windows), random_(7) {
+        to.join(*this);
+    }
+
+    void wait(const std::string& stream, bool) override {
+        throw bfpga::StreamError("stream `" + stream + "` must not be waited for");
+    }
+
+    void polled(const std::string&) override {
+        if (++polls_ > 1000000) {
+            throw bfpga::StreamError("the array goes on for ever; operands so far: " + std::to_string(next_));
+        }
+        while (!windows_.empty()) {
+            windows_.read();
+            ++credits;
+        }
+        const bool begins = next_ < layer_.beats && layer_.control[4 * next_ + 3] != 0;
+        if (next_ > layer_.beats || (begins && room_ + credits <= 0) ||
+            random_() % 8 < static_cast<unsigned>(layer_.rarely)) {
+            return;
+        }
+        room_ -= begins ? 1 : 0;
+        to.write(bfpga::to_wire(beat(next_++)));
+    }
+
+    bfpga::stream<bfpga::wire_t<Beat>> to;
+    int32_t credits = 0;
+
+   private:
+    Beat beat(int n) const {
+        Beat beat = {};
+        beat.stop = n == layer_.beats;
+        for (int i = 0; i < Config::columns && !beat.stop; ++i) {
+            beat.mine[i] = layer_.mine[n * Config::columns + i] != 0;
+            for (int l = 0; l < Config::lanes; ++l) {
+                beat.word[i].lane[l] = static_cast<typename bfpga::Geometry<Config>::mantissa_t>(
+                    layer_.operand[(n * Config::columns + i) * Config::lanes + l]);
+            }
+        }
+        beat.fires = !beat.stop && layer_.control[4 * n] != 0;
+        beat.first = !beat.stop && layer_.control[4 * n + 1] != 0;
+        beat.last = !beat.stop && layer_.control[4 * n + 2] != 0;
+        return beat;
+    }
+
+    const Layer& layer_;
+    bfpga::stream<bool>& windows_;
+    std::mt19937 random_;
+    int32_t next_ = 0, room_ = 2, polls_ = 0;
+};
+
+struct Run {
+    Layer* layer;
+
+    template <class Config>
+    int apply() const {
+        try {
+            run<Config>(std::make_index_sequence<Config::skip_groups>());
+        } catch (const std::exception& error) {
+            std::strncpy(layer->message, error.what(), 255);
+            return 2;
+        }
+        return 0;
+    }
+
+    template <class Config, std::size_t... G>
+    void run(std::index_sequence<G...>) const {
+        using Entries = BeatSender<bfpga::Entry<Config>>;
+        bfpga::stream<bool> windows("windows");
+        bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
+        OperandSender<Config> operands(*layer, windows);
+        const unsigned rarely = static_cast<unsigned>(layer->rarely);
+        const std::unique_ptr<Entries> entries[] = {
+            std::unique_ptr<Entries>(new Entries("entries", static_cast<uint32_t>(G), rarely))...};
+        const int32_t* next = layer->entry;
+        for (int g = 0; g < Config::skip_groups; ++g) {
+            for (int n = 0; n < layer->entries[g]; ++n, next += 4) {
+                bfpga::Entry<Config> entry;
+                entry.value = static_cast<typename bfpga::Entry<Config>::value_t>(next[0]);
+                entry.position = static_cast<typename bfpga::Entry<Config>::position_t>(next[1]);
+                entry.last = next[2] != 0;
+                entry.ends = next[3] != 0;
+                entries[g]->words.push_back(bfpga::to_wire(entry));
+            }
+        }
+        const auto process = std::unique_ptr<bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>>(
+            new bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>());
+        process->run(operands.to, sums, windows, entries[G]->to...);
+        read<Config>(sums);
+        layer->credits = operands.credits;
+        while (!windows.empty()) {
+            windows.read();
+            ++layer->credits;
+        }
+        for (const auto& group : entries) {
+            if (!group->empty()) {
+                throw bfpga::StreamError("a group has entries left");
+            }
+        }
+    }
+
+    template <class Config>
+    void read(bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>>& sums) const {
+        layer->rows = 0;
+        while (!sums.empty() && layer->rows < layer->capacity) {
+            const bfpga::wire_t<bfpga::SumBeat<Config>> word = sums.read();
+            const bfpga::SumBeat<Config> beat = bfpga::from_wire<bfpga::SumBeat<Config>>(word);
+            for (int i = 0; i < Config::columns; ++i) {
+                layer->sum[layer->rows * Config::columns + i] = static_cast<int64_t>(beat.sum[i]);
+            }
+            ++layer->rows;
+        }
+    }
+};
+
+}  // namespace
+
+extern "C" {
+
+// 0, or 1 if there is no array of that number, or 2 and a message if the array stops with an error.
+int unit_skip_numbers(int number, int32_t* numbers) {
+    return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+}
+
+int unit_skip_run(int number, Layer* layer) {
+    return with_array(number, Run{layer}, static_cast<const All*>(nullptr));
+}
+
+}  // extern "C"
