@@ -215,8 +215,6 @@ int unit_skip_numbers(int number, int32_t* numbers) {
     return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
 }
 
-int unit_skip_run(int number, Layer* layer) {
-    return with_array(number, Run{layer}, static_cast<const All*>(nullptr));
-}
+int unit_skip_run(int number, Layer* layer) { return with_array(number, Run{layer}, static_cast<const All*>(nullptr)); }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// The process of the skip array, in the place of the array: groups that multiply by one entry a clock each, so that zeros
-// take no time.
+// The process of the skip array, in the place of the array: groups that multiply by one entry a clock each, so that
+// zeros take no time.
 //
 // A pass is the pixels of all lanes. Its window comes from the scratchpad in chunks, entries come to each group by
 // themselves; a group works on a kernel after the other and its sums leave as rows of columns, in the order that the

@@ -1,7 +1,7 @@
 // Entries of the skip array: a value that is not zero, and which wide word of its window it multiplies.
 //
-// Each group takes its own entries from a stream, whose FIFO is the group's queue: groups are as far ahead of each other
-// as it is deep. A kernel without a value in a chunk has one entry of value zero, so that its sums leave.
+// Each group takes its own entries from a stream, whose FIFO is the group's queue: groups are as far ahead of each
+// other as it is deep. A kernel without a value in a chunk has one entry of value zero, so that its sums leave.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 

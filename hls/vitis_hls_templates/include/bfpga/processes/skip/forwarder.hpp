@@ -1,8 +1,8 @@
 // The forwarder of the skip array: finished sums wait here until they leave, while their groups go on.
 //
 // Sums leave in rounds: the first kernel of each group, then the second of each group that has one. A group whose chunk
-// has ended has none; as no group has more kernels than the one before it, the round ends there. The chunk has left when
-// all groups have ended it, and not before is anything of the next one kept.
+// has ended has none; as no group has more kernels than the one before it, the round ends there. The chunk has left
+// when all groups have ended it, and not before is anything of the next one kept.
 #pragma once
 #include "bfpga/processes/wires.hpp"
 

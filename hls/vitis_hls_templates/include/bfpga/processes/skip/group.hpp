@@ -69,21 +69,23 @@ class SkipGroup {
         Pairs_Multiply:
             for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-                const HeldPair::sum_t both = HeldPair::multiply(word.pair[p], value);
-                add(forwarder, number, h, 2 * p, static_cast<accumulator_t>(HeldPair::low(both)), last);
-                add(forwarder, number, h, 2 * p + 1, static_cast<accumulator_t>(HeldPair::high(both)), last);
+                const PixelPairs::product_t both = PixelPairs::multiply(word.pair[p], value);
+                accumulator_t& low = sum_[h][2 * p];
+                accumulator_t& high = sum_[h][2 * p + 1];
+                low = PixelPairs::add_low<Config::accumulator_bits>(start(low), both);
+                high = PixelPairs::add_high<Config::accumulator_bits>(start(high), both);
+                if (last) {
+                    forwarder.keep(number, h, 2 * p, low);
+                    forwarder.keep(number, h, 2 * p + 1, high);
+                }
             }
         }
     }
 
-    void add(Forwarder& forwarder, int number, int half, int column, accumulator_t product, bool last) {
+    // What an entry is added to.
+    accumulator_t start(accumulator_t sum) const {
 #pragma HLS INLINE
-        accumulator_t& sum = sum_[half][column];
-        const accumulator_t before = first_ ? static_cast<accumulator_t>(0) : sum;
-        sum = static_cast<accumulator_t>(before + product);
-        if (last) {
-            forwarder.keep(number, half, column, sum);
-        }
+        return first_ ? static_cast<accumulator_t>(0) : sum;
     }
 
     Source source_;

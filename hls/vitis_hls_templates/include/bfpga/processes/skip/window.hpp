@@ -1,8 +1,8 @@
 // The windows of the skip array: wide words of one channel of one tap, all pixels of a pass side by side.
 //
 // Two chunks have room: one is multiplied while the next one comes. Each group has a copy, for it reads where its own
-// entry says. A word of operands has several channels, so it takes as many clocks to write; halves of the pixels come in
-// turns and each is written by itself.
+// entry says. A word of operands has several channels, so it takes as many clocks to write; halves of the pixels come
+// in turns and each is written by itself.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/processes/skip/pixel_pairs.hpp"
@@ -16,7 +16,7 @@ constexpr int window_guard = 16;
 template <class Config>
 struct WindowTypes {
     static_assert(Config::columns % 2 == 0, "two columns share a DSP block");
-    static_assert(Config::mantissa_bits <= HeldPair::low_field && Config::weight_bits <= HeldPair::low_field,
+    static_assert(Config::mantissa_bits <= PixelPairs::pixel_bits && Config::weight_bits <= PixelPairs::pixel_bits,
                   "two products share a DSP block only if their factors have 8 bits at most");
     static_assert(Config::skip_halves >= 1, "a pass has pixels");
     static constexpr int buffers = 2;
@@ -35,7 +35,7 @@ struct WindowTypes {
 // A wide word of one half.
 template <class Config>
 struct PairWord {
-    HeldPair::pair_t pair[WindowTypes<Config>::pairs];
+    PixelPairs::pair_t pair[WindowTypes<Config>::pairs];
 };
 
 template <class Config>
@@ -82,7 +82,7 @@ class WindowMemory {
     }
 
    private:
-    HeldPair::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
+    PixelPairs::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
     Waiver<InterFalseBefore<window_guard>, Config::skip_halves * T::words> cell_waiver_;
 };
 
@@ -125,8 +125,8 @@ class HalfWriter {
     Pairs_Hold:
         for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-            word.pair[p] = HeldPair::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
-                                          word_[2 * p].lane[static_cast<int>(lane_)]);
+            word.pair[p] = PixelPairs::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
+                                            word_[2 * p].lane[static_cast<int>(lane_)]);
         }
         memory.write(half, T::address(buffer_, position_), word);
         const bool chunk = last_lane_ && last_;
@@ -142,7 +142,8 @@ class HalfWriter {
     void take(const OperandBeat<Config>& beat) {
 #pragma HLS INLINE
         simulation_check(!beat.fires || beat.first == (position_ == 0), "a chunk of a window",
-                         "begins somewhere else than its first word, or is too long; word", static_cast<int>(position_));
+                         "begins somewhere else than its first word, or is too long; word",
+                         static_cast<int>(position_));
     Columns_Take:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
