@@ -1,5 +1,6 @@
 // processes/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
 // like; a chunk of operands comes only when the array has room for it.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -81,7 +82,26 @@ struct Layer {
     int64_t* sum;      // (rows, columns)
     int32_t rows;      // that came
     int32_t credits;   // that came
+    int64_t clocks;    // of the loop; 0 where nobody counts them
     char* message;     // (256)
+};
+
+// Hands out entries, and hears of the clock in which it is asked.
+template <class Config>
+class EntrySender : public BeatSender<bfpga::Entry<Config>> {
+    using Base = BeatSender<bfpga::Entry<Config>>;
+
+   public:
+    EntrySender(uint32_t seed, unsigned rarely) : Base("entries", seed, rarely) {}
+
+    void polled(const std::string& stream) override {
+#ifdef BFPGA_WAIVERS_CHECKED
+        clocks = bfpga::PipelinedLoop::number(bfpga::PipelinedLoop::running()->now());
+#endif
+        Base::polled(stream);
+    }
+
+    int64_t clocks = 0;
 };
 
 // Hands out the operands of a chunk when the array has given room for it.
@@ -158,13 +178,13 @@ struct Run {
 
     template <class Config, std::size_t... G>
     void run(std::index_sequence<G...>) const {
-        using Entries = BeatSender<bfpga::Entry<Config>>;
+        using Entries = EntrySender<Config>;
         bfpga::stream<bool> windows("windows");
         bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
         OperandSender<Config> operands(*layer, windows);
         const unsigned rarely = static_cast<unsigned>(layer->rarely);
         const std::unique_ptr<Entries> entries[] = {
-            std::unique_ptr<Entries>(new Entries("entries", static_cast<uint32_t>(G), rarely))...};
+            std::unique_ptr<Entries>(new Entries(static_cast<uint32_t>(G), rarely))...};
         const int32_t* next = layer->entry;
         for (int g = 0; g < Config::skip_groups; ++g) {
             for (int n = 0; n < layer->entries[g]; ++n, next += 4) {
@@ -185,7 +205,9 @@ struct Run {
             windows.read();
             ++layer->credits;
         }
+        layer->clocks = 0;
         for (const auto& group : entries) {
+            layer->clocks = std::max(layer->clocks, group->clocks);
             if (!group->empty()) {
                 throw bfpga::StreamError("a group has entries left");
             }

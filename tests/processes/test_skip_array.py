@@ -30,6 +30,7 @@ class _Layer(ctypes.Structure):
         ("sum", ctypes.c_void_p),
         ("rows", ctypes.c_int32),
         ("credits", ctypes.c_int32),
+        ("clocks", ctypes.c_int64),
         ("message", ctypes.c_char_p),
     )
 
@@ -58,9 +59,9 @@ class SkipArray:
     def pixels(self) -> int:
         return self.halves * self.columns
 
-    def run(self, operands: Operands, lists: list[list[Entry]], slots: int = 1, rarely: int = 0) -> tuple[Integer, int]:
-        """Sums (rows, columns) and credits of a start. ``lists``: the entries of each group; ``rarely``: eighths of the
-        clocks in which a stream that is asked has nothing."""
+    def run(self, operands: Operands, lists: list[list[Entry]], slots: int = 1, rarely: int = 0) -> Result:
+        """One start. ``lists``: the entries of each group; ``rarely``: eighths of the clocks in which a stream that is
+        asked has nothing."""
         beats = operands.beats(self, slots)
         entries = np.array([entry for group in lists for entry in group], np.int32).reshape(-1, 4)
         counts = np.array([len(group) for group in lists], np.int32)
@@ -68,11 +69,20 @@ class SkipArray:
         message = ctypes.create_string_buffer(256)
         job = _Layer(
             len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)), rarely, len(sums),
-            sums.ctypes.data, 0, 0, ctypes.cast(message, ctypes.c_char_p),
+            sums.ctypes.data, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
         )  # fmt: skip
         result = library("skip_array", self.integers).unit_skip_run(self.number, ctypes.byref(job))
         assert result == 0, message.value.decode()
-        return sums[: job.rows], job.credits
+        return Result(sums[: job.rows], job.credits, job.clocks)
+
+
+@dataclass
+class Result:
+    """Sums (rows, columns), credits for chunks, clocks (0 but with exact integers)."""
+
+    sums: Integer
+    credits: int
+    clocks: int
 
 
 #: Value, position in the chunk, ends the kernel, ends the chunk of the group.
@@ -115,17 +125,21 @@ class Operands:
 
 def entry_lists(array: SkipArray, weights: Integer, operands: Operands) -> list[list[Entry]]:
     """Entries of each group for all passes; kernels (kernels, wide words) are dealt to the groups in their order."""
-    lists: list[list[Entry]] = [[] for _ in range(array.groups)]
-    for _, part in itertools.product(operands.window, operands.chunks()):
-        for number, group in enumerate(lists):
-            begin = len(group)
-            for kernel in weights[number :: array.groups, part]:
-                positions = np.flatnonzero(kernel)
-                words = [(int(kernel[k]), int(k), False, False) for k in positions] or [(0, 0, False, False)]
-                group += [*words[:-1], (*words[-1][:2], True, False)]
-            last = group.pop() if len(group) > begin else (0, 0, False, False)
-            group.append((*last[:3], True))
-    return lists
+    chunks = [part for _ in operands.window for part in operands.chunks()]
+    return [
+        [entry for part in chunks for entry in own_entries(array, weights[:, part], group)]
+        for group in range(array.groups)
+    ]
+
+
+def own_entries(array: SkipArray, weights: Integer, group: int) -> list[Entry]:
+    """Entries of one group for one chunk: of each of its kernels (kernels, words of the chunk)."""
+    entries: list[Entry] = []
+    for kernel in weights[group :: array.groups]:
+        words = [(int(kernel[k]), int(k), False, False) for k in np.flatnonzero(kernel)] or [(0, 0, False, False)]
+        entries += [*words[:-1], (*words[-1][:2], True, False)]
+    last = entries.pop() if entries else (0, 0, False, False)
+    return [*entries, (*last[:3], True)]
 
 
 def expected(array: SkipArray, weights: Integer, operands: Operands) -> Integer:
@@ -166,9 +180,9 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
     ):
         operands = random_window(array, rng, 2, steps, chunk_steps)
         weights = random_kernels(array, rng, kernels, steps * array.lanes, density)
-        sums, credit = array.run(operands, entry_lists(array, weights, operands), slots, rarely)
-        assert np.array_equal(sums, expected(array, weights, operands))
-        assert credit == len(operands.window) * len(operands.chunks())
+        result = array.run(operands, entry_lists(array, weights, operands), slots, rarely)
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+        assert result.credits == len(operands.window) * len(operands.chunks())
 
 
 @pytest.mark.parametrize("integers", ["native", "exact"])
@@ -180,7 +194,7 @@ def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
     operands.window[1] = 0
     weights = random_kernels(array, rng, 2 * array.groups, operands.window.shape[1], 0.5)
     weights[1] = weights[array.groups :: 2, operands.chunks()[1]] = 0
-    sums, _ = array.run(operands, entry_lists(array, weights, operands))
+    sums = array.run(operands, entry_lists(array, weights, operands)).sums
     assert np.array_equal(sums, expected(array, weights, operands))
     by_pass = sums.reshape(3, 3, 2 * array.groups, -1)
     assert not by_pass[1].any()
@@ -198,7 +212,7 @@ def test_products_of_a_pair_are_exact_for_every_neighbour(integers: Integers) ->
     operands = Operands(pixels, array.lanes)
     weights = np.repeat(ends[ends != 0], 2).reshape(-1, 2) * np.array([1, 0])
     weights[1::2] = weights[1::2, ::-1]
-    sums, _ = array.run(operands, entry_lists(array, weights, operands))
+    sums = array.run(operands, entry_lists(array, weights, operands)).sums
     assert np.array_equal(sums, expected(array, weights, operands))
 
 
@@ -209,8 +223,39 @@ def test_a_group_runs_ahead_of_a_slow_one() -> None:
     operands = random_window(array, rng, 2, 8, 4)
     weights = random_kernels(array, rng, 4 * array.groups, operands.window.shape[1], 1.0)
     weights[1 :: array.groups, 1:] = 0
-    sums, _ = array.run(operands, entry_lists(array, weights, operands), rarely=2)
+    sums = array.run(operands, entry_lists(array, weights, operands), rarely=2).sums
     assert np.array_equal(sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_each_chunk_may_have_kernels_of_its_own(integers: Integers) -> None:
+    """A depthwise layer: a chunk for the kernels of its channels alone, fewer of them in the last."""
+    array = SkipArray.of(SMALL[0], integers)
+    rng = np.random.default_rng(6)
+    operands = random_window(array, rng, 2, 7, 3)
+    weights = random_kernels(array, rng, 4, operands.window.shape[1], 0.6)
+    kernels = {part.start: weights[: 4 - index] for index, part in enumerate(operands.chunks())}
+    parts = [(window, part) for window in operands.window for part in operands.chunks()]
+    lists = [[entry for _, part in parts for entry in own_entries(array, kernels[part.start][:, part], group)]
+             for group in range(array.groups)]  # fmt: skip
+    sums = [(kernels[part.start][:, part] @ window[part]).reshape(-1, array.columns) for window, part in parts]
+    assert np.array_equal(array.run(operands, lists, rarely=1).sums, np.concatenate(sums))
+
+
+@pytest.mark.parametrize("density", [1.0, 0.6])
+def test_zeros_take_no_time(density: float) -> None:
+    """Clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums that
+    leave."""
+    array = SkipArray.of(SMALL[2], "exact")
+    rng = np.random.default_rng(8)
+    operands = random_window(array, rng, 6, 16, 8)
+    weights = random_kernels(array, rng, 12 * array.groups, operands.window.shape[1], density)
+    lists = entry_lists(array, weights, operands)
+    result = array.run(operands, lists)
+    assert np.array_equal(result.sums, expected(array, weights, operands))
+    dense = weights.size // array.groups * len(operands.window)
+    assert max(map(len, lists)) <= result.clocks < 1.1 * max(map(len, lists)) + 80
+    assert result.clocks < 1.2 * density * dense
 
 
 def test_a_chunk_that_begins_in_the_middle_stops_the_simulation() -> None:
