@@ -10,36 +10,9 @@
 #include "bfpga/kernel/storage.hpp"
 #include "bfpga/processes/skip_array.hpp"
 #include "process_ends.hpp"
+#include "skip_config.hpp"
 
 namespace {
-
-template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISSA, int WEIGHT, int ACC>
-struct SkipArray {
-    static constexpr int skip_groups = GROUPS;
-    static constexpr int skip_halves = HALVES;
-    static constexpr int skip_chunk = CHUNK;
-    static constexpr int mantissa_bits = MANTISSA;
-    static constexpr int container_bits = 8;
-    static constexpr int weight_bits = WEIGHT;
-    static constexpr int weight_container_bits = 8;
-    static constexpr int accumulator_bits = ACC;
-    static constexpr int columns = COLUMNS;
-    static constexpr int banks = COLUMNS + 1;
-    static constexpr int rows = LANES;
-    static constexpr int lanes = LANES;
-    static constexpr int words_per_block = 1;
-    static constexpr int accumulator_rows = LANES;
-    static constexpr bool tap_reuse = false;
-    static constexpr int activation_words = 16;
-    static constexpr int weight_words = 16;
-    static constexpr int parameter_rows = 16;
-    static constexpr int bias_bits = 18;
-    static constexpr int stream_bits = 64 * LANES;
-    static constexpr int words_per_beat = 4;
-    static constexpr int transfer_pixels = 2;
-    static constexpr int weight_stream_bits = 64;
-    static constexpr int beats_per_weight_word = LANES * LANES;
-};
 
 template <class... Arrays>
 struct List {};
@@ -98,10 +71,16 @@ class EntrySender : public BeatSender<bfpga::Entry<Config>> {
 #ifdef BFPGA_WAIVERS_CHECKED
         clocks = bfpga::PipelinedLoop::number(bfpga::PipelinedLoop::running()->now());
 #endif
+        if (++polls_ > 1000000) {
+            throw bfpga::StreamError("the array goes on for ever; it asks for entries");
+        }
         Base::polled(stream);
     }
 
     int64_t clocks = 0;
+
+   private:
+    int32_t polls_ = 0;
 };
 
 // Hands out the operands of a chunk when the array has given room for it.

@@ -11,7 +11,7 @@
 namespace bfpga {
 
 // Clocks between the last write of a chunk and its first read: more than the loop has between these stages.
-constexpr int window_guard = 16;
+constexpr int window_guard = 8;
 
 template <class Config>
 struct WindowTypes {
