@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import replace
 
@@ -110,7 +111,7 @@ def test_short_operations_wait_for_the_output_stage_and_for_their_commands() -> 
     short = [product((0, 4), (4 * n, 4 * n + 4), 4, 30) for n in (1, 2, 3, 4)]
     ran = times(schedule(CONFIG, short))
     rows = 30 * CONFIG.rows
-    for (_, last), (begin, end) in zip(ran, ran[1:], strict=False):
+    for (_, last), (begin, end) in itertools.pairwise(ran):
         assert end - begin == POST_TURN + rows - (begin - last)
     tiny = [product((0, 4), (4 * n, 4 * n + 4), 4, 1) for n in (1, 2, 3)]
     one, _, three = times(schedule(CONFIG, tiny))

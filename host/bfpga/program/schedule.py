@@ -44,8 +44,8 @@ _FIELDS = {command.process: command.fields for command in COMMANDS}
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
 #: Clocks between the last step of an operation's reading and the first one of an operation that does not need it: its
-#: passes are set and its first group of pixels is there. A GEMM's weights follow the guard of the weight memory, so many
-#: of them ahead of the operands as their stream holds.
+#: passes are set and its first group of pixels is there. A GEMM's weights follow the guard of their memory, and are as
+#: far ahead of the operands as their stream holds.
 READ_TURN = 6
 WEIGHT_TURN = START_GUARD + READ_TURN - SHALLOW
 #: Clocks in which a command comes into the scratchpad, a word each, when the one before has left.
