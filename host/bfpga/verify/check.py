@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +23,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY, available_sets
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import ConfigurationError, DeviceError
+from bfpga.verify.orders import order_of
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
@@ -130,14 +130,10 @@ def simulation(target: str) -> OpenProgram:
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
     integers = TARGETS[target]
 
-    seeds = count()
-
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
         if program.config.kernel == "processes":
-            # Every other program in the order of the processes, the others in one drawn by chance.
-            number = next(seeds)
-            kernel.disturb(number if number % 2 else 0)
+            kernel.disturb(order_of(program))
         return StreamingDevice(program, kernel, target)
 
     return open_program
