@@ -65,13 +65,15 @@ class VerifyReport:
     mismatch: Mismatch | None = None
 
 
-def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.NDArray[np.float32]]:
+def random_inputs(
+    rng: np.random.Generator, program: Program, samples: int = SAMPLES
+) -> dict[str, npt.NDArray[np.float32]]:
     """Samples with outliers, and now and then one of zeros; half of them with zeros for engines that skip these."""
     result = {}
     for name, shape in program.inputs.items():
-        x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (SAMPLES, *shape))
+        x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (samples, *shape))
         x *= np.where(rng.random(x.shape) < 0.02, 16.0, 1.0)
-        x[rng.random(SAMPLES) < 0.1] = 0
+        x[rng.random(samples) < 0.1] = 0
         result[name] = (with_zeros(rng, x) if rng.random() < 0.5 else x).astype(np.float32)
     return result
 

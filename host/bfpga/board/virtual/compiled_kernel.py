@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -25,6 +25,8 @@ from bfpga.errors import DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
 PIECE_BYTES = 1 << 16
+#: Those of input, weights and output.
+WHOLE_PIECES = (PIECE_BYTES, PIECE_BYTES, PIECE_BYTES)
 #: Bytes that a disturbed kernel has of a stream in one piece; too few for a beat of a wide stream is none.
 DISTURBED_BYTES = (0, 16, 48, 256, PIECE_BYTES)
 #: `control`, bit 0: the policies forget what they have learned.
@@ -84,10 +86,8 @@ class CompiledKernel:
         """Go on until a stream is empty or full; True if a beat moved or the start came to its end."""
         if self._state in (StartState.FINISHED, StartState.FAILED):
             return False
-        # Where all streams pretend to be empty or full it goes on as it can: a board rests only when nothing moves.
-        return (self._random is not None and self._go_on(streams, self._drawn_bytes())) or self._go_on(
-            streams, (PIECE_BYTES,) * 3
-        )
+        # Where what it may have moves nothing it goes on as it can: a board rests only when nothing moves.
+        return self._go_on(streams, self._pieces()) or (self._disturbed and self._go_on(streams, WHOLE_PIECES))
 
     def disturb(self, seed: int) -> None:
         """From now on input, weights and output come and leave in pieces of random sizes, in no order; 0: no longer.
@@ -100,12 +100,18 @@ class CompiledKernel:
         if self.config.kernel == "processes" and self._instance is not None:
             disturb_kernel(self._library, self._instance, seed)
 
-    def _drawn_bytes(self) -> tuple[int, ...]:
-        """Bytes of input, weights and output that the next piece may have: now and then none."""
-        assert self._random is not None
-        return tuple(self._random.choice(DISTURBED_BYTES) for _ in range(3))
+    @property
+    def _disturbed(self) -> bool:
+        return self._random is not None
 
-    def _go_on(self, streams: Mapping[str, Stream], most: Sequence[int]) -> bool:
+    def _pieces(self) -> tuple[int, int, int]:
+        """Bytes of input, weights and output that the next piece may have; of a disturbed kernel now and then none."""
+        if self._random is None:
+            return WHOLE_PIECES
+        first, second, third = self._random.choices(DISTURBED_BYTES, k=3)
+        return first, second, third
+
+    def _go_on(self, streams: Mapping[str, Stream], most: tuple[int, int, int]) -> bool:
         """Run on at most so many bytes of input, weights and output; True as for `step`."""
         source, weights, sink = (streams[name] for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
         read, words = source.peek(most[0]), weights.peek(most[1])
