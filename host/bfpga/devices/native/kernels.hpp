@@ -475,6 +475,20 @@ static void maxima(const Prepared& p, const Tensor& image, const Element* in, s3
     }
 }
 
+/// Each channel times a factor, which is no less than ``least`` then.
+static void scales(const Prepared& p, const Element* in, const Element* factors, s32 least, const Sink& sink) {
+    alignas(64) s32 result[ROW * V];
+    for (int slot = 0; slot < p.slots; slot += V) {
+        const vi factor = largest(get(factors + p.second.first + slot) - ZERO, all<s32>(least)) & lanes(p.left(slot));
+        for (int i = 0; i < p.pixels; i += ROW) {
+            const int count = std::min(ROW, p.pixels - i);
+            for (int j = 0; j < count; j++)
+                save(result + j * V, (get(in + p.starts[i + j] + slot) - ZERO) * factor);
+            sink.take(result, V, count, slot, i);
+        }
+    }
+}
+
 /// Rounding right shift of 16-bit lanes, half to even.
 INLINE vh rounded_words(vh v, int shift) {
     return shift ? (vh)((v + (s16)((1 << (shift - 1)) - 1) + ((v >> shift) & 1)) >> shift) : v;

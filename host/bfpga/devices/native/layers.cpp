@@ -111,7 +111,7 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
         const Layer& l = p.l;
         const Tensor& first = tensors[l.first];
         const bool known = first.known && (l.second < 0 || tensors[l.second].known);
-        if (!known || p.wide || l.kind == PRODUCT || (l.policy != STATIC && l.policy != INHERIT))
+        if (!known || p.wide || l.kind == PRODUCT || l.kind == SCALE || (l.policy != STATIC && l.policy != INHERIT))
             continue;
         const s32 e_acc = l.second < 0 ? first.exponent : std::max(first.exponent, tensors[l.second].exponent);
         p.aligned.reset(align(p, e_acc));
@@ -384,7 +384,7 @@ s32 Plan::accumulator_exponent(const Workspace& w, const Layer& l, int s) const 
     if (l.second < 0)
         return first;
     const s32 second = w.exponents[l.second][s];
-    return l.kind == PRODUCT ? first + second : std::max(first, second);
+    return l.kind == PRODUCT || l.kind == SCALE ? first + second : std::max(first, second);
 }
 
 /// The accumulators of sample s (of the whole chunk with ``starts`` of several) into the sink.
@@ -422,6 +422,8 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
             return uniform(p, in, starts, pixels, sink);
         case MAXIMA:
             return maxima(p, tensors[l.first], in, -(1 << (g.format.mantissa_bits - 1)), sink);
+        case SCALES:
+            return scales(p, in, w.buffers[l.second].data() + s * p.second.size, -g.format.mantissa_max, sink);
         case SUMS:
             const s32 e = accumulator_exponent(w, l, s), one = e - w.exponents[l.first][s];
             const Element* other = l.second < 0 ? nullptr : w.buffers[l.second].data() + s * p.second.size;

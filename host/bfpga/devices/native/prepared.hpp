@@ -10,7 +10,7 @@
 namespace bfpga_native {
 
 /// How a layer's accumulators are found.
-enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS };
+enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS, SCALES };
 
 /// Column blocks of a tile: as many accumulators as the registers hold.
 constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
@@ -112,8 +112,8 @@ struct Prepared {
 
 Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     geometry(g);
-    if (l.kind == MAXIMUM || l.kind == SUM) {
-        way = l.kind == SUM ? SUMS : MAXIMA;
+    if (l.kind == MAXIMUM || l.kind == SUM || l.kind == SCALE) {
+        way = l.kind == SUM ? SUMS : l.kind == SCALE ? SCALES : MAXIMA;
         slots_of(l.channels, 1);
         bounds(g);
         return;
@@ -195,8 +195,8 @@ void Prepared::bounds(const Segment& g) {
         if (channel[i] < 0)
             continue;
         s64 sum = l.kind == SUM && l.second >= 0 ? 2 : 1;
-        if (l.kind == PRODUCT)
-            sum = (s64)inner * f.mantissa_max;
+        if (l.kind == PRODUCT || l.kind == SCALE)
+            sum = (s64)(l.kind == SCALE ? 1 : inner) * f.mantissa_max;
         if (l.kind == GEMM) {
             sum = 0;
             const size_t size = (size_t)l.kernel_height * l.kernel_width * inner;
