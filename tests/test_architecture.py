@@ -46,6 +46,8 @@ WAITING = {
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
+    "include/bfpga/processes/skip": "a kernel of processes whose array skips zero weights",
+    "include/bfpga/processes/skip_array": "a kernel of processes whose array skips zero weights",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }
 
