@@ -295,11 +295,8 @@ def test_operations_on_other_words_wait_for_nothing() -> None:
 
 def test_nothing_is_read_behind_kept_sums_before_they_are_written() -> None:
     """Their parameters come before the weights of what follows, with which the array would stop (docs/kernel.md)."""
-    operations = [product((position, position + 1), (position + 1, position + 2), (0, 1), (0, 1)) for position in (0, 4)]
-    kept, behind, later = (replace(operations[0]) for _ in range(3))
-    kept.descriptor = replace(kept.descriptor, flags=int(Flag.KEPT))
+    first, kept = product((4, 5), (6, 7), (0, 1), (0, 1)), product((0, 1), (1, 2), (0, 1), (0, 1), int(Flag.KEPT))
     behind, later = (product((word, word + 1), (word + 2, word + 3), (0, 1), (0, 1)) for word in (8, 12))
-    first = product((4, 5), (6, 7), (0, 1), (0, 1))
     counts = start_counts([first, kept, behind, later], CONFIG)[0]
     assert counts[:, RESULTS].tolist() == [0, 0, 2, 2]
 
