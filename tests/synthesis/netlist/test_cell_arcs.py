@@ -41,10 +41,10 @@ def test_a_register_in_which_a_value_waits_counts_in_a_recurrence() -> None:
     assert recurrence.period == pytest.approx(path.delay)
 
 
-def test_a_register_inside_of_an_operation_is_a_clock_of_a_longer_interval() -> None:
-    """At interval 2 a state register is two clocks, the register of a product in two clocks none of its own."""
+def test_a_register_in_which_a_value_waits_for_a_clock_of_a_longer_interval_counts_none() -> None:
+    """At interval 2 both paths are of one iteration."""
     cells = [register(4, 1), table(1, 2), register(2, 3), table(3, 4)]
-    graph = graph_of(cells, {"1": "s0[0]", "3": "n7_p0[0]"}, interval=2)
+    graph = graph_of(cells, {"1": "s0[0]", "3": "n7_1[0]"}, interval=2)
     assert recurrence_clock(graph, 2).period == pytest.approx((TO + 2 * LEVEL + 2 * UNTIL) / 2)
 
 

@@ -195,11 +195,11 @@ class _Cells:
             inputs += [(data, self.delays["net"] + setup["enable"]) for data in self._bits(ports.get(port, []))]
         self.graph.stops += [(data, delay, end) for data, delay in inputs]
         name = self.module.names.get(str(output), "")
-        in_operation = re.match(r"n\d+_[a-z]", name) is not None
-        if re.match(r"[sn]\d+", name) and not (in_operation and self.all.design.pipeline.interval > 1):
-            self.graph.registers[net] = inputs
-        elif in_operation:
+        waits = re.match(r"[sn]\d+_", name) is not None
+        if waits and self.all.design.pipeline.interval > 1:
             self.graph.rows += [(data, net, delay) for data, delay in inputs[:1]]
+        elif waits or re.match(r"s\d+\[", name):
+            self.graph.registers[net] = inputs
 
     def _stored(self, kind: str, ports: Mapping[str, list[Bit]]) -> None:
         """Shift registers and memories: they begin and end paths; what they put out begins with the clock."""

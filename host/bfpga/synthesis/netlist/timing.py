@@ -49,8 +49,8 @@ class NetGraph:
     """Nets of a design. Arcs ``source -> target`` with ``delay`` and whether they are a level of logic.
 
     ``starts``: ns after the clock at which nets begin, by net; ``stops``: nets with ns before the clock, and the end.
-    ``registers``: net of each bit of a register that keeps its word for an interval, of carried state or of a value
-    that waits, with the (net, ns) that it takes its next value from.
+    ``registers``: net of each bit of a register that keeps its word for an interval, with the (net, ns) that it takes
+    its next value from: carried state and, at an interval of one clock, values that wait.
     """
 
     count: int = 0
@@ -62,7 +62,7 @@ class NetGraph:
     stops: list[tuple[int, float, End]] = field(default_factory=list)
     ends: dict[int, End] = field(default_factory=dict)
     registers: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
-    #: Registers inside of an operation that takes some clocks of a longer interval, as arcs: they count no interval.
+    #: Registers in which values wait for some clocks of a longer interval, as arcs: they count as no iteration.
     rows: list[tuple[int, int, float]] = field(default_factory=list)
 
     def arc(self, source: int, target: int, delay: float, level: int = 0) -> None:
