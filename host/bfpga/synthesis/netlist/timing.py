@@ -6,7 +6,7 @@ ports and end there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -216,35 +216,31 @@ class _Levels:
         return net, levels
 
 
-def _peeled(count: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
-    """Nets that are left when those without an arc into them are taken away, and again until there are none."""
-    left = np.ones(count, dtype=bool)
+def _layers(count: int, source: Ints, target: Ints) -> Iterator[Ints]:
+    """The nets without an arc into them, then those with none but from these, and so on; no net of a circle."""
     waiting = np.bincount(target, minlength=count)
     order = np.argsort(source, kind="stable")
     heads = np.searchsorted(source[order], np.arange(count + 1))
     ready = np.flatnonzero(waiting == 0)
     while len(ready):
-        left[ready] = False
+        yield ready
         arcs = np.concatenate([order[heads[net] : heads[net + 1]] for net in ready])
         reached, times = np.unique(target[arcs], return_counts=True)
         waiting[reached] -= times
         ready = reached[waiting[reached] == 0]
+
+
+def _peeled(count: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
+    """Nets that are on a circle or behind one."""
+    left = np.ones(count, dtype=bool)
+    for layer in _layers(count, source, target):
+        left[layer] = False
     return left
 
 
 def _depths(count: int, source: Ints, target: Ints) -> Ints:
     """Most arcs before each net; what lies in a circle without a register has an order of its own."""
     depth = np.zeros(count, dtype=np.int64)
-    waiting = np.bincount(target, minlength=count)
-    order = np.argsort(source, kind="stable")
-    heads = np.searchsorted(source[order], np.arange(count + 1))
-    ready = np.flatnonzero(waiting == 0)
-    step = 0
-    while len(ready):
-        depth[ready] = step
-        arcs = np.concatenate([order[heads[net] : heads[net + 1]] for net in ready])
-        reached, times = np.unique(target[arcs], return_counts=True)
-        waiting[reached] -= times
-        ready = reached[waiting[reached] == 0]
-        step += 1
+    for step, layer in enumerate(_layers(count, source, target)):
+        depth[layer] = step
     return depth
