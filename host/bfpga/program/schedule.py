@@ -32,7 +32,9 @@ from bfpga.engines.array.cycles import (
     kernel_steps,
     operation_cycles,
     passes,
+    sends_accumulators,
     step_slots,
+    takes_accumulators,
     tensor_beats,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
@@ -401,11 +403,13 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
     streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
     reads = writes = 0.0
     if computes and work:
-        kept = descriptor.flags & Flag.KEPT
+        kept = descriptor.flags & Flag.KEPT and not takes_accumulators(descriptor)
         steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
         reads = passes(config, descriptor) * steps / work
         words = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots)
         written = 0 if descriptor.flags & Flag.MEASURE else words * descriptor.write_slots
+        if sends_accumulators(descriptor):
+            written = drain_cycles(config, descriptor)
         writes = min(1.0, passes(config, descriptor) * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[operation]
     return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed)

@@ -90,13 +90,18 @@ class Scheduler:
             if (self.uses[name] or begun) and name not in self.on_host:
                 self._store(self.writers[name], region)
                 self._keep(name)
+        self._end_start()
+        self._restart()
+
+    def _end_start(self) -> None:
+        """The operations so far are a start."""
         stores = [operation for operation in self.operations if operation.descriptor.operation == Operation.STORE]
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
             operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
             self.steps.append(LaunchStep(operations))
-        self._restart()
+        self.operations = []
 
     def _keep(self, name: str) -> None:
         """Note that the host now holds what the tensor has so far."""
@@ -131,7 +136,15 @@ class Scheduler:
                 "not even one row of its output with the rows it is computed from"
             )
         spec = self.tensors[node.inputs[0]]
-        self.operations += NodeOperations(self.config, node, spec, self.plans[node.name], strips).scheduled()
+        builder = NodeOperations(self.config, node, spec, self.plans[node.name], strips, self.memory)
+        operations = builder.scheduled()
+        self.operations += operations[: builder.cut]
+        if builder.cut:
+            # Between these starts memory stays as it is: no sample comes between them.
+            self._end_start()
+        self.operations += operations[builder.cut :]
+        if not self.is_trial:
+            self.tensors.update(builder.kept)
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:

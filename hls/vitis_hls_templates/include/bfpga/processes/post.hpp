@@ -2,9 +2,11 @@
 //
 // It owns the exponents of all tensors, what the policies have learned, and the keep buffer. Operations come one after
 // the other: their exponents and policies are settled once, between operations; then one loop takes the rows of all
-// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators.
+// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators, of
+// the buffer or of the activation memory.
 #pragma once
 #include "bfpga/contract/commands.hpp"
+#include "bfpga/output/accumulator_word.hpp"
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
@@ -170,12 +172,14 @@ class PostProcess {
             // A row needs its sums, and parameters if it exists; each is taken when it is there.
             const bool sum_there = sum_.there();
             const bool parameters_there = !rows_.exists() || parameter_.there();
-            const bool leaves = combined_ ? draining_ : sum_there && parameters_there;
-            const bool takes_parameters = sum_there && rows_.exists();
+            const bool source_there = vectors_ ? draining_ : sum_there;
+            const bool leaves = source_there && (combined_ || parameters_there);
+            const bool takes_parameters = source_there && rows_.exists();
             // The last tap of a word waits until the word before leaves with its last row.
-            const bool waits = words_.completes() && !rows_.ends_word() && draining_;
+            const bool last_row = takes_wide_ ? leaves : rows_.ends_word();
+            const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
-            const bool fills = combined_ && !vector_.there();
+            const bool fills = vectors_ && !vector_.there();
             running = !(leaves && rows_.last());
             if (leaves) {
                 row(policy, results);
@@ -199,18 +203,23 @@ class PostProcess {
     void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
         combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
-        kept_ = d.has(Flag::Kept);
-        keeps_ = d.has(Flag::Keep);
+        simulation_check(Config::wide_memory || !d.has(Flag::Wide), "a kernel without accumulators in memory",
+                         "is to move some, policy slot", d.policy_slot);
+        sends_wide_ = sends_accumulators<Config>(d);
+        takes_wide_ = takes_accumulators<Config>(d);
+        vectors_ = combined_ || takes_wide_;
+        kept_ = d.has(Flag::Kept) && !takes_wide_;
+        keeps_ = d.has(Flag::Keep) && !sends_wide_;
         simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
-        simulation_check(!(combined_ && (kept_ || d.has(Flag::Bias) || d.has(Flag::RowExponents))), "an operation",
+        simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))), "an operation",
                          "without weights has parameters or kept sums, policy slot", d.policy_slot);
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
         rows_.start(d, combined_ ? words : d.blocks, pass_rows<Config>(d));
-        words_.start(d, exponents, words);
+        words_.start(d, exponents, takes_wide_ ? d.blocks * pass_rows<Config>(d) : words);
         draining_ = false;
-        reads_sums_ = !combined_ && !kept_;
+        reads_sums_ = !vectors_ && !kept_;
         // A beat of a later operation may be there already.
         stands_in_ = kept_ && !sum_.there();
         if (stands_in_) {
@@ -266,10 +275,15 @@ class PostProcess {
             }
             stage_.values(sum, covered, policy, mantissa);
             wide_.next();
+            if (sends_wide_) {
+                send_accumulators(sum, results);
+            }
         }
         assemble(mantissa);
-        if (rows_.ends_word()) {
+        if (takes_wide_ || rows_.ends_word()) {
             draining_ = false;
+        }
+        if (rows_.ends_word()) {
             if (sends_ && rows_.word_exists()) {
                 send(results);
             }
@@ -280,6 +294,9 @@ class PostProcess {
     // The accumulator of a column in the row that leaves.
     accumulator_t source(int column) const {
 #pragma HLS INLINE
+        if (takes_wide_) {
+            return AccumulatorWord<Config>::accumulator(words_.whole(column));
+        }
         return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
     }
 
@@ -309,12 +326,26 @@ class PostProcess {
         results.write(to_wire(beat));
     }
 
+    // One row of accumulators, a word a column.
+    static void send_accumulators(const accumulator_t (&sum)[columns], stream<wire_t<Results>>& results) {
+#pragma HLS INLINE
+        Results beat;
+    Columns_Accumulators:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            beat.word[i] = AccumulatorWord<Config>::word(sum[i]);
+        }
+        results.write(to_wire(beat));
+    }
+
     LayerRegisters<Config> layers_;
     OutputStage<Config> stage_;
     KeepBuffer<Config> wide_;
     Counters counters_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
+    bool sends_wide_, takes_wide_;  // accumulators to, and from the activation memory
+    bool vectors_;                  // operands come as vectors
     int32_t output_exponent_;
     OutputRows<Config> rows_;
     VectorWords<Config, Storage> words_;

@@ -63,7 +63,13 @@ class AwaitedPasses {
     }
 
     bool any() const { return !are_[0]; }
-    bool most() const { return are_[limit]; }
+    // Whether there are as many as may be; `wide`: each of them has `lanes` times as many words.
+    template <int Lanes>
+    bool most(bool wide) const {
+#pragma HLS INLINE
+        constexpr int fewer = limit >= Lanes ? limit / Lanes : 1;
+        return wide ? are_[fewer] : are_[limit];
+    }
 
     // A clock; `begun`: a pass has; `returned`: the results of one have come.
     void step(bool begun, bool returned) {
@@ -127,7 +133,9 @@ class PassNest {
     void take(const Descriptor& d) {
 #pragma HLS INLINE
         const bool single = single_words<Config>(d);
-        const int32_t window = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
+        const int32_t narrow = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
+        wide_ = sends_accumulators<Config>(d);
+        const int32_t window = wide_ ? static_cast<int32_t>(Config::lanes) * d.write_slots : narrow;
         slots_.set(static_cast<limit_t>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
@@ -143,11 +151,11 @@ class PassNest {
         tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
         dilation_x_ = static_cast<coordinate_t>(d.dilation_x);
-        reads_ = !d.has(Flag::Kept);
-        returns_ = !d.has(Flag::Measure);
+        reads_ = !d.has(Flag::Kept) || takes_accumulators<Config>(d);
+        returns_ = writes_words<Config>(d);
     }
 
-    // MEASURE: no results come back.
+    // MEASURE: no results come back, unless they are accumulators.
     bool returns() const { return returns_; }
     // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
     bool running() const { return active_ || between_ || pausing_ || issue_.valid; }
@@ -174,7 +182,7 @@ class PassNest {
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
-        const bool room = !awaited_.most() | returned;
+        const bool room = !awaited_.template most<Config::lanes>(wide_) | returned;
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
         const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
         const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
@@ -295,8 +303,9 @@ class PassNest {
     word_t block_step_;
     Stride<Config> tap_x_, tap_y_;
     coordinate_t dilation_y_, dilation_x_;
-    bool reads_;  // KEPT: nothing is read, the passes go by
+    bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
     bool returns_;
+    bool wide_;  // results are accumulators
     // The nest
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
     limit_t slot_;
