@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from bfpga.compiler.schedule.measuring import KEEPING, keeps
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
@@ -145,9 +146,9 @@ class KeptByHost:
         if key not in self.places:
             if not self._fits(part) or self.slot is None:
                 raise ModelError(
-                    f"layer {self.node.name}: flow {self.node.policy.flow} keeps accumulators in the host's memory; the "
-                    f"{self.gap[1] - self.gap[0]} words that its operands leave of the activation memory do not hold "
-                    "those of one row; take two_pass_sampled, or more activation_words"
+                    f"layer {self.node.name}: flow {self.node.policy.flow} keeps accumulators, and those of a row "
+                    f"take more than the {self.gap[1] - self.gap[0]} words that its operands leave of the activation "
+                    "memory; take two_pass_sampled, or more activation_words"
                 )
             name = f"{self.node.output} kept {len(self.places)}"
             self.places[key] = _region(self.config, self.node, part, name, self.gap[0], self.slot)
@@ -181,6 +182,27 @@ def accumulator_words(config: SystolicConfig, node: ArrayNode, part: Tile) -> in
     channels, block = part.m1 - part.m0, block_rows(node, config)
     pixels = part.rows * node.window.output_width
     return -(-pixels // config.banks) * channels + -channels % block
+
+
+#: The tensor of a region that stands in for accumulators while a layer's operands are placed.
+RESERVED = ""
+
+
+def reserved_region(config: SystolicConfig, words: int) -> Region:
+    """The last words of the activation memory, kept free for accumulators."""
+    return Region(RESERVED, config.activation_words - words, words, 1, 1, 1, words, config.tensor_slots - 1, 0, 1)
+
+
+def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
+    """The fewest words of every bank with which a layer can keep what it measures; 0 for one that keeps nothing there.
+
+    streamed: as for ``KeptByHost``.
+    """
+    if not config.wide_memory or node.policy.flow not in KEEPING or not keeps(node):
+        return 0
+    whole = streamed or node.groups > 1
+    channels = node.channels if whole else min(node.channels, block_rows(node, config))
+    return accumulator_words(config, node, Tile(0, 1, 0, channels))
 
 
 def _region(config: SystolicConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:

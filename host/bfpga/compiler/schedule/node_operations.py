@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.compiler.schedule.kept_sums import KeepBuffer, KeptByHost, KeptInMemory, KeptSums
+from bfpga.compiler.schedule.kept_sums import RESERVED, KeepBuffer, KeptByHost, KeptInMemory, KeptSums
 from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import SystolicConfig
@@ -87,6 +87,7 @@ class NodeOperations:
         if memory is None:
             return None
         occupied = memory.copy()
+        occupied.regions = [region for region in occupied.regions if region.tensor != RESERVED]
         for strip in self.strips:
             occupied.regions += [*strip.inputs, strip.output, *strip.loads]
         return occupied

@@ -211,8 +211,8 @@ class PostProcess {
         kept_ = d.has(Flag::Kept) && !takes_wide_;
         keeps_ = d.has(Flag::Keep) && !sends_wide_;
         simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
-        simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))), "an operation",
-                         "without weights has parameters or kept sums, policy slot", d.policy_slot);
+        simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))),
+                         "an operation", "without weights has parameters or kept sums, policy slot", d.policy_slot);
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;

@@ -3,7 +3,8 @@
 // column has one shifter and not every lane.
 //
 // While the rows of a finished word leave, the next one is combined; order: group of output pixels, output word, tap
-// row, tap column, slot. Accumulators that the memory has kept come the same way, as words of one tap that nothing changes.
+// row, tap column, slot. Accumulators that the memory has kept come the same way, as words of one tap that nothing
+// changes.
 #pragma once
 #include "bfpga/memory/kernel_memories.hpp"
 #include "bfpga/numeric/numeric.hpp"

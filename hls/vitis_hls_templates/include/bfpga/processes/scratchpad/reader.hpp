@@ -95,8 +95,9 @@ class OperandReader {
         }
     }
 
-    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise operation,
-    // or of accumulators, may have more words than its pixels, and what it reads behind them reaches no result.
+    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise
+    // operation, or of accumulators, may have more words than its pixels, and what it reads behind them reaches no
+    // result.
     bool counts() const {
 #pragma HLS INLINE
         return (vector_ && !wide_) || nest_.issue().offset < pixel_words_;
