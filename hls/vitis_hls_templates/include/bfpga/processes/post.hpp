@@ -176,7 +176,7 @@ class PostProcess {
             const bool leaves = source_there && (combined_ || parameters_there);
             const bool takes_parameters = source_there && rows_.exists();
             // The last tap of a word waits until the word before leaves with its last row.
-            const bool last_row = takes_wide_ ? leaves : rows_.ends_word();
+            const bool last_row = takes_wide_ ? parameters_there : rows_.ends_word();
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
             const bool fills = vectors_ && !vector_.there();
@@ -254,14 +254,15 @@ class PostProcess {
         }
         mantissa_t mantissa[columns];
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
+        accumulator_t sum[columns];
+#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
     Columns_Clear:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
             mantissa[i] = 0;
+            sum[i] = 0;
         }
         if (exists) {
-            accumulator_t sum[columns];
-#pragma HLS ARRAY_PARTITION variable=sum complete dim=0
             bool covered[columns];
 #pragma HLS ARRAY_PARTITION variable=covered complete dim=0
         Columns_Row:
@@ -275,18 +276,13 @@ class PostProcess {
             }
             stage_.values(sum, covered, policy, mantissa);
             wide_.next();
-            if (sends_wide_) {
-                send_accumulators(sum, results);
-            }
         }
         assemble(mantissa);
         if (takes_wide_ || rows_.ends_word()) {
             draining_ = false;
         }
-        if (rows_.ends_word()) {
-            if (sends_ && rows_.word_exists()) {
-                send(results);
-            }
+        if (sends_wide_ ? exists : sends_ && rows_.ends_word() && rows_.word_exists()) {
+            send(sum, results);
         }
         rows_.next();
     }
@@ -315,25 +311,14 @@ class PostProcess {
         }
     }
 
-    void send(stream<wire_t<Results>>& results) {
+    // The word that is complete, or the row's accumulators, a word each.
+    void send(const accumulator_t (&sum)[columns], stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         Results beat;
     Columns_Send:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-            beat.word[i] = word_[i];
-        }
-        results.write(to_wire(beat));
-    }
-
-    // One row of accumulators, a word a column.
-    static void send_accumulators(const accumulator_t (&sum)[columns], stream<wire_t<Results>>& results) {
-#pragma HLS INLINE
-        Results beat;
-    Columns_Accumulators:
-        for (int i = 0; i < columns; ++i) {
-#pragma HLS UNROLL
-            beat.word[i] = AccumulatorWord<Config>::word(sum[i]);
+            beat.word[i] = sends_wide_ ? AccumulatorWord<Config>::word(sum[i]) : word_[i];
         }
         results.write(to_wire(beat));
     }
