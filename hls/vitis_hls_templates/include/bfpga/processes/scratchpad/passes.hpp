@@ -182,7 +182,7 @@ class PassNest {
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
-        const bool room = !awaited_.template most<Config::lanes>(wide_) | returned;
+        const bool room = !awaited_.template most<Config::lanes>(Config::wide_memory && wide_) | returned;
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
         const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
         const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
