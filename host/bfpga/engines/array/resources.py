@@ -79,7 +79,8 @@ def resources(config: SystolicConfig) -> dict[str, Resources]:
 def positions(config: SystolicConfig) -> dict[str, Resources]:
     """Parts that find exponents from a preceding operation (docs/kernel-positions.md)."""
     parts = {"collector": collector(config, config.columns)} if config.position_bins else {}
-    return parts | ({"keep buffer": keep_buffer(config)} if config.wide_words else {})
+    parts |= {"keep buffer": keep_buffer(config)} if config.wide_words else {}
+    return parts | ({"kept words": kept_words(config)} if config.wide_memory else {})
 
 
 def dsp_columns(config: SystolicConfig) -> int:

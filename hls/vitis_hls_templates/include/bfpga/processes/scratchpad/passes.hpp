@@ -63,13 +63,7 @@ class AwaitedPasses {
     }
 
     bool any() const { return !are_[0]; }
-    // Whether there are as many as may be; `wide`: each of them has `lanes` times as many words.
-    template <int Lanes>
-    bool most(bool wide) const {
-#pragma HLS INLINE
-        constexpr int fewer = limit >= Lanes ? limit / Lanes : 1;
-        return wide ? are_[fewer] : are_[limit];
-    }
+    bool most() const { return are_[limit]; }
 
     // A clock; `begun`: a pass has; `returned`: the results of one have come.
     void step(bool begun, bool returned) {
@@ -134,8 +128,8 @@ class PassNest {
 #pragma HLS INLINE
         const bool single = single_words<Config>(d);
         const int32_t narrow = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
-        wide_ = sends_accumulators<Config>(d);
-        const int32_t window = wide_ ? static_cast<int32_t>(Config::lanes) * d.write_slots : narrow;
+        const bool wide = sends_accumulators<Config>(d);
+        const int32_t window = wide ? static_cast<int32_t>(Config::lanes) * d.write_slots : narrow;
         slots_.set(static_cast<limit_t>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
@@ -182,7 +176,7 @@ class PassNest {
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
-        const bool room = !awaited_.template most<Config::lanes>(Config::wide_memory && wide_) | returned;
+        const bool room = !awaited_.most() | returned;
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
         const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
         const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
@@ -305,7 +299,6 @@ class PassNest {
     coordinate_t dilation_y_, dilation_x_;
     bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
     bool returns_;
-    bool wide_;  // results are accumulators
     // The nest
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
     limit_t slot_;
