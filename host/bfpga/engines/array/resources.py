@@ -39,7 +39,7 @@ from bfpga.engines.interface.resource_units import (
     memory_blocks,
     scaled,
 )
-from bfpga.engines.output.resources import collector, keep_buffer
+from bfpga.engines.output.resources import collector, keep_buffer, kept_words
 
 #: The part of the columns with DSP blocks.
 DOT_TILES = "dot tiles"
