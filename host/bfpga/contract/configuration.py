@@ -6,6 +6,7 @@ Only the standard library and numpy are imported: a board loads this module too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
@@ -93,7 +94,7 @@ class SystolicConfig:
                 return numbers
         raise ValueError(f"this accelerator has no engine {engine} beside the array")
 
-    @property
+    @cached_property
     def banks(self) -> int:
         """Activation memories: a prime not below the column count, so any stride below it is free of conflicts.
 

@@ -203,8 +203,9 @@ class _Run:
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
-        idle = all(engine.running is None and engine.taken is None for engine in self.engines.values())
-        return idle and self.next_command == len(self.tasks) and self.sending is None and not any(self.queues.values())
+        if self.next_command < len(self.tasks) or self.sending is not None or any(self.queues.values()):
+            return False
+        return all(engine.running is None and engine.taken is None for engine in self.engines.values())
 
     def _timeline(self) -> Iterator[TimedOperation]:
         for index, task in enumerate(self.tasks):
@@ -217,9 +218,12 @@ class _Run:
 
     def _step(self) -> bool:
         """Whether something happened that takes no time."""
-        return self._send() or self._take() or any(self._hand(process) for process in (SCRATCHPAD, WEIGHTS)) or any(
-            self._begin(name) for name in ENGINES
-        )
+        if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
+            return True
+        for name in ENGINES:  # a loop: this is asked a hundred thousand times while a network is compiled
+            if self._begin(name):
+                return True
+        return False
 
     def _send(self) -> bool:
         """The sequencer begins the next command when the tensor before it is through and the commands have room."""
