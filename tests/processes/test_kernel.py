@@ -38,7 +38,10 @@ KINDS = {
     "packed": small(kernel="processes", columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
     "shift": small(kernel="processes", multiplier="shift", shift=ShiftFormat(), hop_columns=1),
     "mixed": small(kernel="processes", columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
-    "wide": small(kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48),
+    "wide": small(
+        kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
+        wide_memory=True,
+    ),
 }
 #: Random networks of an array, half of them with an order drawn by chance.
 CASES = 10

@@ -78,7 +78,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     word = config.lanes * config.format.mantissa_bits
     columns, group = config.columns * word, config.transfer_pixels * word
     weights = config.rows * config.lanes * config.weight_bits
-    pass_words = config.accumulator_rows // config.lanes
+    pass_words = config.accumulator_rows // (1 if config.wide_memory else config.lanes)
     for command in COMMANDS:
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
