@@ -216,12 +216,8 @@ class _Run:
 
     def _step(self) -> bool:
         """Whether something happened that takes no time."""
-        if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
-            return True
-        for name in ENGINES:  # a loop: this is asked a hundred thousand times while a network is compiled
-            if self._begin(name):
-                return True
-        return False
+        handed = self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS)
+        return handed or any(self._begin(name) for name in ENGINES)
 
     def _send(self) -> bool:
         """The sequencer begins the next command when the tensor before it is through and the commands have room."""
