@@ -78,7 +78,19 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(config, descriptor):
         words = 1
+    if sends_accumulators(descriptor):
+        return words * config.lanes * descriptor.write_slots
     return words * max(config.lanes, descriptor.write_slots)
+
+
+def sends_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM writes accumulators to the activation memory, a word each. FP R24."""
+    return descriptor.flags & (Flag.WIDE | Flag.KEEP) == Flag.WIDE | Flag.KEEP
+
+
+def takes_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM takes accumulators from the activation memory. FP R24."""
+    return descriptor.flags & (Flag.WIDE | Flag.KEPT) == Flag.WIDE | Flag.KEPT
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
