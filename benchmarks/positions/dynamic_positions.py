@@ -48,7 +48,6 @@ RECIPES = {
 VARIANTS = {
     "two_pass, max": CompileOptions(policy="dynamic", flow="two_pass", rule="max"),
     "two_pass, rate 10": CompileOptions(policy="dynamic", flow="two_pass", rate=10),
-    "sampled, max": CompileOptions(policy="dynamic", rule="max"),
     "sampled, margin 1": CompileOptions(policy="dynamic", margin=1),
     "sampled 1/4": CompileOptions(policy="dynamic", sample=4),
 }

@@ -61,7 +61,8 @@ def main(given: Sequence[str] | None = None) -> int:
             failures += [f"{place}, depths {depths}: {found}"] * (found == OTHER)
         kernel.close()
         if number % 50 == 49:
-            print(f"{number + 1} of {networks} networks, {perf_counter() - begin:.0f} s", flush=True)
+            same = f"{enough[SAME]:,} of {enough.total():,} draws with the same bits"
+            print(f"{number + 1} of {networks} networks, {same}, {perf_counter() - begin:.0f} s", flush=True)
     kinds = (SAME, CIRCLE, OTHER)
     rows = [("all, as stated or deeper", *(f"{enough[kind]:,}" for kind in kinds))]
     rows += [(f"`{name}` alone too small", *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in scarce.items()]

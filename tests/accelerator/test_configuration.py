@@ -214,6 +214,10 @@ def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tm
     assert "hop_columns: is 5; must divide the 12 columns: 1, 2, 3, 4, 6, 12, or 0 for all of them" in uneven
     loop = refusal(tmp_path, plain + "    hop_columns: 4\n")
     assert "hop_columns: is 4; only a kernel of processes (`kernel: processes`) has such columns" in loop
+    kept = refusal(tmp_path, plain + "    wide_memory: true\n")
+    assert "wide_memory: is true; only a kernel of processes (`kernel: processes`) keeps so" in kept
+    kept = refusal(tmp_path, plain + "    kernel: processes\n    wide_memory: true\n")
+    assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
     wrong = refusal(tmp_path, plain + "    kernel: single\n")
     assert all(word in wrong for word in ("engines[0].kernel", "loop", "processes"))
     beside = (READY / "pynq_z2_zero_skip.yaml").read_text().replace("    skew: true\n", "    kernel: processes\n", 1)

@@ -51,6 +51,7 @@ engines:
     skew: true
     position_bins: 8
     wide_words: 64
+    wide_memory: false
     kernel: loop
     hop_columns: 0
 """

@@ -243,6 +243,18 @@ def test_run_reports_accuracy_cycles_and_layers(tmp_path: Path, capsys: pytest.C
     assert (content["calibrated_on"], content["calibration_samples"]) == ("judged samples", 64)
 
 
+def test_one_line_says_that_numpy_computes_layers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 15: the fallback is never silent."""
+    monkeypatch.setenv("BFPGA_NATIVE", "numpy")
+    report(tmp_path, "run", MODEL, "-a", "pynq_z2_dense", "-d", DATA, "--samples", "20")
+    printed = capsys.readouterr()
+    lines = [line for line in (printed.out + printed.err).splitlines() if "engines in numpy" in line]
+    assert len(lines) == 1
+    assert "compute all layers, as asked for" in lines[0]
+
+
 def test_evaluate_reports_float_accuracy_and_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     calibration = str(ROOT / "examples/models/digits_calibration.npz")
     content = report(tmp_path, "evaluate", MODEL, "-a", "pynq_z2_bfp16", "-d", DATA, "-c", calibration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_a_quantizer_from_zero_on_is_a_relu(tmp_path: Path) -> None:
     fake_quantized(network, network.last, 0.02, np.int8(-128))
     read = read_network(saved(network.model(), tmp_path))
     for functions in (WIDE.functions, ("none", "relu")):
-        program = compiled(read, SystolicConfig(**{**vars(WIDE), "functions": functions}))
+        program = compiled(read, replace(WIDE, functions=functions))
         assert not host_operators(program)
         found = next(iter(Emulator(program).run(network.samples()).outputs.values()))
         assert found.min() == 0

@@ -459,7 +459,7 @@ def test_products_of_activations_are_collected_with_the_exponents_of_both(rule: 
     [
         ({"position_bins": 0}, {"rule": "rate"}, "rule rate needs .* choose rule lead, or .* position_bins"),
         ({"position_bins": 0}, {"policy": "delayed", "rule": "rate"}, "rule rate needs a collector"),
-        ({"wide_words": 0}, {"flow": "keep"}, "flow keep needs a buffer for accumulators; .* wide_words"),
+        ({"wide_words": 0}, {"flow": "keep"}, "flow keep needs a place for accumulators; .* wide_words"),
         ({"wide_words": 64}, {"flow": "keep"}, "keeps more than the 64 accumulators a column"),
     ],
 )

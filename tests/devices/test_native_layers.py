@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from array_layers import chain, gemm, image, static, vector
 
+from bfpga.cli.doctor import native_layers
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample
@@ -465,6 +466,22 @@ def test_without_a_compiler_numpy_computes_and_a_line_says_so(monkeypatch: pytes
     assert emulator.run({"x": np.array([[1.0, 2.0]])}).outputs["y"].item() == 11.0
     monkeypatch.setenv(library.SET_VARIABLE, NUMPY)
     assert Emulator(program).note.endswith("as asked for")
+
+
+def test_doctor_says_what_computes_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 15: the set that is taken, the wish for numpy, a compiler that is missing."""
+    monkeypatch.delenv(library.SET_VARIABLE, raising=False)
+    found = native_layers()
+    assert found.found
+    assert found.detail.startswith(available_sets()[0].title)
+    monkeypatch.setenv(library.SET_VARIABLE, NUMPY)
+    assert not native_layers().found
+
+    def missing() -> str:
+        raise ToolError("C++ compiler g++ not found")
+
+    monkeypatch.setattr("bfpga.cli.doctor.find_compiler", missing)
+    assert (native_layers().found, native_layers().detail) == (False, "C++ compiler g++ not found")
 
 
 def test_layers_that_fail_their_probe_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from bfpga.contract.descriptor import Function
 from bfpga.contract.program import BlockTensor, Program, TensorSpec, Window
 from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
-from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine, LayerRun
+from bfpga.devices.layer_kernels import EmulatedLayers, KernelLayers, LayerMachine, LayerRun, LayerStarts
 from bfpga.devices.position_pair import PairRun, PositionPair
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.positions.closure import batch_sample
@@ -341,6 +341,20 @@ def test_a_network_from_its_file(tmp_path: Path) -> None:
     (name,) = run.outputs
     np.testing.assert_array_equal(run.outputs[name], whole.outputs[name].reshape(BATCH, 4))
     np.testing.assert_allclose(run.outputs[name].sum(axis=1), 1, rtol=1e-6)
+
+
+def test_what_is_loaded_ahead_goes_to_the_layer_that_reads_it(tmp_path: Path) -> None:
+    """FP R37: a layer that computed while the next one's weights came had no start of its own."""
+    options = CompileOptions(policy="dynamic", flow="two_pass", rule="lead")
+    program = compile_network(small_model(tmp_path, softmax=False), load_accelerator("tiny"), None, options, items=8)
+    (step,) = program.steps
+    operations = step.operations  # type: ignore[union-attr]
+    # As a schedule loads weights where they do not stay: the second layer's first operation before all others.
+    second = next(item for item in operations if item.layer == program.nodes[1].name)
+    step.operations = [second, *(item for item in operations if item is not second)]  # type: ignore[union-attr]
+    starts = LayerStarts(program)
+    for index, node in enumerate(program.nodes):
+        assert {item.layer for item in starts.found(index)} == {node.name}
 
 
 @pytest.mark.board

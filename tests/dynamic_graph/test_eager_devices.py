@@ -111,7 +111,7 @@ def test_accelerator_without_collector_takes_leads(tmp_path: Path, collecting: A
     assert np.array_equal(found.mantissa, expected.mantissa)
     with pytest.raises(ConfigurationError, match="needs a collector"):
         bfpga.eager(bare, rule="rate")
-    with pytest.raises(ConfigurationError, match="needs a buffer"):
+    with pytest.raises(ConfigurationError, match="needs a place for accumulators"):
         bfpga.eager(bare, flow="keep")
 
 

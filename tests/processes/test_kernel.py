@@ -35,10 +35,13 @@ SMALL = small(kernel="processes", position_bins=16, wide_words=256)
 #: Arrays of all kinds of multipliers, with weights that pass one or several blocks of columns.
 KINDS = {
     "plain": SMALL,
-    "packed": small(kernel="processes", columns=4, multiplier="dsp_packed", hop_columns=2, weight_stream_bits=128),
+    "packed": small(kernel="processes", columns=20, multiplier="dsp_packed", hop_columns=1, weight_stream_bits=128),
     "shift": small(kernel="processes", multiplier="shift", shift=ShiftFormat(), hop_columns=1),
     "mixed": small(kernel="processes", columns=4, shift_columns=1, shift=ShiftFormat(), hop_columns=2),
-    "wide": small(kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48),
+    "wide": small(
+        kernel="processes", columns=5, rows=8, lanes=4, hop_columns=2, mantissa_bits=16, accumulator_bits=48,
+        wide_memory=True,
+    ),
 }
 #: Random networks of an array, half of them with an order drawn by chance.
 CASES = 10
@@ -150,6 +153,26 @@ def test_processes_that_wait_in_a_circle_are_named_and_the_next_start_runs(kerne
     finally:
         kernel.hold({})
     assert run(kernel)[0] == expected
+
+
+def test_weights_never_wait_behind_parameters_of_sums_on_their_way_through_many_blocks() -> None:
+    """Passes as short as the way through a block of one row; the stated depth grows with the blocks of columns."""
+    kernel = CSimulation(KINDS["packed"], flags=QUICK)
+    rng, program = np.random.default_rng(3), Program(kernel.config)
+    x, y = program.tensor(4, 5, 1), program.tensor(4, 5, 40)
+    program.load("x", x)
+    fields = program.weights(rng.integers(-100, 101, (40, 1, 1, 1)), rng.integers(-99, 100, 40))
+    fields["flags"] |= Flag.FIRST | Flag.LAST
+    program.compute(Operation.GEMM, x, y, output_exponent=4, **fields)
+    program.store("y", y)
+    tensors = {"x": random_tensor(rng, x, kernel.config), "y": empty(y)}
+    expected = kernel.run_operations(program.operations, tensors)
+    for seed in range(1, 20):
+        kernel.disturb(seed)
+        assert kernel.run_operations(program.operations, tensors) == expected
+    kernel.hold({"parameters": kernel.config.columns - 2})
+    with pytest.raises(DeviceError, match="`weights` writes `parameters`, which is full, `array` reads `weight_words`"):
+        kernel.run_operations(program.operations, tensors)
 
 
 @pytest.mark.parametrize(("depths", "said"), [({"sms": 3}, "no stream 'sms'"), ({"sums": 0}, "cannot hold 0 words")])

@@ -74,7 +74,7 @@ def test_the_command_line_chooses_flow_and_rule(tmp_path: Path, capsys: pytest.C
         ("tiny", ["--flow", "thrice"], "flow 'thrice' is unknown; known are auto, two_pass"),
         ("tiny", ["--rule", "best"], "rule 'best' is unknown; known are rate, max, lsb"),
         ("pynq_z2_shift", ["--rule", "rate"], "rule rate needs a collector of statistics; choose rule lead, or"),
-        ("pynq_z2_shift", ["--rule", "lead", "--flow", "keep"], "flow keep needs a buffer for accumulators"),
+        ("pynq_z2_shift", ["--rule", "lead", "--flow", "keep"], "flow keep needs a place for accumulators"),
     ],
 )
 def test_mistakes_are_one_clear_error(

@@ -208,6 +208,7 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         beside=engines.numbers(),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
+        wide_memory=section.wide_memory,
         kernel=section.kernel,
         hop_columns=section.hop_columns,
     )

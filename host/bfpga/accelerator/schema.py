@@ -97,6 +97,9 @@ class SystolicSection(Section):
     wide_words: int = Field(
         0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
     )
+    wide_memory: bool = Field(
+        False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
+    )
     kernel: KernelForm = Field(
         "loop", description="loop: one loop that does everything; processes: transfers overlap with computing"
     )

@@ -6,6 +6,7 @@ Only the standard library and numpy are imported: a board loads this module too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
@@ -66,6 +67,9 @@ class SystolicConfig:
     position_bins: int = 0
     #: Accumulators a column that the keep buffer holds; 0: none (FP R24).
     wide_words: int = 0
+    #: Whether accumulators may be kept as words of the activation memory, and so in the host's memory (FP R24). Of a
+    #: kernel of processes.
+    wide_memory: bool = False
     kernel: KernelForm = "loop"
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
     #: Of a kernel of processes.
@@ -90,7 +94,7 @@ class SystolicConfig:
                 return numbers
         raise ValueError(f"this accelerator has no engine {engine} beside the array")
 
-    @property
+    @cached_property
     def banks(self) -> int:
         """Activation memories: a prime not below the column count, so any stride below it is free of conflicts.
 
@@ -129,6 +133,11 @@ class SystolicConfig:
         """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
         multiplies = self.multiplier != "shift" and not self.shift_columns
         return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
+
+    @property
+    def keeps(self) -> bool:
+        """Whether accumulators of a measured pass may be kept at all (FP R24)."""
+        return self.wide_memory or self.wide_words > 0
 
     @property
     def weight_bits(self) -> int:

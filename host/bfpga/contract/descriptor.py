@@ -55,6 +55,7 @@ class Flag(IntFlag):
     KEEP = 8192  # GEMM with MEASURE: accumulators go to the keep buffer (FP R24)
     KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
     NEIGHBOURS = 32768  # GEMM, channel by channel: the taps beside the middle one are the neighbours' operands
+    WIDE = 65536  # KEEP, KEPT: accumulators are words of the activation memory, not of the keep buffer
 
 
 class Policy(IntEnum):

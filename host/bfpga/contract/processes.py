@@ -78,7 +78,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     word = config.lanes * config.format.mantissa_bits
     columns, group = config.columns * word, config.transfer_pixels * word
     weights = config.rows * config.lanes * config.weight_bits
-    pass_words = config.accumulator_rows // config.lanes
+    pass_words = config.accumulator_rows // (1 if config.wide_memory else config.lanes)
     for command in COMMANDS:
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
@@ -88,8 +88,10 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
     # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
-    # send the sums of a pass while it waits for weights of the next one: those must not wait behind parameters.
-    parameters = max(SHALLOW, 2 * config.accumulator_rows)
+    # send the sums of a pass while it waits for weights of the next one, nor those on their way through its blocks of
+    # columns: those weights must not wait behind parameters.
+    blocks = config.columns // (config.hop_columns or config.columns)
+    parameters = max(SHALLOW, 2 * config.accumulator_rows, config.accumulator_rows + blocks)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, AWAITED_PASSES * pass_words))

@@ -88,11 +88,10 @@ class LayerStarts:
         self.behind = [node for node in others if isinstance(node, HostNode)]
         self._operations: list[list[KernelOperation]] = [[] for _ in self.nodes]
         number = {node.name: index for index, node in enumerate(self.nodes)}
-        current = 0
         for step in program.steps:
+            # What is loaded ahead, while a layer before computes, goes to the layer that reads it.
             for operation in step.operations if isinstance(step, LaunchStep) else ():
-                current = max(current, number[operation.layer])
-                self._operations[current].append(operation)
+                self._operations[number[operation.layer]].append(operation)
 
     def found(self, index: int) -> list[KernelOperation]:
         """A layer whose policy finds the exponent; it is read back with the first word of the results."""

@@ -80,19 +80,20 @@ class KernelMachine:
         """See ``Machine.run``; a DeviceError leaves a kernel that the next operation finds clean."""
         names = operand_names(len(operands))
         tensors = {name: BlockTensor(*_single(operand)) for name, operand in zip(names, operands, strict=True)}
-        spec = call.schedule.tensors[RESULT]
         kind = mantissa_dtype(self.config.format.mantissa_bits)
-        empty = np.zeros((1, spec.height, spec.width, spec.channels), kind)
-        tensors[RESULT] = BlockTensor(empty, np.zeros(1, np.int32))
+        for name, spec in call.schedule.tensors.items():
+            if name not in tensors:  # the result, and accumulators that are kept here
+                empty = np.zeros((1, spec.height, spec.width, spec.channels), kind)
+                tensors[name] = BlockTensor(empty, np.zeros(1, np.int32))
+        result = tensors[RESULT]
         starts, loaded = list(call.starts), self._loaded
         if loaded is not call:
             starts[0] = [*call.setup, *starts[0]]
         self._loaded = None  # unknown, should a start fail
-        outcome = Outcome(ArrayBlock(empty[0], 0))
+        outcome = Outcome(ArrayBlock(result.mantissa[0], 0))
         for start in starts:
             self._start(start, tensors, outcome)
         self._loaded = call if call.takes_weights else loaded
-        result = tensors[RESULT]
         outcome.block = ArrayBlock(result.mantissa[0], int(result.exponent[0]))
         return outcome
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bfpga.contract.descriptor import LeadRule, Policy
+from bfpga.contract.descriptor import Flag, LeadRule, Operation, Policy
 from bfpga.contract.flows import Sample
-from bfpga.contract.program import ArrayNode, PolicySpec, Program
+from bfpga.contract.program import ArrayNode, LaunchStep, PolicySpec, Program
 from bfpga.program.cycles import program_cycles
 
 #: What the columns of ``flow_rows`` hold.
@@ -30,14 +30,27 @@ def rule_text(policy: PolicySpec) -> str:
 
 def flow_rows(program: Program) -> list[tuple[str, ...]]:
     """Layers with a preceding operation: flow, rule, share of outputs that it measures, cycles, alternatives."""
-    cycles = program_cycles(program).layers
+    cycles, kept = program_cycles(program).layers, kept_places(program)
     return [
         (
-            node.name, node.policy.flow, rule_text(node.policy), _measured(node, node.policy.sample),
+            node.name, _flow(node, kept), rule_text(node.policy), _measured(node, node.policy.sample),
             f"{cycles[node.name].total:,}", _compared(node),
         )
         for node in measured_nodes(program)
     ]  # fmt: skip
+
+
+def kept_places(program: Program) -> dict[str, str]:
+    """Where layers keep accumulators (FP R24): `buffer`, `memory` (activation memory) or `host`."""
+    places: dict[str, str] = {}
+    for step in program.steps:
+        operations = step.operations if isinstance(step, LaunchStep) else []
+        for operation, behind in zip(operations, [*operations, None][1:], strict=True):
+            if operation.descriptor.flags & Flag.KEEP:
+                moved = behind is not None and behind.descriptor.operation == Operation.STORE
+                wide = operation.descriptor.flags & Flag.WIDE
+                places[operation.layer] = "buffer" if not wide else "host" if moved else "memory"
+    return places
 
 
 def measured_nodes(program: Program) -> Iterator[ArrayNode]:
@@ -62,12 +75,16 @@ def measured_share(node: ArrayNode, sample: Sample | None) -> float:
 
 
 def flow_choices(program: Program) -> list[dict[str, Any]]:
-    """The same for machines; ``compared``: cycles by flow, empty where there was no choice."""
-    cycles = program_cycles(program).layers
+    """The same for machines; ``compared``: cycles by flow, empty where there was no choice.
+
+    kept: where accumulators are kept, as ``kept_places`` says; empty where none are.
+    """
+    cycles, kept = program_cycles(program).layers, kept_places(program)
     return [
         {
             "layer": node.name,
             "flow": node.policy.flow,
+            "kept": kept.get(node.name, ""),
             "rule": node.policy.rule.name.lower(),
             "rate": node.policy.rate,
             "margin": node.policy.margin,
@@ -85,6 +102,12 @@ def _measured(node: ArrayNode, sample: Sample | None) -> str:
         return "all"
     what = f"rows, 1 of {sample.step}" if sample.step > 1 else "blocks of channels"
     return f"{100 * share:.1f} % ({what})"
+
+
+def _flow(node: ArrayNode, kept: dict[str, str]) -> str:
+    """The flow, and where it keeps what the buffer does not hold."""
+    place = {"memory": ", in activation memory", "host": ", in the host's memory"}
+    return node.policy.flow + place.get(kept.get(node.name, ""), "")
 
 
 def _compared(node: ArrayNode) -> str:

@@ -32,7 +32,9 @@ from bfpga.engines.array.cycles import (
     kernel_steps,
     operation_cycles,
     passes,
+    sends_accumulators,
     step_slots,
+    takes_accumulators,
     tensor_beats,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
@@ -201,8 +203,9 @@ class _Run:
         return StartSchedule(math.ceil(max([self.now, *ends])) + END_CLOCKS, list(self._timeline()))
 
     def _done(self) -> bool:
-        idle = all(engine.running is None and engine.taken is None for engine in self.engines.values())
-        return idle and self.next_command == len(self.tasks) and self.sending is None and not any(self.queues.values())
+        if self.next_command < len(self.tasks) or self.sending is not None or any(self.queues.values()):
+            return False
+        return all(engine.running is None and engine.taken is None for engine in self.engines.values())
 
     def _timeline(self) -> Iterator[TimedOperation]:
         for index, task in enumerate(self.tasks):
@@ -215,9 +218,12 @@ class _Run:
 
     def _step(self) -> bool:
         """Whether something happened that takes no time."""
-        return self._send() or self._take() or any(self._hand(process) for process in (SCRATCHPAD, WEIGHTS)) or any(
-            self._begin(name) for name in ENGINES
-        )
+        if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
+            return True
+        for name in ENGINES:  # noqa: SIM110 - a loop: this is asked a hundred thousand times while a network is compiled
+            if self._begin(name):
+                return True
+        return False
 
     def _send(self) -> bool:
         """The sequencer begins the next command when the tensor before it is through and the commands have room."""
@@ -446,12 +452,14 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
     streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
     reads = writes = rows = 0.0
     if computes and work:
-        kept = descriptor.flags & Flag.KEPT
+        kept = descriptor.flags & Flag.KEPT and not takes_accumulators(descriptor)
         steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
         reads = passes(config, descriptor) * steps / work
         words = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots)
         rows = passes(config, descriptor) * words * config.lanes
         written = 0 if descriptor.flags & Flag.MEASURE else words * descriptor.write_slots
+        if sends_accumulators(descriptor):
+            written = drain_cycles(config, descriptor)
         writes = min(1.0, passes(config, descriptor) * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[operation]
     return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed, rows)

@@ -35,13 +35,15 @@ class Loop:
     ip: int = 0
 
 
-def scheduled_loops(accelerator: Accelerator, only: str = "", progress: Progress | None = None) -> list[Loop]:
+def scheduled_loops(
+    accelerator: Accelerator, only: str = "", progress: Progress | None = None, cache: Path | None = None
+) -> list[Loop]:
     """The pipelined loops of an accelerator at its clock. ``only``: those with this label.
 
     Raises:
         ToolError: clang is missing or refuses the kernel.
     """
-    analyses = analyse_kernel(accelerator, only)
+    analyses = analyse_kernel(accelerator, only, cache)
     bodies = [(ip, body) for ip, analysis in enumerate(analyses) for body in analysis.loops]
     part, clock = accelerator.board.part, clock_of(accelerator)
     with ProcessPoolExecutor() as pool:
@@ -69,12 +71,12 @@ def synthesize(
     """Figures of an accelerator's kernel.
 
     ``only``: the loops with this label; ``count``: with the netlist's cells; ``cache``: directory of what is kept of
-    netlists; ``progress`` hears of every scheduled loop.
+    analyses and netlists; ``progress`` hears of every scheduled loop.
 
     Raises:
         ToolError: clang or Yosys is missing or fails.
     """
-    loops = scheduled_loops(accelerator, only, progress)
+    loops = scheduled_loops(accelerator, only, progress, cache)
     figures = [_loop_figures(loop) for loop in loops]
     if count:
         from bfpga.synthesis.count import count_loops

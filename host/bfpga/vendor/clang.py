@@ -52,6 +52,19 @@ def find_clang() -> tuple[str, ...]:
 
 
 @functools.cache
+def clang_version() -> str:
+    """First line of what the clang of ``find_clang`` says about itself.
+
+    Raises:
+        ToolError: there is none, or it says nothing.
+    """
+    result = subprocess.run([*find_clang(), "--version"], capture_output=True, text=True, check=False)
+    if result.returncode or not result.stdout:
+        raise ToolError(f"{find_clang()[0]} does not tell its version: {result.stderr.strip()}")
+    return result.stdout.splitlines()[0]
+
+
+@functools.cache
 def _release(program: str) -> int:
     """Main release of a clang; 0 for what does not tell."""
     try:

@@ -170,9 +170,11 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             policy_slots=config.policy_slots,
         ),
         _group(
-            "Positions found by the data: bins of the collector, accumulators a column in the keep buffer",
+            "Positions found by the data: bins of the collector, accumulators a column in the keep buffer, "
+            "and whether the activation memory keeps some",
             position_bins=config.position_bins,
             wide_words=config.wide_words,
+            wide_memory=config.wide_memory,
         ),
         _group(
             "Streams",

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bfpga.accelerator.constraints import config_findings
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
 from bfpga.engines.array.shift_words import with_zero
@@ -58,7 +59,8 @@ def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         return config
     columns = config.columns
     hops = [0, *(count for count in range(1, columns + 1) if columns % count == 0)]
-    return replace(config, kernel="processes", hop_columns=int(rng.choice(hops)))
+    config = replace(config, kernel="processes", hop_columns=int(rng.choice(hops)), wide_memory=True)
+    return config if not config_findings(config) else replace(config, wide_memory=False)
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
 
 def random_flow(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
     """Fields of a policy that say what is measured, and what is kept."""
-    flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * bool(config.wide_words)
+    flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * config.keeps
     return {
         "flow": str(rng.choice(flows)),
         "sample_period": int(rng.choice([1, 2, 3, 8])),

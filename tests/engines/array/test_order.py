@@ -293,6 +293,14 @@ def test_operations_on_other_words_wait_for_nothing() -> None:
     assert counts.tolist() == [[0] * 5] * 6 + [[1, 0, 0, 0, 0]] + [[0] * 5]
 
 
+def test_nothing_is_read_behind_kept_sums_before_they_are_written() -> None:
+    """Their parameters come before the weights of what follows, with which the array would stop (docs/kernel.md)."""
+    first, kept = product((4, 5), (6, 7), (0, 1), (0, 1)), product((0, 1), (1, 2), (0, 1), (0, 1), int(Flag.KEPT))
+    behind, later = (product((word, word + 1), (word + 2, word + 3), (0, 1), (0, 1)) for word in (8, 12))
+    counts = start_counts([first, kept, behind, later], CONFIG)[0]
+    assert counts[:, RESULTS].tolist() == [0, 0, 2, 2]
+
+
 def test_kept_results_read_no_weights_and_uniform_weights_are_read_once() -> None:
     gemm = Descriptor(
         Operation.GEMM, kernel_height=3, kernel_width=3, channel_words=2, blocks=4, weight_base=10, weight_tap_step=2,

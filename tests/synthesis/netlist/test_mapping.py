@@ -166,3 +166,6 @@ def test_a_chain_of_products_and_its_registers_are_dsp_blocks(kept: Path) -> Non
     assert found.logic.carry4 == 0
     assert found.logic.lut <= 8
     assert found.logic.ff < 4 * 33 + 50
+    # No path goes through a product: there are registers before and behind the multiplier.
+    assert found.path is not None
+    assert found.path.delay < 7.3

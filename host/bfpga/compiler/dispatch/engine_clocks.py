@@ -85,7 +85,7 @@ class EngineClocks:
         return self._pitches[key]
 
     def _count(self, node: ArrayNode, plan: NodeWeights, pitches: PitchChoice) -> int:
-        scheduler = Scheduler(self.config, self.tensors, [node], {node.name: plan}, set())
+        scheduler = Scheduler(self.config, dict(self.tensors), [node], {node.name: plan}, set())
         scheduler.pitches = pitches
         steps = scheduler.run()
         measure_strips(steps, [node], self.tensors, self.config, self.inputs)

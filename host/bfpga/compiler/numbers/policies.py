@@ -151,10 +151,10 @@ class PolicyChoice:
         self.measured += 1
         rule = self._rule(layer, options)
         flow = position_flow(options.flow, position_rule(options.rule, self.config))
-        if flow.startswith("keep") and not self.config.wide_words:
+        if flow.startswith("keep") and not self.config.keeps:
             raise ConfigurationError(
-                f"layer {layer.name}: flow {flow} needs a buffer for accumulators; choose two_pass_sampled, or "
-                "an accelerator with wide_words"
+                f"layer {layer.name}: flow {flow} needs a place for accumulators; choose two_pass_sampled, or "
+                "an accelerator with wide_words or wide_memory"
             )
         return PolicySpec(
             Policy.MAX, rule=rule, rate=options.rate, margin=options.margin, flow=flow,

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.flows import Sample, everything, samples_of
 from bfpga.contract.functions import ACTIVATION_EXPONENT
 from bfpga.contract.program import ArrayNode, Tile
-from bfpga.engines.array.streams import block_rows, working_columns
-from bfpga.errors import ModelError
+from bfpga.engines.array.streams import block_rows
 
 SAMPLED = ("two_pass_sampled", "keep_sampled")
 KEEPING = ("keep", "keep_sampled")
 
 
 def keeps(node: ArrayNode) -> bool:
-    """Whether the layer's accumulators may go to the keep buffer: products of weights on the array."""
+    """Whether the layer's accumulators may be kept: products of weights on the array."""
     return node.kind == "gemm" and node.on_array
 
 
@@ -103,30 +100,3 @@ def _gaps(taken: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tu
         start = max(start, last)
     if start < end:
         yield start, end
-
-
-@dataclass
-class KeepBuffer:
-    """Places of a layer's parts in the keep buffer, in the order they were measured."""
-
-    config: SystolicConfig
-    node: ArrayNode
-    used: int = 0
-    places: dict[tuple[int, int, int, int, int], int] = field(default_factory=dict)
-
-    def place(self, part: Tile, descriptor: Descriptor) -> int:
-        """First word of a part; the same one each time it is asked for.
-
-        Raises ModelError if the buffer is too small.
-        """
-        key = (part.y0, part.y1, part.m0, part.m1, part.step)
-        if key not in self.places:
-            groups = -(-descriptor.output_pixels // working_columns(self.node, self.config))
-            self.places[key], self.used = self.used, self.used + groups * descriptor.output_rows
-        if self.used > self.config.wide_words:
-            raise ModelError(
-                f"layer {self.node.name}: flow {self.node.policy.flow} keeps more than the {self.config.wide_words} "
-                "accumulators a column that wide_words holds; take keep_sampled with a longer sample period, "
-                "two_pass_sampled, or more wide_words"
-            )
-        return self.places[key]

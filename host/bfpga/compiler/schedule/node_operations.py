@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bfpga.compiler.schedule.measuring import KEEPING, KeepBuffer, keeps, node_samples, other_parts, sampled_parts
+from bfpga.compiler.schedule.kept_sums import RESERVED, KeepBuffer, KeptByHost, KeptInMemory, KeptSums
+from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Policy
@@ -22,7 +23,7 @@ from bfpga.engines.array.descriptors import (
     store_descriptor,
     weight_words,
 )
-from bfpga.engines.array.regions import Region, memory_use
+from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
@@ -56,22 +57,49 @@ def store_operation(config: SystolicConfig, layer: str, region: Region) -> Kerne
 
 
 class NodeOperations:
-    """Operations of one node in strips; ``spec``: its first input."""
+    """Operations of one node in strips; ``spec``: its first input.
+
+    cut: the operation that begins a further start, if accumulators are kept by the host; 0: one start does. kept: the
+    host's tensors of accumulators.
+    """
 
     def __init__(
-        self, config: SystolicConfig, node: ArrayNode, spec: TensorSpec, plan: NodeWeights, strips: list[Strip]
+        self,
+        config: SystolicConfig,
+        node: ArrayNode,
+        spec: TensorSpec,
+        plan: NodeWeights,
+        strips: list[Strip],
+        memory: ActivationMemory | None = None,
     ) -> None:
+        """memory: what is in use beside the strips; needed by layers that may keep their accumulators there."""
         self.config, self.node, self.spec, self.plan, self.strips = config, node, spec, plan, strips
         beside = engine_beside(node)
         self.engine = None if beside is None else EngineOperations(beside, config, node, spec)
         #: Weights that one operation brings for all strips and passes.
         self.loaded = plan.mode != "resident" and len(plan.tiles) == 1
-        self._begin()
+        self.memory = self._occupied(memory)
+        self.by_host = True
+        self._begin(KeepBuffer(config, node))
 
-    def _begin(self) -> None:
+    def _occupied(self, memory: ActivationMemory | None) -> ActivationMemory | None:
+        """What is in use while the node is computed."""
+        if memory is None:
+            return None
+        occupied = memory.copy()
+        occupied.regions = [region for region in occupied.regions if region.tensor != RESERVED]
+        for strip in self.strips:
+            occupied.regions += [*strip.inputs, strip.output, *strip.loads]
+        return occupied
+
+    def _begin(self, place: KeptSums) -> None:
         self.operations: list[KernelOperation] = []
-        self.buffer = KeepBuffer(self.config, self.node)
+        self.place, self.cut = place, 0
         self.node.tiles.clear()
+
+    @property
+    def kept(self) -> dict[str, TensorSpec]:
+        return self.place.tensors if isinstance(self.place, KeptByHost) else {}
 
     def scheduled(self) -> list[KernelOperation]:
         """The operations in order; fills the node's tiles, its sample and its flow.
@@ -118,10 +146,35 @@ class NodeOperations:
     # The operation that precedes a layer
 
     def _measured(self) -> None:
-        """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25."""
+        """A layer and the operation that precedes it: measured, perhaps kept, then computed. FP R16, R22-R25.
+
+        Accumulators are kept where that costs least: in the buffer, in activation memory, by the host.
+        """
+        *places, last = self._places()
+        for place in places:
+            try:
+                self._measured_in(place)
+                return
+            except ModelError:  # more than it holds
+                continue
+        self._measured_in(last)
+
+    def _places(self) -> list[KeptSums]:
+        """Places for accumulators in the order in which they are tried."""
+        config, node = self.config, self.node
+        places: list[KeptSums] = [KeepBuffer(config, node)]
+        if node.policy.flow in KEEPING and keeps(node) and config.wide_memory and self.memory is not None:
+            places.append(KeptInMemory(config, node, self.memory))
+            if self.by_host:
+                places.append(KeptByHost(config, node, self.memory, self.plan.mode == "stream"))
+        return places
+
+    def _measured_in(self, place: KeptSums) -> None:
+        self._begin(place)
         self._weights()
         sample = self.node.policy.sample = self._fastest_sample()
         self._phase(Flag.MEASURE, sample)
+        self.cut = len(self.operations) if place.moved else 0
         self._phase(Flag.NONE, sample)
 
     def _fastest_sample(self) -> Sample:
@@ -145,9 +198,10 @@ class NodeOperations:
     def _fastest_flow(self) -> Flow:
         """The flow that takes the fewest cycles; of equal ones the one that keeps nothing. FP R33, R36.
 
-        Converting all kept results may take fewer cycles than computing a sample of them twice.
+        Converting all kept results may take fewer cycles than computing a sample of them twice. Nothing is kept by the
+        host: a layer of two starts keeps samples from sharing one, which costs more than it saves.
         """
-        node = self.node
+        node, self.by_host = self.node, False
         tried: dict[Flow, int] = {}
         for flow in ("two_pass_sampled", "keep_sampled", "keep") if keeps(node) else ("two_pass_sampled",):
             node.policy.flow = flow
@@ -156,7 +210,7 @@ class NodeOperations:
             except ModelError:  # more than the buffer holds
                 continue
             finally:
-                self._begin()
+                self._begin(KeepBuffer(self.config, node))
         node.flow_clocks = {str(flow): clocks for flow, clocks in tried.items()}
         return min(tried, key=lambda flow: tried[flow])
 
@@ -194,14 +248,25 @@ class NodeOperations:
         for tile, parts in work:
             if parts and self.plan.mode != "resident" and node.kind == "gemm" and not self.loaded:
                 self.operations.append(weights_operation(node, self.plan, tile, self.config))
-            operations = [self._compute(strip, tile, part, kind) for part, kind in parts]
-            computed += operations
-            self.operations += operations
+            for part, kind in parts:
+                operation = self._compute(strip, tile, part, kind)
+                computed.append(operation)
+                self.operations += self._with_transfer(operation, part, kind)
             if not flags & Flag.MEASURE:
                 node.tiles += [part for part, _ in parts]
         if strip.store is not None and not flags & Flag.MEASURE:
             self.operations.append(store_operation(self.config, node.name, strip.store))
         return computed
+
+    def _with_transfer(self, operation: KernelOperation, part: Tile, flags: Flag) -> list[KernelOperation]:
+        """An operation with the STORE or the LOAD of the accumulators that the host keeps."""
+        if not self.place.moved or not flags & Flag.WIDE:
+            return [operation]
+        region = self.place.region(part)
+        assert region is not None
+        if flags & Flag.KEEP:
+            return [operation, store_operation(self.config, self.node.name, region)]
+        return [load_operation(self.config, self.node.name, region), operation]
 
     def _parts(self, strip: Strip, tile: WeightTile, flags: Flag, sample: Sample) -> list[tuple[Tile, Flag]]:
         """What single operations measure or compute of a strip and a tile, with their flags.
@@ -213,13 +278,17 @@ class NodeOperations:
             return [(part, flags) for part in self.engine.tiles(whole)]
         kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
         if flags & Flag.MEASURE:
-            flags |= Flag.KEEP if kept else Flag.NONE
-            return [(part, flags) for part in sampled_parts(sample, whole)]
+            if not kept:
+                return [(part, flags) for part in sampled_parts(sample, whole)]
+            return [(part, flags | Flag.KEEP | self.place.flag) for part in self._kept_parts(sample, whole)]
         if not kept:
             return [(whole, flags)]
-        return [(part, flags | Flag.KEPT) for part in sampled_parts(sample, whole)] + [
+        return [(part, flags | Flag.KEPT | self.place.flag) for part in self._kept_parts(sample, whole)] + [
             (part, flags) for part in other_parts(sample, whole)
         ]
+
+    def _kept_parts(self, sample: Sample, whole: Tile) -> list[Tile]:
+        return [piece for part in sampled_parts(sample, whole) for piece in self.place.pieces(part)]
 
     # Single operations
 
@@ -239,10 +308,12 @@ class NodeOperations:
         node, place = self.node, self._placement(strip, tile, part, flags)
         if self.engine is not None:
             return self.engine.operation(place)
+        if flags & Flag.WIDE:
+            place.kept = self.place.region(part)
         descriptor = compute_descriptor(self.config, place)
         data = b""
         if flags & (Flag.KEEP | Flag.KEPT):
-            descriptor.wide_word = self.buffer.place(part, descriptor)
+            descriptor.wide_word = self.place.word(place)
         if place.stream:
             groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
             words = packed_weights(node, self.plan, tile, self.config)

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from bfpga.compiler.schedule.chain_choice import best_chain
 from bfpga.compiler.schedule.depth_first import LONGEST, Chain, DepthFirst, Layout, chains
+from bfpga.compiler.schedule.kept_sums import least_words, reserved_region
 from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_operation, store_operation
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
@@ -57,6 +58,8 @@ class Scheduler:
         self.partial = set(begun) & produced
         self.steps: list[LaunchStep] = []
         self.is_trial = False
+        #: Room for the accumulators of the layer at hand.
+        self.reserved: list[Region] = []
         self._restart()
 
     def run(self) -> list[LaunchStep]:
@@ -77,6 +80,7 @@ class Scheduler:
 
     def _restart(self) -> None:
         self.memory = ActivationMemory(self.config)
+        self.memory.regions += self.reserved
         self.placed: dict[str, Region] = {}
         self.operations: list[KernelOperation] = []
         self.stored: set[str] = set()
@@ -90,13 +94,18 @@ class Scheduler:
             if (self.uses[name] or begun) and name not in self.on_host:
                 self._store(self.writers[name], region)
                 self._keep(name)
+        self._end_start()
+        self._restart()
+
+    def _end_start(self) -> None:
+        """The operations so far are a start."""
         stores = [operation for operation in self.operations if operation.descriptor.operation == Operation.STORE]
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
             operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
             self.steps.append(LaunchStep(operations))
-        self._restart()
+        self.operations = []
 
     def _keep(self, name: str) -> None:
         """Note that the host now holds what the tensor has so far."""
@@ -112,7 +121,26 @@ class Scheduler:
     # Placement of whole tensors
 
     def layer(self, node: ArrayNode) -> None:
-        """Compute a layer by itself, as a whole or in strips."""
+        """Compute a layer by itself, as a whole or in strips; what it keeps finds room beside its operands."""
+        words = least_words(self.config, node, self.plans[node.name].mode == "stream")
+        if words and not self.trial()._scheduled(node):
+            self._flush()
+            self.reserved = [reserved_region(self.config, words)]
+            self.memory.regions += self.reserved
+        self._layer(node)
+        for region in self.reserved:
+            self.memory.release(region)
+        self.reserved = []
+
+    def _scheduled(self, node: ArrayNode) -> bool:
+        """Whether the layer was computed; of a trial."""
+        try:
+            self._layer(node)
+        except ModelError:
+            return False
+        return True
+
+    def _layer(self, node: ArrayNode) -> None:
         names = [*dict.fromkeys(node.inputs), node.output]
         if any(name in self.stored and name not in self.placed for name in names):
             self._flush()
@@ -129,9 +157,18 @@ class Scheduler:
             raise ModelError(
                 f"layer {node.name} does not fit {self.config.activation_words} words of activation memory: "
                 "not even one row of its output with the rows it is computed from"
+                + (" and with the accumulators that its flow keeps" if self.reserved else "")
             )
         spec = self.tensors[node.inputs[0]]
-        self.operations += NodeOperations(self.config, node, spec, self.plans[node.name], strips).scheduled()
+        builder = NodeOperations(self.config, node, spec, self.plans[node.name], strips, self.memory)
+        operations = builder.scheduled()
+        self.operations += operations[: builder.cut]
+        if builder.cut:
+            # Between these starts memory stays as it is: no sample comes between them.
+            self._end_start()
+        self.operations += operations[builder.cut :]
+        if not self.is_trial:
+            self.tensors.update(builder.kept)
         self._after(node)
 
     def _region(self, name: str, pitch: int) -> Region | None:

@@ -79,7 +79,7 @@ class LayerStrips:
         """Clocks of a node in strips, with all that overlaps; the node stays as it is."""
         trial = node.unscheduled()
         spec = self.tensors[node.inputs[0]]
-        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips).scheduled()
+        operations = NodeOperations(self.config, trial, spec, self.plans[node.name], strips, self.memory).scheduled()
         return schedule(self.config, operations).clocks
 
     def _strip_regions(self, node: ArrayNode, output: Region | None, rows: int) -> dict[str, Region] | None:

@@ -22,6 +22,7 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from width_findings(config)
     yield from function_findings(config)
     yield from position_findings(config)
+    yield from wide_memory_findings(config)
     yield from kernel_findings(config)
 
 
@@ -83,6 +84,18 @@ def position_findings(config: SystolicConfig) -> Iterator[Finding]:
         below = config.wide_words // WIDE_WORDS * WIDE_WORDS
         text = f"is {config.wide_words}; must be a multiple of {WIDE_WORDS}: {below} or {below + WIDE_WORDS}"
         yield Finding("wide_words", text)
+
+
+def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Accumulators as words of the activation memory (FP R24)."""
+    if not config.wide_memory:
+        return
+    word = config.lanes * config.format.mantissa_bits
+    if config.kernel == "loop":
+        yield Finding("wide_memory", "is true; only a kernel of processes (`kernel: processes`) keeps so")
+    if config.accumulator_bits > word:
+        text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
+        yield Finding("wide_memory", text)
 
 
 def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:

@@ -61,7 +61,7 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
     # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
-    # that Yosys adds up beside the blocks: of DSP48E2, and in part those of a block for each product.
+    # that Yosys adds up beside the blocks: of DSP48E2, and of a block for each product those behind the second one.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
@@ -112,7 +112,7 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     return {
         "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
         "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
-        "unpacked": array_dsp(config) if config.multiplier == "dsp" else 0,
+        "unpacked": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,

@@ -8,20 +8,22 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRu
 #: Operations that the array computes.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
+#: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
+_POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
 
 
 def weight_format(descriptor: Descriptor) -> WeightFormat:
     """Format of the weights that a GEMM multiplies with, from its flags."""
-    if descriptor.flags & Flag.POWER_OF_TWO:
+    if descriptor.flags & _POWER_OF_TWO:
         return "power_of_two"
-    return "two_hot" if descriptor.flags & Flag.TWO_HOT else "linear"
+    return "two_hot" if descriptor.flags & _TWO_HOT else "linear"
 
 
 def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
-    if Operation(descriptor.operation) is not Operation.GEMM:
+    if descriptor.operation != Operation.GEMM:
         return config.columns
-    if descriptor.flags & Flag.NEIGHBOURS:
+    if descriptor.flags & _NEIGHBOURS:
         return max(1, descriptor.group_columns)  # a damaged one may have none
     return config.active_columns(weight_format(descriptor))
 
@@ -38,7 +40,7 @@ def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def takes_single_words(config: SystolicConfig, descriptor: Descriptor) -> bool:
     """Whether a pass computes one word of channels, not a block of rows: on processes all but most GEMMs."""
-    multiplies = descriptor.operation == Operation.GEMM and not descriptor.flags & Flag.NEIGHBOURS
+    multiplies = descriptor.operation == Operation.GEMM and not descriptor.flags & _NEIGHBOURS
     return config.kernel == "processes" and not multiplies
 
 
@@ -76,7 +78,19 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(config, descriptor):
         words = 1
+    if sends_accumulators(descriptor):
+        return words * config.lanes * descriptor.write_slots
     return words * max(config.lanes, descriptor.write_slots)
+
+
+def sends_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM writes accumulators to the activation memory, a word each. FP R24."""
+    return descriptor.flags & (Flag.WIDE | Flag.KEEP) == Flag.WIDE | Flag.KEEP
+
+
+def takes_accumulators(descriptor: Descriptor) -> bool:
+    """Whether a GEMM takes accumulators from the activation memory. FP R24."""
+    return descriptor.flags & (Flag.WIDE | Flag.KEPT) == Flag.WIDE | Flag.KEPT
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:

@@ -67,7 +67,10 @@ def blocks_of(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
 
 @dataclass
 class Placement:
-    """Where an array operation finds its operands and leaves its results."""
+    """Where an array operation finds its operands and leaves its results.
+
+    kept: where it leaves or finds accumulators as words of the activation memory (flag WIDE).
+    """
 
     node: ArrayNode
     spec: TensorSpec
@@ -78,6 +81,7 @@ class Placement:
     parameter_base: int = 0
     stream: bool = False
     flags: Flag = field(default=Flag.NONE)
+    kept: Region | None = None
 
 
 def load_descriptor(config: SystolicConfig, region: Region) -> Descriptor:
@@ -136,6 +140,8 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
         result.kernel_height = result.kernel_width = result.channel_words = 1
+    if place.kept is not None:
+        _accumulators(config, place, place.kept, result)
     _steps(config, place, result)
     if node.kind == "gemm":
         _weights(place, result)
@@ -148,8 +154,11 @@ def computed_use(config: SystolicConfig, place: Placement) -> MemoryUse | None:
 
     None for a kernel of one loop.
     """
-    reads = [] if place.flags & Flag.KEPT else place.inputs
-    writes = [] if place.flags & Flag.MEASURE else [place.output]
+    kept = [] if place.kept is None else [place.kept]
+    reads = kept if place.flags & Flag.KEPT else place.inputs
+    writes = kept if place.flags & Flag.MEASURE else [place.output]
+    if kept:
+        return memory_use(config, reads, writes)
     tile, window = place.tile, place.node.window
     if config.kernel == "loop" or tile.step > 1 or window.spread or (tile.y0, tile.y1) == (0, window.output_height):
         return memory_use(config, reads, writes)
@@ -242,10 +251,33 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     result.output_group_word, result.output_group_bank = split(config, group, words)
 
 
+def _accumulators(config: SystolicConfig, place: Placement, region: Region, result: Descriptor) -> None:
+    """KEEP writes and KEPT reads a word for each output of each pixel; the pixels follow each other without a gap."""
+    words, step = region.pixel_words, split(config, 1, region.pixel_words)
+    if place.flags & Flag.KEEP:
+        result.output_pixel_words = words
+        result.output_word, result.output_bank = region.base, 0
+        result.output_step_word, result.output_step_bank = step
+        result.output_wrap_word = result.output_wrap_bank = 0
+        return
+    result.channel_words = block_rows(place.node, config)
+    result.block_step = result.channel_words if result.blocks > 1 else 0
+    result.stride_y = result.stride_x = result.dilation_y = result.dilation_x = 1
+    result.pad_top = result.pad_left = 0
+    result.input_height, result.input_width = place.tile.rows, region.width
+    result.input_pixel_words = words
+    result.input_word, result.input_bank = region.base, 0
+    result.input_step_word, result.input_step_bank = step
+    result.input_wrap_word = result.input_wrap_bank = 0
+    result.tap_x_word = result.tap_x_bank = result.tap_y_word = result.tap_y_bank = 0
+
+
 def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
     pixels, width = result.output_pixels, result.output_width
     columns, output_pitch = working_columns(place.node, config), place.output.pitch * place.tile.step
+    if place.kept is not None and place.flags & Flag.KEEP:
+        output_pitch = width
     result.read_slots, result.read_runs = read_slots(
         columns, config.banks, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
     )

@@ -118,6 +118,20 @@ class ActivationMemory:
             end = region.base
         return end - words if end >= words else None
 
+    def gaps(self) -> list[tuple[int, int]]:
+        """Words [first, last) that no region has, in ascending order."""
+        found, start = [], 0
+        for region in sorted(self.regions, key=lambda item: item.base):
+            if region.base > start:
+                found.append((start, region.base))
+            start = max(start, region.base + region.words)
+        return found + [(start, self.config.activation_words)] * (start < self.config.activation_words)
+
+    def free_slot(self) -> int | None:
+        """An exponent register that no region has."""
+        used = {region.slot for region in self.regions}
+        return next((number for number in range(self.config.tensor_slots) if number not in used), None)
+
     def copy(self) -> ActivationMemory:
         """The same regions, to try what else fits."""
         result = ActivationMemory(self.config)

@@ -39,7 +39,7 @@ from bfpga.engines.interface.resource_units import (
     memory_blocks,
     scaled,
 )
-from bfpga.engines.output.resources import collector, keep_buffer
+from bfpga.engines.output.resources import collector, keep_buffer, kept_words
 
 #: The part of the columns with DSP blocks.
 DOT_TILES = "dot tiles"
@@ -79,7 +79,8 @@ def resources(config: SystolicConfig) -> dict[str, Resources]:
 def positions(config: SystolicConfig) -> dict[str, Resources]:
     """Parts that find exponents from a preceding operation (docs/kernel-positions.md)."""
     parts = {"collector": collector(config, config.columns)} if config.position_bins else {}
-    return parts | ({"keep buffer": keep_buffer(config)} if config.wide_words else {})
+    parts |= {"keep buffer": keep_buffer(config)} if config.wide_words else {}
+    return parts | ({"kept words": kept_words(config)} if config.wide_memory else {})
 
 
 def dsp_columns(config: SystolicConfig) -> int:

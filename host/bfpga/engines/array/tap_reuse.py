@@ -32,7 +32,7 @@ def may_reuse(node: ArrayNode, spec: TensorSpec, config: SystolicConfig) -> bool
     """Whether the columns of an array with ``tap_reuse`` may compute a layer from their neighbours' operands.
 
     spec: the layer's input. The image must end with the rows of the output, where the window reads zeros. Sums that may
-    go to the keep buffer lie there in the order of other passes.
+    be kept lie there in the order of other passes.
     """
     window = node.window
     if node.weights is None or node.uniform_weights or not node.on_array or window.spread:
@@ -40,7 +40,7 @@ def may_reuse(node: ArrayNode, spec: TensorSpec, config: SystolicConfig) -> bool
     alone = node.groups == node.channels and node.weights.shape[3] == 1
     beside = (window.kernel_width, window.stride_x, window.dilation_x, window.pad_left) == (3, 1, 1, 1)
     rows = spec.width <= window.output_width <= config.columns
-    kept = config.wide_words > 0 and not node.policy.inherit and node.policy.policy != Policy.STATIC
+    kept = config.keeps and not node.policy.inherit and node.policy.policy != Policy.STATIC
     return alone and beside and rows and not kept
 
 

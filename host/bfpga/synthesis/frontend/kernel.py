@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +17,12 @@ from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.frontend.annotate import PRELUDE, annotate_files, source_name
 from bfpga.synthesis.frontend.flatten import flatten
 from bfpga.synthesis.frontend.ir import read_module
+from bfpga.synthesis.frontend.kept_analysis import analysis_key, read_analysis, write_analysis
 from bfpga.synthesis.frontend.loops import loop_bodies, visible_roots
 from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.variables import without_unread
-from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
+from bfpga.vendor.clang import ANALYSIS_FLAGS, clang_version, find_clang
 from bfpga.vendor.render import kernel_sources, sources_of, top_files
 
 #: No pass of clang's own runs: `flatten` chooses them.
@@ -39,21 +40,36 @@ class Analysis:
     flat: str
 
 
-def analyse_kernel(accelerator: Accelerator, only: str = "") -> tuple[Analysis, ...]:
+def analyse_kernel(accelerator: Accelerator, only: str = "", cache: Path | None = None) -> tuple[Analysis, ...]:
     """The pipelined loops of each IP of an accelerator. ``only``: the loop with this label; IPs without it have none.
+
+    ``cache``: directory in which analyses are kept.
 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
     files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
     wanted = [top for top in tops if not only or _has_label(sources_of(top, files), only)]
-    if len(wanted) == 1:
-        found = [analyse_files(files, wanted[0], only)]
-    else:
-        with ProcessPoolExecutor() as pool:
-            found = list(pool.map(partial(analyse_files, files, only=only), wanted))
-    by_top = dict(zip(wanted, found, strict=True))
-    return tuple(by_top.get(top, Analysis([], "")) for top in tops)
+    keys = {top: _key(files, top, only) for top in wanted} if cache is not None else {}
+    found = {top: read_analysis(cache, key) for top, key in keys.items()} if cache is not None else {}
+    missing = [top for top in wanted if found.get(top) is None]
+    for top, analysis in zip(missing, _analysed(files, missing, only), strict=True):
+        found[top] = analysis
+        if cache is not None:
+            write_analysis(cache, keys[top], analysis)
+    return tuple(found.get(top, Analysis([], "")) for top in tops)
+
+
+def _analysed(files: Mapping[str, str], tops: Sequence[str], only: str) -> list[Analysis]:
+    if len(tops) <= 1:
+        return [analyse_files(files, top, only) for top in tops]
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(partial(analyse_files, files, only=only), tops))
+
+
+def _key(files: Mapping[str, str], top: str, only: str) -> str:
+    """What the analysis of an IP belongs to."""
+    return analysis_key(sources_of(top, files), clang_version(), top, only)
 
 
 def _has_label(sources: Mapping[str, str], label: str) -> bool:

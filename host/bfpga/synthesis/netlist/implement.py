@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfpga.synthesis.body import LoopBody
+from bfpga.synthesis.netlist.cell_arcs import net_graph
 from bfpga.synthesis.netlist.mapped import Counts, MappedModule, count, total
 from bfpga.synthesis.netlist.timing import Path as TimingPath
-from bfpga.synthesis.netlist.timing import RecurrenceClock, longest_path, net_graph, recurrence_clock
+from bfpga.synthesis.netlist.timing import RecurrenceClock, longest_path, recurrence_clock
 from bfpga.synthesis.netlist.verilog import Design, translate
 from bfpga.synthesis.netlist.yosys import Family, map_modules
 from bfpga.synthesis.schedule_types import Schedule

@@ -237,7 +237,7 @@ class ProcessKernel {
 
     template <class T>
     void join(stream<T>& wire, int depth) {
-        const auto chosen = held_words_.find(wire.name());
+        const std::map<std::string, int>::const_iterator chosen = held_words_.find(wire.name());
         const int more = scheduler_.disturbs() ? static_cast<int>(scheduler_.random(8)) : 0;
         const int words = chosen != held_words_.end() && chosen->second > 0 ? chosen->second : depth + more;
         wire.join(scheduler_);

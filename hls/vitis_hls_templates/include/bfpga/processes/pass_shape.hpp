@@ -40,4 +40,24 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
+// Whether accumulators go to the activation memory, a word each, or come from there (FP R24).
+template <class Config>
+inline bool sends_accumulators(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::wide_memory && d.has(Flag::Wide) && d.has(Flag::Keep);
+}
+
+template <class Config>
+inline bool takes_accumulators(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::wide_memory && d.has(Flag::Wide) && d.has(Flag::Kept);
+}
+
+// Whether an operation writes to the activation memory: mantissas, or accumulators that it keeps.
+template <class Config>
+inline bool writes_words(const Descriptor& d) {
+#pragma HLS INLINE
+    return !d.has(Flag::Measure) || sends_accumulators<Config>(d);
+}
+
 }  // namespace bfpga

@@ -2,9 +2,11 @@
 //
 // It owns the exponents of all tensors, what the policies have learned, and the keep buffer. Operations come one after
 // the other: their exponents and policies are settled once, between operations; then one loop takes the rows of all
-// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators.
+// columns, whatever their source: sums of the array, words that are combined from operands, or kept accumulators, of
+// the buffer or of the activation memory.
 #pragma once
 #include "bfpga/contract/commands.hpp"
+#include "bfpga/output/accumulator_word.hpp"
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
@@ -170,12 +172,14 @@ class PostProcess {
             // A row needs its sums, and parameters if it exists; each is taken when it is there.
             const bool sum_there = sum_.there();
             const bool parameters_there = !rows_.exists() || parameter_.there();
-            const bool leaves = combined_ ? draining_ : sum_there && parameters_there;
-            const bool takes_parameters = sum_there && rows_.exists();
+            const bool source_there = takes_vectors() ? draining_ : sum_there;
+            const bool leaves = source_there && (combined_ || parameters_there);
+            const bool takes_parameters = source_there && rows_.exists();
             // The last tap of a word waits until the word before leaves with its last row.
-            const bool waits = words_.completes() && !rows_.ends_word() && draining_;
+            const bool last_row = takes_wide() ? parameters_there : rows_.ends_word();
+            const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
-            const bool fills = combined_ && !vector_.there();
+            const bool fills = takes_vectors() && !vector_.there();
             running = !(leaves && rows_.last());
             if (leaves) {
                 row(policy, results);
@@ -199,18 +203,22 @@ class PostProcess {
     void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
         combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
-        kept_ = d.has(Flag::Kept);
-        keeps_ = d.has(Flag::Keep);
+        simulation_check(Config::wide_memory || !d.has(Flag::Wide), "a kernel without accumulators in memory",
+                         "is to move some, policy slot", d.policy_slot);
+        wide_out_ = sends_accumulators<Config>(d);
+        wide_in_ = takes_accumulators<Config>(d);
+        kept_ = d.has(Flag::Kept) && !takes_wide();
+        keeps_ = d.has(Flag::Keep) && !sends_wide();
         simulation_check(!(keeps_ && kept_), "an operation", "keeps what it takes, policy slot", d.policy_slot);
-        simulation_check(!(combined_ && (kept_ || d.has(Flag::Bias) || d.has(Flag::RowExponents))), "an operation",
-                         "without weights has parameters or kept sums, policy slot", d.policy_slot);
+        simulation_check(!(combined_ && (d.has(Flag::Kept) || d.has(Flag::Bias) || d.has(Flag::RowExponents))),
+                         "an operation", "without weights has parameters or kept sums, policy slot", d.policy_slot);
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
         rows_.start(d, combined_ ? words : d.blocks, pass_rows<Config>(d));
-        words_.start(d, exponents, words);
+        words_.start(d, exponents, takes_wide() ? d.blocks * pass_rows<Config>(d) : words);
         draining_ = false;
-        reads_sums_ = !combined_ && !kept_;
+        reads_sums_ = !takes_vectors() && !kept_;
         // A beat of a later operation may be there already.
         stands_in_ = kept_ && !sum_.there();
         if (stands_in_) {
@@ -219,6 +227,11 @@ class PostProcess {
         stage_.start(d, exponents.accumulator, exponents.output);
         wide_.start(d.wide_word, keeps_ || kept_);
     }
+
+    // Whether accumulators go to the activation memory, whether they come from there, and whether operands are vectors.
+    bool sends_wide() const { return Config::wide_memory && wide_out_; }
+    bool takes_wide() const { return Config::wide_memory && wide_in_; }
+    bool takes_vectors() const { return combined_ || takes_wide(); }
 
     // What the operation has shown goes to the policy and to the counters of the start.
     void finish(const Descriptor& d, PolicySlot<Config>& policy) {
@@ -245,10 +258,13 @@ class PostProcess {
         }
         mantissa_t mantissa[columns];
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0
+        Word<Config> accumulators[columns];
+#pragma HLS ARRAY_PARTITION variable=accumulators complete dim=0
     Columns_Clear:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
             mantissa[i] = 0;
+            accumulators[i] = Word<Config>::zero();
         }
         if (exists) {
             accumulator_t sum[columns];
@@ -260,6 +276,7 @@ class PostProcess {
 #pragma HLS UNROLL
                 covered[i] = rows_.covers(i);
                 sum[i] = source(i);
+                accumulators[i] = AccumulatorWord<Config>::word(sum[i]);
                 if (keeps_ && covered[i]) {
                     wide_.write(i, sum[i]);
                 }
@@ -268,11 +285,11 @@ class PostProcess {
             wide_.next();
         }
         assemble(mantissa);
-        if (rows_.ends_word()) {
+        if (takes_wide() || rows_.ends_word()) {
             draining_ = false;
-            if (sends_ && rows_.word_exists()) {
-                send(results);
-            }
+        }
+        if (sends_wide() ? exists : sends_ && rows_.ends_word() && rows_.word_exists()) {
+            send(accumulators, results);
         }
         rows_.next();
     }
@@ -280,6 +297,9 @@ class PostProcess {
     // The accumulator of a column in the row that leaves.
     accumulator_t source(int column) const {
 #pragma HLS INLINE
+        if (takes_wide()) {
+            return AccumulatorWord<Config>::accumulator(words_.whole(column));
+        }
         return combined_ ? words_.result(rows_.lane(), column) : kept_ ? wide_.read(column) : sum_.beat().sum[column];
     }
 
@@ -298,13 +318,14 @@ class PostProcess {
         }
     }
 
-    void send(stream<wire_t<Results>>& results) {
+    // The word that is complete, or the row's accumulators, a word each.
+    void send(const Word<Config> (&accumulators)[columns], stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         Results beat;
     Columns_Send:
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-            beat.word[i] = word_[i];
+            beat.word[i] = sends_wide() ? accumulators[i] : word_[i];
         }
         results.write(to_wire(beat));
     }
@@ -315,6 +336,7 @@ class PostProcess {
     Counters counters_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
+    bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there
     int32_t output_exponent_;
     OutputRows<Config> rows_;
     VectorWords<Config, Storage> words_;

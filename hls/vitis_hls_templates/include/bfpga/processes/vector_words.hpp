@@ -3,12 +3,14 @@
 // column has one shifter and not every lane.
 //
 // While the rows of a finished word leave, the next one is combined; order: group of output pixels, output word, tap
-// row, tap column, slot.
+// row, tap column, slot. Accumulators that the memory has kept come the same way, as words of one tap that nothing
+// changes.
 #pragma once
 #include "bfpga/memory/kernel_memories.hpp"
 #include "bfpga/numeric/numeric.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/held_beat.hpp"
+#include "bfpga/processes/pass_shape.hpp"
 
 namespace bfpga {
 
@@ -49,7 +51,7 @@ class VectorWords {
         word_.start(words);
         group_.start(d.groups);
         first_tap_ = true;
-        combines_ = static_cast<Operation>(d.operation) != Operation::Gemm;
+        combines_ = static_cast<Operation>(d.operation) != Operation::Gemm || takes_accumulators<Config>(d);
     }
 
     // Whether the operation has operands left, and whether those of a word are complete with the next beat that fires.
@@ -90,6 +92,9 @@ class VectorWords {
         const sum_t right = negate_other_ ? static_cast<sum_t>(~other) : other;
         return static_cast<sum_t>(left + right + (negate_moved_ || negate_other_ ? 1 : 0));
     }
+
+    // The finished word itself.
+    const Word<Config>& whole(int column) const { return second_[column]; }
 
    private:
     // Two mantissas are added.

@@ -127,7 +127,9 @@ class PassNest {
     void take(const Descriptor& d) {
 #pragma HLS INLINE
         const bool single = single_words<Config>(d);
-        const int32_t window = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
+        const int32_t narrow = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
+        const bool wide = sends_accumulators<Config>(d);
+        const int32_t window = wide ? static_cast<int32_t>(Config::lanes) * d.write_slots : narrow;
         slots_.set(static_cast<limit_t>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
@@ -143,11 +145,11 @@ class PassNest {
         tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
         dilation_x_ = static_cast<coordinate_t>(d.dilation_x);
-        reads_ = !d.has(Flag::Kept);
-        returns_ = !d.has(Flag::Measure);
+        reads_ = !d.has(Flag::Kept) || takes_accumulators<Config>(d);
+        returns_ = writes_words<Config>(d);
     }
 
-    // MEASURE: no results come back.
+    // MEASURE: no results come back, unless they are accumulators.
     bool returns() const { return returns_; }
     // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
     bool running() const { return active_ || between_ || pausing_ || issue_.valid; }
@@ -295,7 +297,7 @@ class PassNest {
     word_t block_step_;
     Stride<Config> tap_x_, tap_y_;
     coordinate_t dilation_y_, dilation_x_;
-    bool reads_;  // KEPT: nothing is read, the passes go by
+    bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
     bool returns_;
     // The nest
     Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;

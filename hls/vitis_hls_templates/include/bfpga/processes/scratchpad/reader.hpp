@@ -60,7 +60,8 @@ class OperandReader {
 #pragma HLS INLINE
         nest_.take(d);
         const Operation operation = static_cast<Operation>(d.operation);
-        vector_ = operation != Operation::Gemm;
+        wide_ = takes_accumulators<Config>(d);
+        vector_ = operation != Operation::Gemm || wide_;
         neighbours_ = reuses_taps<Config>(d);
         tests_image_ = operation != Operation::Sum;  // its taps are operands
         runs_ = d.read_runs != 0;
@@ -101,11 +102,12 @@ class OperandReader {
         }
     }
 
-    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise operation
-    // may have more words than its pixels, and what it reads behind them reaches no result.
+    // Whether the word of this clock counts, for the check of a simulation: the last row block of a depthwise
+    // operation, or of accumulators, may have more words than its pixels, and what it reads behind them reaches no
+    // result.
     bool counts() const {
 #pragma HLS INLINE
-        return vector_ || nest_.issue().offset < pixel_words_;
+        return (vector_ && !wide_) || nest_.issue().offset < pixel_words_;
     }
 
     // Whether a step reads: it begins a pass or goes on with one. `may`: no store has the port.
@@ -169,7 +171,7 @@ class OperandReader {
 
     // The operation
     WalkSetup<Config> setup_;
-    bool vector_, neighbours_, tests_image_, runs_;
+    bool vector_, wide_, neighbours_, tests_image_, runs_;
     typename T::word_t pixel_words_;
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk

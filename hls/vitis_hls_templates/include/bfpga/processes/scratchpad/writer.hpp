@@ -74,10 +74,12 @@ class ResultWriter {
                     d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
         gaps_ = d.output_wrap_word != 0 || d.output_wrap_bank != 0;
         pixel_words_ = static_cast<typename T::word_t>(d.output_pixel_words);
-        pass_.set(static_cast<int_t<bits>>(pass_words<Config>(d)));
-        words_.set(static_cast<int_t<bits>>(output_words<Config>(d)));
+        const bool wide = sends_accumulators<Config>(d);
+        const int words = pass_words<Config>(d);
+        pass_.set(static_cast<int_t<bits>>(wide ? Config::lanes * words : words));
+        words_.set(static_cast<int_t<bits>>(wide ? static_cast<int>(d.output_rows) : output_words<Config>(d)));
         groups_.set(static_cast<typename T::coordinate_t>(d.groups));
-        returns_ = !d.has(Flag::Measure);
+        returns_ = writes_words<Config>(d);
     }
 
     // Whether results are to come; a walk that is under way keeps the next operation from starting.

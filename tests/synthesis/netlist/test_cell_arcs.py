@@ -1,0 +1,80 @@
+"""Mapped cells as paths: where they begin and end, and what counts as a register of a recurrence."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bfpga.synthesis.netlist.cell_arcs import cell_delays, net_graph
+from bfpga.synthesis.netlist.mapped import Cell, MappedModule
+from bfpga.synthesis.netlist.timing import NetGraph, longest_path, recurrence_clock
+
+XC7 = cell_delays("xc7")
+LEVEL = XC7["net"] + XC7["lut"]
+TO, UNTIL = XC7["clock_to"]["register"], XC7["net"] + XC7["setup"]["register"]
+
+
+def graph_of(cells: list[Cell], names: dict[str, str], interval: int = 1) -> NetGraph:
+    instance = SimpleNamespace(name="part", module="part", origins={}, inputs={}, outputs={})
+    pipeline = SimpleNamespace(interval=interval)
+    design = SimpleNamespace(body=None, pipeline=pipeline, inputs={}, outputs={}, nets={}, instances=[instance])
+    return net_graph(cast(Any, design), {"part": MappedModule({}, cells, names)})
+
+
+def register(data: int, output: int) -> Cell:
+    return "FDRE", {"D": [data], "Q": [output], "CE": ["1"], "R": ["0"]}
+
+
+def table(into: int, output: int) -> Cell:
+    return "$lut", {"A": [into], "Y": [output]}
+
+
+def test_a_register_in_which_a_value_waits_counts_in_a_recurrence() -> None:
+    """State, logic, a value that waits, logic, back: two clocks for two iterations, not both paths in one."""
+    cells = [register(4, 1), table(1, 2), register(2, 3), table(3, 4)]
+    graph = graph_of(cells, {"1": "s0[0]", "3": "n7_1[0]"})
+    path, recurrence = longest_path(graph), recurrence_clock(graph)
+    assert path is not None
+    assert path.delay == pytest.approx(TO + LEVEL + UNTIL)
+    assert recurrence.period == pytest.approx(path.delay)
+
+
+def test_a_register_in_which_a_value_waits_for_a_clock_of_a_longer_interval_counts_none() -> None:
+    """At interval 2 both paths are of one iteration."""
+    cells = [register(4, 1), table(1, 2), register(2, 3), table(3, 4)]
+    graph = graph_of(cells, {"1": "s0[0]", "3": "n7_1[0]"}, interval=2)
+    assert recurrence_clock(graph, 2).period == pytest.approx((TO + 2 * LEVEL + 2 * UNTIL) / 2)
+
+
+@pytest.mark.parametrize(
+    ("enables", "end"),
+    [
+        (("CEA2", "CEM", "CEP"), XC7["setup"]["dsp"]),
+        (("CEM", "CEP"), XC7["dsp"]["factor_setup"]),
+        (("CEP",), XC7["dsp"]["product_setup"]),
+    ],
+)
+def test_a_path_ends_at_the_first_register_of_a_dsp_block(enables: tuple[str, ...], end: float) -> None:
+    block: Cell = "DSP48E1", {"A": [2], "P": [3], **{enable: ["1"] for enable in enables}}
+    path = longest_path(graph_of([register(9, 1), table(1, 2), block], {"1": "s0[0]"}))
+    assert path is not None
+    assert path.delay == pytest.approx(TO + LEVEL + XC7["net"] + end)
+    assert path.end.name == "DSP block"
+
+
+@pytest.mark.parametrize(
+    ("enables", "begin"),
+    [
+        (("CEM", "CEP"), XC7["clock_to"]["dsp"]),
+        (("CEM",), XC7["dsp"]["product_to"]),
+        (("CEB2",), XC7["clock_to"]["dsp"] + XC7["dsp"]["product"]),
+    ],
+)
+def test_a_path_out_of_a_dsp_block_begins_at_its_last_register(enables: tuple[str, ...], begin: float) -> None:
+    block: Cell = "DSP48E1", {"B": [1], "P": [2], **{enable: ["1"] for enable in enables}}
+    graph = graph_of([block, table(2, 3), register(3, 4)], {"4": "s0[0]"})
+    path = longest_path(graph)
+    assert path is not None
+    assert path.delay == pytest.approx(begin + LEVEL + UNTIL)

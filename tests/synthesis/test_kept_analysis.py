@@ -1,0 +1,43 @@
+"""What the front end has read of an IP is kept for the next synthesis (issue 13: 20 s from cache)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bfpga.accelerator.loader import load_accelerator
+
+pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
+from bfpga.synthesis.frontend import kernel
+from bfpga.synthesis.frontend.kept_analysis import analysis_key, read_analysis, write_analysis
+
+TINY = load_accelerator(str(Path(__file__).parents[1] / "data" / "tiny_processes.yaml"))
+
+
+def test_an_ip_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kernel.analyse_kernel(TINY, "Store", tmp_path)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("clang runs again")
+
+    monkeypatch.setattr(kernel, "_compiled", refused)
+    assert kernel.analyse_kernel(TINY, "Store", tmp_path) == first
+    # A damaged file is no result.
+    (kept,) = tmp_path.glob("*.analysis")
+    content = bytearray(kept.read_bytes())
+    content[-1] ^= 1
+    kept.write_bytes(content)
+    with pytest.raises(AssertionError, match="runs again"):
+        kernel.analyse_kernel(TINY, "Store", tmp_path)
+
+
+def test_what_is_kept_belongs_to_sources_and_tools(tmp_path: Path) -> None:
+    key = analysis_key({"a.hpp": "int a;"}, "clang 20")
+    write_analysis(tmp_path, key, ["a graph"])
+    assert read_analysis(tmp_path, key) == ["a graph"]
+    assert read_analysis(tmp_path, analysis_key({"a.hpp": "int b;"}, "clang 20")) is None
+    assert read_analysis(tmp_path, analysis_key({"b.hpp": "int a;"}, "clang 20")) is None
+    assert read_analysis(tmp_path, analysis_key({"a.hpp": "int a;"}, "clang 21")) is None
+    (tmp_path / "file").write_text("")
+    write_analysis(tmp_path / "file", key, ["a graph"])  # a cache that cannot be written keeps nothing
