@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfpga.engines.skip_array.cycles import entry_bytes, operation_work, pass_clocks, plain_bytes
+from bfpga.engines.skip_array.cycles import TURN, entry_bytes, operation_work, pass_clocks, plain_bytes
 from bfpga.engines.skip_array.dealing import deal, loads_of
 from bfpga.engines.skip_array.entries import EntryWords, chunked, entry_words, pack_entries, unpack_entries
 from bfpga.engines.skip_array.products import layer_sums, read_entries
@@ -134,7 +134,10 @@ def test_work_is_that_of_the_longest_of_load_products_and_drain() -> None:
     dense = window_blocks(np.ones((16, 3, 3, 16), np.int64), 1, PYNQ)
     clocks = pass_clocks(dense, entry_words(dense, PYNQ), PYNQ)
     assert (clocks.load.tolist(), clocks.multiply.tolist(), clocks.drain.tolist()) == ([144], [144], [33])
-    assert operation_work(clocks, 1024, PYNQ) == 43 * 144 + 144
+    # With two buffers each waits for the products of its chunk before; a third one is enough here.
+    assert operation_work(clocks, 1024, PYNQ) == 43 * (144 + 144 + TURN + 1) // 2 + 144
+    three = SkipShape(buffers=3)
+    assert operation_work(pass_clocks(dense, entry_words(dense, three), three), 1024, three) == 43 * 144 + 144
     shallow = window_blocks(np.ones((64, 1, 1, 16), np.int64), 1, PYNQ)
     clocks = pass_clocks(shallow, entry_words(shallow, PYNQ), PYNQ)
     assert clocks.total == clocks.drain[0] == 129
@@ -153,6 +156,15 @@ def test_entries_save_bytes_of_pruned_layers(density: float, smaller: bool) -> N
     words = entry_words(blocks, PYNQ)
     assert entry_bytes(words, PYNQ) == len(pack_entries(words.words, PYNQ))
     assert (entry_bytes(words, PYNQ) < plain_bytes(blocks, PYNQ)) == smaller
+
+
+def test_no_weight_lies_across_two_beats_and_marks_come_last() -> None:
+    """The layout that the weights process takes apart: 16 fields of 16 bits, then 16 pairs of marks, 5 beats of 64."""
+    words = np.zeros((1, 16), np.int64)
+    words[0, 1], words[0, 15] = 0xABCD, 0b11 << 16
+    data = pack_entries(words, PYNQ)
+    assert len(data) == 40
+    assert {place: octet for place, octet in enumerate(data) if octet} == {2: 0xCD, 3: 0xAB, 35: 0b11000000}
 
 
 def test_damaged_streams_and_wrong_groups_are_told() -> None:

@@ -1,7 +1,8 @@
 """Clocks of the skip array: what a pass takes by itself, and what of it decides.
 
 A pass computes ``SkipShape.pixels`` output pixels. While the groups multiply by the entries of a chunk, the window of
-the next one is written, and the sums of the chunk before leave: the longest of the three decides.
+the next one is written, and the sums of the chunk before leave: the longest of the three decides. A buffer is not
+written anew before all groups have left its chunk: that is a bound of its own where load and products take as long.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import WindowBlock
 from bfpga.formats.arrays import Int64Array
 
+#: Clocks of a buffer's turn in which nobody uses it: from its last word's write to the first read, which come from
+#: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
+TURN = 21
+
 
 @dataclass(frozen=True)
 class PassClocks:
@@ -23,11 +28,13 @@ class PassClocks:
     load: Int64Array
     multiply: Int64Array
     drain: Int64Array
+    buffers: int
 
     @property
     def total(self) -> int:
-        """Clocks of the pass."""
-        return int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum())
+        """Clocks of the pass, among many."""
+        turns = -(-int((self.load + self.multiply + TURN).sum()) // self.buffers)
+        return max(turns, int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum()))
 
 
 def pass_clocks(blocks: list[WindowBlock], words: EntryWords, shape: SkipShape, slots: int = 1) -> PassClocks:
@@ -39,7 +46,7 @@ def pass_clocks(blocks: list[WindowBlock], words: EntryWords, shape: SkipShape, 
         # A wide word is written a clock; the last word of a step comes with the last slot of its last half.
         load.append(steps * max(shape.lanes + slots - 1, shape.halves * slots))
         drain.append(np.full(chunks, shape.halves * block.kernels + 1))
-    return PassClocks(np.concatenate(load), np.concatenate(words.fullest), np.concatenate(drain))
+    return PassClocks(np.concatenate(load), np.concatenate(words.fullest), np.concatenate(drain), shape.buffers)
 
 
 def operation_work(clocks: PassClocks, pixels: int, shape: SkipShape) -> int:

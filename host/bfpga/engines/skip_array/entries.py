@@ -107,12 +107,15 @@ def _run_ends(keys: Int64Array) -> BoolArray:
 
 
 def pack_entries(words: Int64Array, shape: SkipShape) -> bytes:
-    """Entry words (words, groups) on the weight stream: whole beats, group 0 in the lowest bits."""
-    bits = np.zeros((len(words), shape.beats * shape.stream_bits), np.uint8)
-    places = np.arange(shape.entry_bits)
-    used = shape.groups * shape.entry_bits
-    bits[:, :used] = (words[:, :, None] >> places & 1).reshape(len(words), used)
-    return np.packbits(bits, axis=1, bitorder="little").tobytes()
+    """Entry words (words, groups) on the weight stream: weights and positions of all groups, then marks of all groups.
+
+    Group 0 has the lowest bits of each. So no weight lies across two beats. Every word has whole beats.
+    """
+    bits = (words[:, :, None] >> np.arange(shape.entry_bits) & 1).astype(np.uint8)
+    parts = [bits[:, :, : shape.last_bit], bits[:, :, shape.last_bit :]]
+    packed = np.zeros((len(words), shape.beats * shape.stream_bits), np.uint8)
+    packed[:, : shape.groups * shape.entry_bits] = np.concatenate([p.reshape(len(words), -1) for p in parts], axis=1)
+    return np.packbits(packed, axis=1, bitorder="little").tobytes()
 
 
 def unpack_entries(data: bytes, shape: SkipShape) -> Int64Array:
@@ -121,7 +124,9 @@ def unpack_entries(data: bytes, shape: SkipShape) -> Int64Array:
     if len(data) % size:
         raise ValueError(f"{len(data)} bytes are not whole entry words of {size} bytes")
     octets: ByteArray = np.frombuffer(data, np.uint8).reshape(-1, size)
-    bits = np.unpackbits(octets, axis=1, bitorder="little")[:, : shape.groups * shape.entry_bits]
-    places = np.arange(shape.entry_bits)
-    codes: Int64Array = (bits.reshape(len(octets), shape.groups, -1).astype(np.int64) << places).sum(axis=2)
+    bits = np.unpackbits(octets, axis=1, bitorder="little").astype(np.int64)
+    marks, end = shape.groups * shape.last_bit, shape.groups * shape.entry_bits
+    parts = [bits[:, :marks], bits[:, marks:end]]
+    slots = np.concatenate([part.reshape(len(octets), shape.groups, -1) for part in parts], axis=2)
+    codes: Int64Array = (slots << np.arange(shape.entry_bits)).sum(axis=2)
     return codes

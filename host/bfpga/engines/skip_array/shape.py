@@ -10,7 +10,8 @@ class SkipShape:
     """``groups`` groups of ``halves`` x ``columns`` packed lanes; each group multiplies by an entry of its own a clock.
 
     A pass computes ``pixels`` output pixels. A step of a window brings a word of ``lanes`` channels of each of them:
-    ``lanes`` wide words, each a channel of all pixels. A group holds ``chunk_words`` wide words of a window at a time.
+    ``lanes`` wide words, each a channel of all pixels. A group holds ``buffers`` chunks of a window, of ``chunk_words``
+    wide words at most, which it multiplies one after the other.
     wide_rows: rows of sums that the output stage keeps between the chunks of a window.
     """
 
@@ -19,6 +20,7 @@ class SkipShape:
     columns: int = 12
     lanes: int = 4
     chunk_words: int = 256
+    buffers: int = 2
     weight_bits: int = 8
     stream_bits: int = 64
     wide_rows: int = 512
