@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "models"
 #: Some benchmarks run the harnesses of the tests.
 TEST_SUPPORT = ROOT / "tests" / "support"
+#: Networks that Brevitas exported.
+BREVITAS = ROOT / "tests" / "data" / "brevitas"
 
 
 def command(documentation: str | None, output: str = "") -> argparse.ArgumentParser:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.common.command import TEST_SUPPORT
@@ -19,7 +20,16 @@ from benchmarks.common.command import TEST_SUPPORT
 sys.path.insert(0, str(TEST_SUPPORT))
 from small_networks import Network, recurrent_network
 
-Builder = Callable[[], Network]
+
+class Built(Protocol):
+    """A network with its inputs."""
+
+    def model(self) -> onnx.ModelProto: ...
+
+    def samples(self, count: int = 6) -> dict[str, np.ndarray]: ...
+
+
+Builder = Callable[[], Built]
 
 
 @dataclass(frozen=True)

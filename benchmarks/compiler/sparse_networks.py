@@ -134,7 +134,7 @@ def totals(name: str, baseline: Measured, others: list[Measured]) -> list[str]:
             f"| {name} | {item.accelerator} | {item.program.clock_mhz:.0f} | {beside} | {item.cycles:,.0f} | "
             f"{baseline.cycles / item.cycles:.2f} | {item.milliseconds:.3f} | "
             f"{baseline.milliseconds / item.milliseconds:.2f} | {item.alone:,} | {agreement(baseline, item)} | "
-            f"{speeds[0]:.2f} | {speeds[1]:.2f} |"
+            f"{speeds[0]:.2f} |"
         )
     return lines
 

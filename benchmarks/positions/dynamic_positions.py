@@ -218,7 +218,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = command(__doc__, "--markdown")
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--network", nargs="+", default=list(NAMES))
-    parser.add_argument("--accelerator", default="pynq_z2_dense")
+    parser.add_argument("--accelerator", default="pynq_z2_flows")
     parser.add_argument("--samples", type=int, default=1000, help="samples of each network, at most")
     arguments = parser.parse_args(given)
     folder, accelerator = required_models_folder(), load_accelerator(arguments.accelerator)

@@ -34,7 +34,7 @@ from bfpga.engines.positions.pipeline_picture import draw_timeline, timeline_tab
 from bfpga.engines.positions.sampling import SampleFraction, Sampling
 from bfpga.runtime_pair import PairSide, open_pair
 
-ACCELERATOR = ROOT / "configs" / "accelerators" / "pynq_z2_dense.yaml"
+ACCELERATOR = ROOT / "configs" / "accelerators" / "pynq_z2_flows.yaml"
 NAMES = ("mlp_digits", "mlp_mnist", "ad01_autoencoder")
 BATCH = 96
 ITERATIONS = 10

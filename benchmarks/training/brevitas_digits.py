@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.command import EXAMPLES, ROOT, command
+from benchmarks.common.command import BREVITAS, EXAMPLES, command
 
 #: Mini-batch, epochs, and from which epoch on the steps are small.
 BATCH, EPOCHS, FINE = 64, 14, 9
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command(__doc__)
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "tests" / "data" / "brevitas", metavar="FOLDER")
+    parser.add_argument("-o", "--output", type=Path, default=BREVITAS, metavar="FOLDER")
     return parser.parse_args(arguments)
 
 

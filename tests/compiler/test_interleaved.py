@@ -73,6 +73,40 @@ def test_transposed_convolutions_are_a_convolution_for_each_phase(name: str, tmp
     assert len(layers(program)) == 2 + int(np.prod(strides))
 
 
+@pytest.mark.parametrize("name", ["overlap", "dilated", "stated"])
+def test_kernels_of_processes_compute_phases_along_a_row_as_channels(name: str, tmp_path: Path) -> None:
+    """Issue 17, item 3: products, normalization and ReLU are the array's; the host rearranges."""
+    network = transposed(4, 6, **GEOMETRIES[name])
+    program = compiled(network, tmp_path, replace(WIDE, kernel="processes"))
+    assert host_types(program) == ["Reshape"]
+    assert len(layers(program)) == 2 + GEOMETRIES[name]["strides"][0]
+    assert largest_error(network, program) < CLOSE
+
+
+def test_a_width_that_is_no_multiple_of_the_stride_is_the_hosts(tmp_path: Path) -> None:
+    program = compiled(transposed(4, 6, **GEOMETRIES["extra"]), tmp_path, replace(WIDE, kernel="processes"))
+    assert host_types(program) == ["ConvTranspose"]
+
+
+def test_decoders_of_processes_give_the_same_bits_on_the_c_simulation(tmp_path: Path) -> None:
+    """A transposed convolution of two groups and what it is joined with: the host rearranges one of the two alone."""
+    network = Network(3, 6, 8)
+    skip = network.add("Relu", network.conv(4, 3, 1))
+    network.conv(4, 4, 2, strides=[2, 2])
+    up = network.add("ConvTranspose", network.last, network.weights(4, 2, 4, 4), network.weights(4), group=2,
+                     strides=[2, 2], pads=[1, 1, 1, 1])  # fmt: skip
+    network.add("Concat", network.add("Tanh", up), skip, axis=1)
+    network.conv(3, 8, 3)
+    path = tmp_path / "net.onnx"
+    onnx.save(network.model(), path)
+    program = bfpga.compile(path, "tiny", network.samples(16))
+    assert host_types(program) == ["Reshape"]
+    samples = network.samples(2)
+    expected, found = (open_device(name, program).run(samples) for name in ("emulator", "csim"))
+    assert all(np.array_equal(found.outputs[name], value) for name, value in expected.outputs.items())
+    assert [layer.cycles for layer in found.layers] == [layer.cycles for layer in expected.layers]
+
+
 def test_phases_pass_small_memories_in_strips(tmp_path: Path) -> None:
     network = transposed(8, 6, [4, 4], strides=[2, 2], pads=[1, 1, 1, 1])
     program = compiled(network, tmp_path, replace(WIDE, activation_words=70))

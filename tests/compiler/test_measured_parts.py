@@ -22,6 +22,7 @@ from position_programs import (
 from bfpga.compiler.schedule import node_operations
 from bfpga.compiler.schedule.measuring import sampled_parts
 from bfpga.contract.descriptor import Flag
+from bfpga.contract.flows import samples_of
 from bfpga.contract.program import ArrayNode, Program, Tile, Window
 from bfpga.engines.array.cycles import fetch_cycles, operation_cycles
 
@@ -60,6 +61,13 @@ def test_rows_are_measured_in_the_way_that_takes_fewer_clocks(
     assert rows == [[0, 8, 16]] * 3
     together, apart = (everywhere(program, samples(program), kernel=False) for program in ways)
     assert same_bits(together, apart)
+
+
+@pytest.mark.parametrize(("channels", "offset", "first"), [(10, 1, 0), (10, 3, 0), (20, 3, 8), (64, 2, 16)])
+def test_a_sample_of_blocks_has_a_whole_one(channels: int, offset: int, first: int) -> None:
+    """FP R30: LeNet lost 5.5 points when the scores of two of its ten classes were the sample."""
+    (sample,) = samples_of(1, channels, 8, 8, offset)
+    assert sample.blocks == ((first, first + 8),)
 
 
 def test_both_ways_are_taken() -> None:

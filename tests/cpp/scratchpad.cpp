@@ -84,7 +84,14 @@ class Sender : public bfpga::StreamWaits {
         if (next_ < words.size() && chance_.now()) {
             to.write(words[next_++]);
             refused_ = 0;
-        } else if (++refused_ > 100000) {
+        } else {
+            refuse(stream);
+        }
+    }
+
+    std::size_t sent() const { return next_; }
+    void refuse(const std::string& stream) {
+        if (++refused_ > 100000) {
             throw bfpga::StreamError("asks in vain for a word of " + stream);
         }
     }
@@ -96,6 +103,28 @@ class Sender : public bfpga::StreamWaits {
     Chance& chance_;
     std::size_t next_ = 0;
     int refused_ = 0;
+};
+
+// Results some of which come only when so many operands have gone: later operations are read before.
+template <class Word, class Operands>
+class Results : public Sender<Word> {
+   public:
+    Results(Chance& chance, const bfpga::stream<Operands>& operands)
+        : Sender<Word>("results", chance), operands_(operands) {}
+
+    void polled(const std::string& stream) override {
+        const bool there = this->sent() < first_held || operands_.peak_occupancy() >= until;
+        if (there) {
+            Sender<Word>::polled(stream);
+        } else {
+            this->refuse(stream);
+        }
+    }
+
+    std::size_t first_held = 0, until = 0;
+
+   private:
+    const bfpga::stream<Operands>& operands_;
 };
 
 // The store process: returns a credit for a group it has got, now and then.
@@ -153,11 +182,12 @@ struct Start {
     int32_t results;
     const int32_t* result;  // (results, columns, lanes)
     int32_t rarely, seed, capacity;
-    int32_t* operand;   // each: fires, first, last, mine of the columns, words
-    int32_t* vector;    // each: fires, mine and present of the columns, words
-    int32_t* stored;    // each: words
-    int32_t* finished;  // each: index, work
-    int32_t counts[4];  // of operands, vectors, stored groups, finished operations
+    int32_t first_held, operands_before;  // results from this one on come when so many operands have gone
+    int32_t* operand;                     // each: fires, first, last, mine of the columns, words
+    int32_t* vector;                      // each: fires, mine and present of the columns, words
+    int32_t* stored;                      // each: words
+    int32_t* finished;                    // each: index, work
+    int32_t counts[4];                    // of operands, vectors, stored groups, finished operations
     int32_t most_stored, work;
     char error[256];
 };
@@ -180,9 +210,9 @@ class Bench {
           always_(0, 0),
           commands_("commands", always_),
           loads_("loads", chance_),
-          results_("results", chance_),
-          stored_("stored"),
           operands_("operands"),
+          results_(chance_, operands_),
+          stored_("stored"),
           vectors_("vectors"),
           reports_("reports"),
           credits_(stored_, chance_) {}
@@ -191,6 +221,8 @@ class Bench {
         give_commands();
         give<Group, Config::transfer_pixels>(start_.load, start_.loads, loads_.words);
         give<Result, Config::columns>(start_.result, start_.results, results_.words);
+        results_.first_held = static_cast<std::size_t>(start_.first_held);
+        results_.until = static_cast<std::size_t>(start_.operands_before);
         static bfpga::ScratchpadProcess<Config, typename Config::Storage> process;
         process.run(commands_.to, loads_.to, operands_, vectors_, results_.to, stored_, credits_.to, reports_, trace_);
         start_.work = static_cast<int32_t>(reports_.read());
@@ -282,9 +314,9 @@ class Bench {
     Chance chance_, always_;
     Sender<bfpga::command_t> commands_;
     Sender<bfpga::wire_t<Group>> loads_;
-    Sender<bfpga::wire_t<Result>> results_;
-    bfpga::stream<bfpga::wire_t<Group>> stored_;
     bfpga::stream<bfpga::wire_t<Operand>> operands_;
+    Results<bfpga::wire_t<Result>, bfpga::wire_t<Operand>> results_;
+    bfpga::stream<bfpga::wire_t<Group>> stored_;
     bfpga::stream<bfpga::wire_t<Vector>> vectors_;
     bfpga::stream<bfpga::command_t> reports_;
     Credits<bfpga::wire_t<Group>> credits_;

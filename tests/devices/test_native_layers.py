@@ -202,6 +202,29 @@ def test_products_of_two_activations(name: str) -> None:
     both_ways(program, {"a": rng.normal(size=(3, 2, 7, 37)), "b": rng.normal(size=(3, 2, 37, 21))}, name)
 
 
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("policy", [static(5), PolicySpec(Policy.MAX), PolicySpec(Policy.MAX, rule=LeadRule.RATE)])
+def test_factors_that_are_computed_are_weights_of_each_sample(name: str, policy: PolicySpec) -> None:
+    """An image times one number of each channel, which a layer computes or the host brings; -128 counts as -127."""
+    rng = np.random.default_rng(11)
+    config = replace(CONFIG, format=BlockFormat(saturation="full"))
+    pixels, channels = Window(output_height=4, output_width=5), 21
+    scale = gemm(np.zeros((channels, 1, 1, 1)), pixels, groups=channels, policy=policy, bias=rng.integers(-99, 99, 21))
+    nodes = [
+        ArrayNode("top", "max", ("x",), "t", channels, Window(4, 5), policy=PolicySpec(inherit=True)),
+        gemm(rng.integers(-99, 100, (channels, channels)), inputs=("t",), output="g", name="g", policy=static(6)),
+        replace(scale, name="host", output="h", factors="f"),
+        replace(scale, name="layer", inputs=("h",), factors="g", function=Function.RELU),
+    ]
+    specs = [image("x", 4, 5, channels, -2), vector("f", channels, 0), vector("t", channels), vector("g", channels),
+             image("h", 4, 5, channels), image("y", 4, 5, channels)]  # fmt: skip
+    program = chain(config, specs, nodes)
+    program.inputs = {"x": (channels, 4, 5), "f": (channels,)}
+    factors = rng.integers(-128, 128, (3, channels))
+    factors[:, ::5] = -128
+    both_ways(program, {"x": rng.normal(0, 20, (3, channels, 4, 5)), "f": factors}, name)
+
+
 @pytest.mark.parametrize("name", BYTE_SETS)
 @pytest.mark.parametrize("function", [Function.NONE, Function.RELU])
 def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> None:

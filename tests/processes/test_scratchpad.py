@@ -44,7 +44,7 @@ class _Start(ctypes.Structure):
         ("load", ctypes.c_void_p),
         ("results", ctypes.c_int32),
         ("result", ctypes.c_void_p),
-        *((name, ctypes.c_int32) for name in ("rarely", "seed", "capacity")),
+        *((name, ctypes.c_int32) for name in ("rarely", "seed", "capacity", "first_held", "operands_before")),
         *((name, ctypes.c_void_p) for name in ("operand", "vector", "stored", "finished")),
         ("counts", ctypes.c_int32 * 4),
         *((name, ctypes.c_int32) for name in ("most_stored", "work")),
@@ -165,9 +165,15 @@ class Model:
 
 
 def run(
-    pad: int, integers: Integers, program: Program, model: Model, rarely: int, hardware: bool = False
+    pad: int,
+    integers: Integers,
+    program: Program,
+    model: Model,
+    rarely: int,
+    hardware: bool = False,
+    held: tuple[int, int] = (0, 0),
 ) -> Outcome:
-    """One start of a scratchpad."""
+    """One start of a scratchpad. held: results from the first number on come when so many operands have gone."""
     config = PADS[pad]
     width = config.columns * config.lanes
     descriptors = np.array([operation.descriptor.to_words() for operation in program.operations], np.int32)
@@ -182,7 +188,7 @@ def run(
     finished = np.zeros((len(descriptors), 2), np.int32)
     start = _Start(
         len(descriptors), given[0].ctypes.data, len(model.loads), given[1].ctypes.data, len(model.results),
-        given[2].ctypes.data, rarely, 5, BEATS,
+        given[2].ctypes.data, rarely, 5, BEATS, *held,
         *(array.ctypes.data for array in (operands, vectors, stored, finished)),
     )  # fmt: skip
     assert library("scratchpad", integers).unit_scratchpad(pad, int(hardware), ctypes.byref(start)) == 0
@@ -346,6 +352,68 @@ def test_loads_and_stores_go_on_beside_a_computing_operation() -> None:
     assert ends.index(3) < ends.index(2)
     assert ends.index(4) < ends.index(2)
     assert 55 < outcome.most_stored <= 64
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_an_operation_is_read_while_the_results_of_the_one_before_are_awaited(integers: Integers) -> None:
+    """Two layers of one input: the second is read though nothing of the first has come back, unless it says it waits.
+
+    A third one, which reads what the first has written, waits for it whatever else is under way.
+    """
+    layers = Layers.of(PADS[0], 6)
+    source = layers.program.tensor(3, 4, 3)
+    first, second, third = (layers.program.tensor(3, 4, channels) for channels in (4, 3, 5))
+    layers.load(source)
+    layers.compute(Operation.GEMM, source, first)
+    results = len(layers.model.results)
+    layers.compute(Operation.GEMM, source, second)
+    operands = len(layers.model.operands)
+    layers.compute(Operation.GEMM, first, third)
+    layers.store(third)
+    second_step, third_step = (item.descriptor for item in layers.program.operations[2:4])
+    strict_order(layers.program)
+    second_step.after_results = 0
+    third_step.after_results = 1
+    assert results <= 16, "fewer passes than may be awaited"
+
+    def outcome(held: int) -> Outcome:
+        return run(0, integers, layers.program, layers.model, 2, integers == "exact", (0, held))
+
+    check(outcome(operands), layers.program, layers.model)
+    second_step.after_results = 1
+    with pytest.raises(ScheduleError, match="asks in vain for a word of results"):
+        outcome(operands)
+    second_step.after_results = 0
+    with pytest.raises(ScheduleError, match="asks in vain for a word of results"):
+        outcome(operands + 1)
+
+
+@pytest.mark.parametrize("rarely", [0, 3, 6])
+@pytest.mark.parametrize("pad", [0, 2, 4])
+def test_layers_that_wait_for_what_they_read_alone(pad: int, rarely: int) -> None:
+    """All results of a start have words of their own; the order is the least that their reading needs."""
+    layers = Layers.of(PADS[pad], 7 + rarely)
+    rng, program = layers.model.rng, layers.program
+    source = program.tensor(4, 5, 3)
+    layers.load(source)
+    written, order = [(source, 0)], [(0, 0, 0)]
+    for number in range(1, 13):
+        place, after = written[rng.integers(len(written))]
+        target = program.tensor(4, 5, int(rng.integers(1, 8)))
+        operation = (Operation.GEMM, Operation.GEMM, Operation.MAX)[rng.integers(3)]
+        flags = int(Flag.TWO_HOT) if operation == Operation.GEMM and PADS[pad].multiplier == "shift" else 0
+        if operation == Operation.MAX:
+            target = program.tensor(4, 5, place.channels)
+        layers.compute(operation, place, target, flags=flags)
+        written.append((target, number))
+        order.append((1, after, 0))
+    for place, after in written[1:]:
+        layers.store(place)
+        order.append((0, after, 0))
+    for operation_, (loads, results, stores) in zip(program.operations, order, strict=True):
+        d = operation_.descriptor
+        d.after_loads, d.after_results, d.after_stores = loads, results, stores
+    check(run(pad, "native", program, layers.model, rarely), program, layers.model)
 
 
 def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:

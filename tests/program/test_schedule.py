@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import replace
 
@@ -19,8 +20,12 @@ from bfpga.formats.block_format import BlockFormat
 from bfpga.program.schedule import (
     COMMAND_CLOCKS,
     END_CLOCKS,
+    POST_TURN,
+    READ_TURN,
     RESULT_LATENCY,
+    SCRATCHPAD_COMMAND_CLOCKS,
     STORE_LATENCY,
+    WEIGHT_TURN,
     StartSchedule,
     schedule,
 )
@@ -78,11 +83,39 @@ def test_what_is_not_needed_is_loaded_while_the_array_computes() -> None:
     waiting = [operations[0], replace(operations[1], memory=None), operations[2]]
     together, apart = times(schedule(CONFIG, operations)), schedule(CONFIG, waiting).operations
     assert together[1][0] < together[0][1]
-    # The scratchpad takes an operation when the results of the one before are written, needed or not.
-    assert together[2] == (together[0][1] + RESULT_LATENCY, together[0][1] + RESULT_LATENCY + 2000)
+    # The reading goes on to the next operation while the results of the one before are on their way.
+    assert together[2] == (together[0][1] + WEIGHT_TURN, together[0][1] + WEIGHT_TURN + 2000)
     assert apart[1].begin == apart[0].end + RESULT_LATENCY
     # The command behind a tensor is sent when the tensor is through.
     assert apart[2].begin == apart[1].end - SHALLOW + BEGIN
+
+
+def test_an_operation_that_needs_nothing_is_read_behind_the_one_before() -> None:
+    """Its weights come a guard of their memory later; a sum has none. What it needs, it waits for."""
+    first = product((0, 4), (4, 8), 40, 20)
+    total = Descriptor(Operation.SUM, output_pixels=400, output_rows=4, groups=100)
+    follows = KernelOperation("s", total, memory=MemoryUse(((0, 4),), ((8, 12),)))
+    for operation, turn in ((product((0, 4), (8, 12), 40, 20), WEIGHT_TURN), (follows, READ_TURN)):
+        one, two = times(schedule(CONFIG, [first, operation]))
+        assert two[0] == one[1] + turn
+    needing = replace(follows, memory=MemoryUse(((4, 8),), ((8, 12),)))
+    one, two = times(schedule(CONFIG, [first, needing]))
+    assert two[0] == one[1] + RESULT_LATENCY
+
+
+def test_short_operations_wait_for_the_output_stage_and_for_their_commands() -> None:
+    """Passes no longer than their rows: the output stage turns to another operation once it has its command.
+
+    Of three operations the last one's command is complete a while after the first one's results are in memory.
+    """
+    short = [product((0, 4), (4 * n, 4 * n + 4), 4, 30) for n in (1, 2, 3, 4)]
+    ran = times(schedule(CONFIG, short))
+    rows = 30 * CONFIG.rows
+    for (_, last), (begin, end) in itertools.pairwise(ran):
+        assert end - begin == POST_TURN + rows - (begin - last)
+    tiny = [product((0, 4), (4 * n, 4 * n + 4), 4, 1) for n in (1, 2, 3)]
+    one, _, three = times(schedule(CONFIG, tiny))
+    assert three[0] >= one[1] + RESULT_LATENCY - START_GUARD + SCRATCHPAD_COMMAND_CLOCKS + START_GUARD
 
 
 def test_a_store_beside_a_product_gets_one_read_in_eight_and_takes_it_from_the_product() -> None:

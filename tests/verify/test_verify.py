@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.emulator import Emulator
 from bfpga.errors import ConfigurationError, DeviceError
 from bfpga.verify.check import VerifyReport, random_configs, simulation, verify, verify_case
+from bfpga.verify.orders import order_of
 from bfpga.verify.random_network import random_program
 from bfpga.verify.virtual_boards import VirtualBoards
 
@@ -72,16 +74,28 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
 
 
-def test_the_virtual_board_is_released_after_a_verification() -> None:
+def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:
+    """Issue 14: random back-pressure and random order of streams and processes."""
+    first, again = ([order_of(random_program(np.random.default_rng(n), CONFIGS[0])) for n in range(24)] for _ in (0, 1))
+    assert first == again
+    assert 6 <= first.count(0) <= 18
+    assert len(set(first)) == 1 + sum(map(bool, first))
+
+
+def test_the_virtual_board_meets_orders_too_and_is_released_after_a_verification() -> None:
     pytest.importorskip("pynq")
     boards = VirtualBoards()
-    program = random_program(np.random.default_rng(1), CONFIGS[0])
-    device = boards.open(program)
-    device.close()
-    overlay = boards._overlay
-    assert overlay is not None
-    assert boards.open(program) is not device
-    assert boards._overlay is overlay  # another program of the same array: the same board
+    programs = [random_program(np.random.default_rng(seed), CONFIGS[0]) for seed in range(8)]
+    programs = [next(p for p in programs if not order_of(p)), next(p for p in programs if order_of(p))]
+    boards.open(programs[0])
+    overlay: Any = boards._overlay
+    (slave,) = overlay.target.board.fabric.kernels
+    for program in programs:
+        device = boards.open(program)
+        assert boards._overlay is overlay  # another program of the same array: the same board
+        pieces = {slave.kernel._pieces() for _ in range(50)}
+        assert (len(pieces) > 1) == bool(order_of(program))
+        device.close()
     boards.close()
     with pytest.raises(DeviceError, match="not loaded"):
         overlay.kernel()

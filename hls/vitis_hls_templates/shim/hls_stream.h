@@ -12,7 +12,7 @@
 
 #include "bfpga/numeric/checks.hpp"
 
-// What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`.
+// What only this stream has: `expect`, `peak_occupancy`, `join`, `part`, `clear`, `name`.
 #define BFPGA_STREAM_SHIM
 
 namespace bfpga {
@@ -106,6 +106,7 @@ class stream {
         put(value);
     }
 
+    const std::string& name() const { return name_; }
     bool empty() const { return held_ == 0; }
     bool full() const { return held_ >= depth_; }
     std::size_t peak_occupancy() const { return peak_; }

@@ -205,14 +205,16 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
 def _show_proofs(accelerator: Accelerator, loop: str) -> None:
     from bfpga.synthesis.prove import Proof
     from bfpga.synthesis.prove import prove as proofs_of
+    from bfpga.verify.traffic import kernel_traffic
     from bfpga.verify.vectors import kernel_vectors
 
     def hear(proof: Proof) -> None:
         netlist = f", {proof.netlist} of them by the netlist" if proof.netlist else ""
         output.say(f"{proof.loop}: {proof.iterations} iterations as the code{netlist}")
 
-    output.say(f"{accelerator.name}: loops on streams of random networks")
-    proofs_of(accelerator, kernel_vectors(accelerator.systolic), loop, hear)
+    output.say(f"{accelerator.name}: loops on what passed the streams in the C simulation of random networks")
+    traffic = kernel_traffic(accelerator, kernel_vectors(accelerator.systolic))
+    proofs_of(accelerator, traffic, loop, hear=hear)
 
 
 def _show_against(figures: HardwareFigures, report: Path) -> None:

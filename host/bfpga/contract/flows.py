@@ -36,7 +36,8 @@ def everything(channels: int) -> Sample:
 def samples_of(height: int, channels: int, block_rows: int, period: int, offset: int) -> list[Sample]:
     """The sample of a result, with the ways to measure it.
 
-    Every ``period``-th row, all together or one by one; with few rows every ``period``-th block of output channels.
+    Every ``period``-th row, all together or one by one; with few rows every ``period``-th block of output channels, the
+    first of them a whole one (of ten scores in blocks of eight the last two say nothing about the others).
     block_rows: output channels of a block; 0 for layers whose channels are not computed block by block (groups).
     Everything, where neither leaves something out. FP R28-R30.
     """
@@ -44,6 +45,6 @@ def samples_of(height: int, channels: int, block_rows: int, period: int, offset:
         return [Sample(((0, channels),), period, offset % period, apart) for apart in (False, True)]
     blocks = -(-channels // block_rows) if block_rows else 1
     if period > 1 and blocks >= 2:
-        starts = range(offset % min(period, blocks) * block_rows, channels, period * block_rows)
+        starts = range(offset % min(period, channels // block_rows) * block_rows, channels, period * block_rows)
         return [Sample(tuple((m, min(m + block_rows, channels)) for m in starts))]
     return [everything(channels)]

@@ -20,6 +20,7 @@ import numpy as np
 from bfpga.contract.bridge import RunRecord
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.layout import layout_mismatch
+from bfpga.contract.processes import process_streams
 from bfpga.contract.program import BlockTensor, KernelOperation
 from bfpga.devices import toolchain
 from bfpga.devices.kernel_start import KernelResult, KernelStart, Octets
@@ -142,6 +143,12 @@ def create_kernel(library: ctypes.CDLL) -> int:
     return int(kernel)
 
 
+def disturb_kernel(library: ctypes.CDLL, kernel: int, seed: int) -> None:
+    """From now on a kernel of processes runs in an order drawn by chance, see `CSimulation.disturb`."""
+    library.bfpga_disturb.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    library.bfpga_disturb(kernel, seed)
+
+
 class CSimulation:
     """One simulated kernel; its memories, exponents and policy slots last as long as the object.
 
@@ -175,8 +182,23 @@ class CSimulation:
         """
         if self.config.kernel != "processes" or self._kernel is None:
             raise DeviceError("only an open kernel of processes has an order that can be disturbed")
-        self._library.bfpga_disturb.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-        self._library.bfpga_disturb(self._kernel, seed)
+        disturb_kernel(self._library, self._kernel, seed)
+
+    def hold(self, words: Mapping[str, int]) -> None:
+        """From the next start on the streams of these names, between processes, hold so many words, enough or not.
+
+        The others hold what the design gives them. DeviceError for a stream that the kernel has not, and for one
+        without a word.
+        """
+        names = [stream.name for stream in process_streams(self.config)] if self.config.kernel == "processes" else []
+        for name, count in words.items():
+            if name not in names:
+                raise DeviceError(f"no stream {name!r} joins processes of the kernel; there are {names or 'none'}")
+            if count < 1:
+                raise DeviceError(f"stream {name!r} cannot hold {count} words; it needs one at least")
+        self._library.bfpga_hold.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32]
+        for name in names:
+            self._library.bfpga_hold(self._kernel, name.encode(), words.get(name, 0))
 
     def close(self) -> None:
         """Free the kernel; it cannot run afterwards."""

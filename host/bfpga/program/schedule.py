@@ -38,9 +38,21 @@ from bfpga.engines.array.cycles import (
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.formats.arrays import IntArray
 
+_FIELDS = {command.process: command.fields for command in COMMANDS}
+
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
+#: Clocks between the last step of an operation's reading and the first one of an operation that does not need it: its
+#: passes are set and its first group of pixels is there. A GEMM's weights follow the guard of their memory, and are as
+#: far ahead of the operands as their stream holds.
+READ_TURN = 6
+WEIGHT_TURN = START_GUARD + READ_TURN - SHALLOW
+#: Clocks in which a command comes into the scratchpad, a word each, when the one before has left.
+SCRATCHPAD_COMMAND_CLOCKS = len(_FIELDS[SCRATCHPAD])
+#: Clocks between the last row of an operation in the output stage and the first one of the next: its command, a word a
+#: clock, and what it sets.
+POST_TURN = len(_FIELDS[POST]) + 1 + 20
 #: Clocks in which the sequencer sends a descriptor: a word of 32 bits each, then the end of the command of `post`.
 COMMAND_CLOCKS = DESCRIPTOR_WORDS + 1
 #: Clocks from the last group of a store to its last beat, and from there to the end of the start: reports.
@@ -89,13 +101,14 @@ class _Task:
     multiplies: bool
     read_share: float
     write_share: float
-    #: Clocks at least, after the stream that feeds it.
+    #: Clocks at least, after the stream that feeds it; clocks of its rows in the output stage.
     streamed: float
+    rows: float
     earlier_results: int = 0
 
 
 class _Engine:
-    """Does one operation after the other."""
+    """Does one operation after the other; the computing one takes the next while one runs."""
 
     def __init__(self) -> None:
         self.running: int | None = None
@@ -167,6 +180,10 @@ class _Run:
         self.finished: list[list[float]] = [[] for _ in COUNTS]
         self.queues: dict[str, deque[int]] = {SCRATCHPAD: deque(), WEIGHTS: deque(), POST: deque()}
         self.next_command = 0
+        #: When the scratchpad has the whole of its next command.
+        self.arrival = 0.0
+        #: The last computing operation whose counts are compared, or have been.
+        self.newest: int | None = None
         self.sending: float | None = None
         #: The load whose tensor the sequencer is sending.
         self.tensor: int | None = None
@@ -247,10 +264,13 @@ class _Run:
         queue.popleft()
         return True
 
+    def _past(self, moment: float) -> bool:
+        return moment <= self.now + _NOTHING
+
     def _at_post(self, results: int) -> bool:
         """Whether so many computing operations have passed the output stage."""
         return results == 0 or (
-            len(self.finished[RESULTS]) >= results and self.now >= self.finished[RESULTS][results - 1] + self._latency
+            len(self.finished[RESULTS]) >= results and self._past(self.finished[RESULTS][results - 1] + self._latency)
         )
 
     @property
@@ -261,21 +281,38 @@ class _Run:
     def _hand(self, process: str) -> bool:
         """The next command of a process goes to its engine once that is done with the one before; others wait."""
         queue = self.queues[process]
-        if not queue:
+        if not queue or (process == SCRATCHPAD and not self._past(self.arrival)):
             return False
         name = self._engine(process, queue[0])
+        if name == COMPUTER:
+            return self._order(queue) or self._leave(queue)
         engine = self.engines[name]
-        if engine.taken is not None or engine.running is not None or self.now < self._free(name):
+        if engine.taken is not None or engine.running is not None:
             return False
-        # Weights are read ahead of the operands, as far as their stream holds them.
-        guard = START_GUARD - SHALLOW if name == READER else START_GUARD
-        engine.taken = queue.popleft(), self.now + guard
+        engine.taken = queue[0], self.now + (WEIGHT_TURN if name == READER else START_GUARD)
+        self._pop(process)
         return True
 
-    def _free(self, name: str) -> float:
-        """When an engine that does not run can take a command: results of the one before are in memory by then."""
-        results = self.finished[RESULTS]
-        return results[-1] + self._latency if name == COMPUTER and results else 0.0
+    def _order(self, queue: deque[int]) -> bool:
+        """The counts of a computing operation are compared as soon as the one before it has begun."""
+        engine = self.engines[COMPUTER]
+        if engine.taken is not None or queue[0] == self.newest:
+            return False
+        self.newest = queue[0]
+        engine.taken = queue[0], self.now + START_GUARD
+        return True
+
+    def _leave(self, queue: deque[int]) -> bool:
+        """Its command stays until the results of the one before are in memory."""
+        if self.newest != queue[0] or not self._at_post(self.tasks[queue[0]].earlier_results):
+            return False
+        self._pop(SCRATCHPAD)
+        return True
+
+    def _pop(self, process: str) -> None:
+        self.queues[process].popleft()
+        if process == SCRATCHPAD:
+            self.arrival = self.now + SCRATCHPAD_COMMAND_CLOCKS
 
     def _engine(self, process: str, index: int) -> str:
         engine = self.tasks[index].engine
@@ -283,10 +320,10 @@ class _Run:
 
     def _begin(self, name: str) -> bool:
         engine = self.engines[name]
-        if engine.taken is None:
+        if engine.taken is None or engine.running is not None:
             return False
         index, ready = engine.taken
-        if self.now < max(ready, self._ready(name, index)):
+        if not self._past(max(ready, self._ready(name, index))):
             return False
         engine.taken, engine.running = None, index
         engine.done, engine.left = 0.0, self._clocks(name, index)
@@ -295,11 +332,18 @@ class _Run:
 
     def _clocks(self, name: str, index: int) -> float:
         task = self.tasks[index]
-        return math.inf if name == READER else max(task.work, task.streamed)
+        if name == READER:
+            return math.inf
+        # The output stage takes rows when it has the command, and there is room for a few only before it.
+        results = self.finished[RESULTS]
+        held = results[-1] + POST_TURN + task.rows - self.now if name == COMPUTER and results else 0.0
+        return max(task.work, task.streamed, held)
 
     def _ready(self, name: str, index: int) -> float:
         """When what an operation needs has reached memory; infinity while that is not known."""
         task, moment = self.tasks[index], 0.0
+        if name == COMPUTER and self.finished[RESULTS]:
+            moment = self.finished[RESULTS][-1] + READ_TURN
         for kind in _WAITS[name]:
             needed = task.waits[kind]
             if needed > len(self.finished[kind]):
@@ -340,6 +384,7 @@ class _Run:
         rates = self._rates()
         if self.sending is not None:
             yield self.sending
+        yield self.arrival - self.now
         for name, engine in self.engines.items():
             if engine.running is not None and rates[name] > 0:
                 yield engine.left / rates[name]
@@ -360,7 +405,7 @@ class _Run:
         self.now += clocks
         if self.sending is not None:
             self.sending -= clocks
-            if self.sending <= 0:
+            if self.sending <= _NOTHING:
                 self._sent()
         for name, engine in self.engines.items():
             if engine.running is not None:
@@ -385,7 +430,7 @@ _NOTHING = 1e-6
 
 def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     return _Task(
-        task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed
+        task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed, task.rows
     )
 
 
@@ -399,16 +444,17 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
         rate = rates.input if operation is Operation.LOAD else rates.output
     limit = moved / rate if rate is not None else 0.0
     streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
-    reads = writes = 0.0
+    reads = writes = rows = 0.0
     if computes and work:
         kept = descriptor.flags & Flag.KEPT
         steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
         reads = passes(config, descriptor) * steps / work
         words = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots)
+        rows = passes(config, descriptor) * words * config.lanes
         written = 0 if descriptor.flags & Flag.MEASURE else words * descriptor.write_slots
         writes = min(1.0, passes(config, descriptor) * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[operation]
-    return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed)
+    return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed, rows)
 
 
 def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:

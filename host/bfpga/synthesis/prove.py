@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bfpga.accelerator.loader import Accelerator
-from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.errors import ToolError
+from bfpga.contract.registers import ARGUMENT_REGISTERS
+from bfpga.errors import ConfigurationError, ToolError
 from bfpga.synthesis.body import LoopBody
 from bfpga.synthesis.driver import clock_of
 from bfpga.synthesis.frontend.kernel import analyse_kernel
@@ -17,14 +16,12 @@ from bfpga.synthesis.netlist.simulate import Simulator, differences
 from bfpga.synthesis.netlist.verilog import translate
 from bfpga.synthesis.replay import Replay
 from bfpga.synthesis.schedule import schedule_loop
+from bfpga.synthesis.traffic import Traffic
+from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
+from bfpga.vendor.render import top_files
 
-#: Widest beats that a replay feeds: its streams are 64-bit words.
-WIDEST_BEAT = 64
-_ITERATIONS = 200
-#: Iterations of a run that the netlist repeats.
-_REPEATED = 40
-_STREAMS = {0: INPUT_STREAM, 1: WEIGHT_STREAM, 2: OUTPUT_STREAM}
-_DESCRIPTORS, _CONTROL = 3, 4
+#: Iterations of a loop that are compared, spread over all that the C simulation has.
+ITERATIONS = 200
 
 
 @dataclass(frozen=True)
@@ -36,60 +33,80 @@ class Proof:
     netlist: int
 
 
+@dataclass(frozen=True)
+class RecordedLoop:
+    """A loop of an IP with the flat code of the IP and what passed its streams."""
+
+    ip: KernelIp
+    flat: str
+    body: LoopBody
+    traffic: Traffic
+
+    @property
+    def title(self) -> str:
+        """The loop in a message."""
+        name = f"{self.ip.part}: {self.body.name}" if self.ip.part else self.body.name
+        return f"{name} ({self.body.place})"
+
+    def replay(self, iterations: int = ITERATIONS) -> Replay:
+        """The IP with the loop under observation."""
+        registers = [register.name for register in ARGUMENT_REGISTERS] if self.ip.control else []
+        return Replay(self.flat, self.body, self.ip.streams, registers, self.traffic, iterations)
+
+
 def prove(
-    accelerator: Accelerator, vectors: Mapping[str, bytes], only: str = "", hear: Callable[[Proof], None] | None = None
+    accelerator: Accelerator,
+    traffic: Sequence[Traffic],
+    only: str = "",
+    iterations: int = ITERATIONS,
+    hear: Callable[[Proof], None] | None = None,
 ) -> list[Proof]:
-    """Replays every loop on recorded starts. ``vectors``: files of a test bench (`verify.vectors.kernel_vectors`).
+    """Replays every loop of every IP, or those with a label. ``traffic``: of each IP (`verify.traffic`).
 
     Raises:
-        ToolError: a tool is missing, or beats are wider than a replay can feed.
-        ReplayDifferenceError: the graph does other than the code; an output differs from the recorded one.
+        ConfigurationError: no loop has the label.
+        ToolError: a tool is missing; a netlist does other than its graph.
+        ReplayDifferenceError: the graph does other than the code, the code other than the C simulation.
     """
-    config = accelerator.systolic
-    if max(config.stream_bits, config.weight_stream_bits) > WIDEST_BEAT:
-        raise ToolError(f"replaying needs streams of {WIDEST_BEAT} bits, and {accelerator.name} has wider ones")
-    analysis, *others = analyse_kernel(accelerator, only)
-    if others:
-        raise ToolError(f"replaying needs a kernel of one IP, and that of {accelerator.name} has {1 + len(others)}")
     proofs = []
-    for body in analysis.loops:
-        if body.stated_interval:
-            replay = Replay(analysis.flat, body, _STREAMS, _ITERATIONS)
-            _replay_starts(replay, config, vectors)
-            repeated = sum(_repeat(accelerator, body, run) for run in _longest(replay.runs))
-            proofs.append(Proof(f"{body.name} ({body.place})", replay.compared, repeated))
-            if hear is not None:
-                hear(proofs[-1])
+    for loop in recorded_loops(accelerator, traffic, only):
+        replay = loop.replay(iterations)
+        replay.run()
+        repeated = repeated_iterations(accelerator, loop.body, replay.runs)
+        proofs.append(Proof(loop.title, replay.compared, repeated))
+        if hear is not None:
+            hear(proofs[-1])
+    if not proofs:
+        raise ConfigurationError(f"{accelerator.name} has no pipelined loop with the label {only}")
     return proofs
 
 
-def _replay_starts(replay: Replay, config: SystolicConfig, vectors: Mapping[str, bytes]) -> None:
-    for line in vectors["starts.txt"].decode().splitlines():
-        name, descriptors, clear, *_ = line.split()
-        incoming = {
-            INPUT_STREAM: _beats(vectors.get(f"{name}.input.bin", b""), config.stream_bits),
-            WEIGHT_STREAM: _beats(vectors.get(f"{name}.weights.bin", b""), config.weight_stream_bits),
-        }
-        written = replay.run({_DESCRIPTORS: int(descriptors), _CONTROL: int(clear)}, incoming)
-        replay.check_outputs(name, written, _beats(vectors.get(f"{name}.output.bin", b""), config.stream_bits))
+def recorded_loops(accelerator: Accelerator, traffic: Sequence[Traffic], only: str = "") -> list[RecordedLoop]:
+    """The loops with a stated interval, IP by IP.
+
+    Raises:
+        ToolError: clang is missing or refuses the kernel.
+    """
+    by_source = {ip.source: (ip, of_ip) for ip, of_ip in zip(kernel_ips(accelerator.systolic), traffic, strict=True)}
+    loops = []
+    for source, analysis in zip(top_files(accelerator.systolic), analyse_kernel(accelerator, only), strict=True):
+        ip, of_ip = by_source[source]
+        loops += [RecordedLoop(ip, analysis.flat, body, of_ip) for body in analysis.loops if body.stated_interval]
+    return loops
 
 
-def _beats(content: bytes, bits: int) -> list[int]:
-    size = bits // 8
-    return [int.from_bytes(content[k : k + size], "little") for k in range(0, len(content), size)]
+def repeated_iterations(accelerator: Accelerator, body: LoopBody, runs: Sequence[Run]) -> int:
+    """How many iterations the netlist of a loop has done as they were recorded, which are all of them.
 
-
-def _longest(runs: list[Run]) -> list[Run]:
-    longest = max(runs, key=lambda run: len(run.iterations), default=None)
-    return [longest] if longest is not None and longest.iterations else []
-
-
-def _repeat(accelerator: Accelerator, body: LoopBody, run: Run) -> int:
-    """Iterations of a run that the netlist does as the graph; ToolError where it does other."""
+    Raises:
+        ToolError: Yosys or a C++ compiler is missing; the netlist does other than the recorded iterations.
+    """
+    if not runs:
+        return 0
     schedule = schedule_loop(body, accelerator.board.part, clock_of(accelerator))
     simulator = Simulator(translate(body, schedule))
-    short = Run(run.initial, run.invariants, run.iterations[:_REPEATED])
-    found = differences(simulator, short)
-    if found:
-        raise ToolError(f"{body.name}: the netlist does other than its graph: {found[0]}")
-    return len(short.iterations)
+    for run in runs:
+        found = differences(simulator, run)
+        if found:
+            raise ToolError(f"{body.name}: the netlist does other than its graph: {found[0]}")
+    return sum(len(run.iterations) for run in runs)

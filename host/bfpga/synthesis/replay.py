@@ -1,94 +1,84 @@
 """The graph of a loop against the code it was made from, iteration by iteration.
 
-The flat LLVM IR of the kernel is executed (LLVM's just-in-time compiler) on recorded streams. At the beginning of each
-iteration of a loop its state is taken from the running code; the graph computes the iteration, and what it says of the
-next state, of memories and of streams is compared with what the code did.
+The flat LLVM IR of an IP is executed (LLVM's just-in-time compiler) on the words that passed its streams in the C
+simulation. At the beginning of an iteration of a loop its state is taken from the running code; the graph computes the
+iteration, and what it says of the next state, of memories and of streams is compared with what the code did.
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from bfpga.errors import BfpgaError
-from bfpga.synthesis.body import BankOrigin, LoopBody, Memory, Opcode, Origin
-from bfpga.synthesis.frontend.ir import Function, integer_width, read_module
+from bfpga.synthesis.bank_contents import BankContents, observed_bytes, variable_of
+from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.frontend.ir import read_module
 from bfpga.synthesis.graph import mask_of
+from bfpga.synthesis.instrument import BEGIN, READ, ROOTS, VALUES, WIDEST, WORD, WRITE, instrumented
 from bfpga.synthesis.netlist.interpret import evaluate, iterate
 from bfpga.synthesis.netlist.recording import Iteration, Run
+from bfpga.synthesis.replay_streams import ReplayDifferenceError, ReplayedStreams, StreamLog
+from bfpga.synthesis.traffic import Traffic
+from bfpga.vendor.kernel_ips import StreamPort
 
-_READ, _WRITE, _BEGIN, _VALUE, _ROOT = (f"bfpga_replay_{name}" for name in ("read", "write", "begin", "value", "root"))
-_LOAD = re.compile(r"^\s*(%\S+|%\"[^\"]+\") = load volatile i(\d+), ptr (.*?)(?:, align.*)?$")
-_STORE = re.compile(r"^\s*store volatile i(\d+) (\S+), ptr (.*?)(?:, align.*)?$")
-_WORD = 64
-
-
-class ReplayDifferenceError(BfpgaError):
-    """The graph and the code do not do the same."""
-
-
-@dataclass
-class Streams:
-    """What the kernel reads, in order, by the offset-free name of a stream, and what it has written."""
-
-    incoming: Mapping[str, Sequence[int]]
-    taken: dict[str, int] = field(default_factory=dict)
-    written: list[tuple[str, int]] = field(default_factory=list)
-    read: list[tuple[str, int]] = field(default_factory=list)
+#: Iterations that are compared one after the other, and how much further apart such runs are each time.
+_RUN, _SPREAD = 10, 1.25
 
 
 @dataclass
 class _Iteration:
-    """State at the beginning of an iteration, and how far the streams were."""
+    """State at the beginning of an iteration."""
 
-    values: dict[str, int]
-    memories: dict[str, bytes]
-    reads: int
-    writes: int
+    values: Mapping[str, int]
+    memories: Mapping[str, bytes]
 
 
 class Replay:
-    """A kernel's flat IR as a function that can be called, with a loop under observation."""
+    """The flat IR of an IP as a function that can be called, with a loop under observation."""
 
-    def __init__(self, flat: str, body: LoopBody, streams: Mapping[int, str], limit: int = 1000) -> None:
-        """``streams``: names of the function's stream parameters by their number; ``limit``: iterations to compare."""
-        self._limit = limit
+    def __init__(
+        self, flat: str, body: LoopBody, ports: Sequence[StreamPort], registers: Sequence[str], traffic: Traffic,
+        limit: int,
+    ) -> None:  # fmt: skip
+        """``ports``, ``registers``: the function's parameters, in its order; ``limit``: iterations to compare."""
         module = read_module(flat)
+        self.body, self._limit = body, limit
         self._function = next(f for f in module.functions.values() if body.header in f.blocks)
-        self._body = body
-        self._values = [name for name, origin in body.origins.items() if origin.offset < 0]
-        self._roots = sorted(_variables(body))
-        self._stream_names = streams
-        self._iterations: list[_Iteration] = []
-        self._under_way: dict[str, int] = {}
-        self._addresses: dict[str, int] = {}
-        self.streams = Streams({})
+        self._registers, self._calls = registers, traffic.calls
+        self._streams = ReplayedStreams(ports, traffic)
+        self._bytes = observed_bytes(body)
         self._keep: list[Any] = []
-        self._engine = self._compiled(_instrumented(flat, self._function, body, self._values, self._roots))
-        self._sizes = _sizes(body)
+        observed = instrumented(flat, self._function, body, sorted(self._bytes))
+        self._places, self._roots = observed.places, observed.roots
+        self._engine = self._compiled(observed.text)
+        self._word, self._values, self._variables = (
+            self._engine.get_global_value_address(name) for name in (WORD, VALUES, ROOTS)
+        )
+        #: Iterations in which the graph did what the code does; those of one run follow each other.
         self.compared = 0
-        #: Iterations that follow each other, from an entry of the loop on: what a netlist has to repeat.
         self.runs: list[Run] = []
+        self._number = 0
+        self._next_run, self._left = 0.0, 0
+        self._before: _Iteration | None = None
         self._first: _Iteration | None = None
         self._recorded: list[Iteration] = []
-        self.problem: Exception | None = None
+        self._ended = threading.Event()
+        self._problem: Exception | None = None
 
     def _compiled(self, text: str) -> llvm.ExecutionEngine:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        access = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
         for name, kind, function in (
             ("bfpga_hls_loop", ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4), lambda *_: None),
-            (_READ, ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_int), self._on_read),
-            (_WRITE, ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int), self._on_write),
-            (_BEGIN, ctypes.CFUNCTYPE(None), self._on_begin),
-            (_VALUE, ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_uint64), self._on_value),
-            (_ROOT, ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p), self._on_root),
+            (READ, access, self._watched(self._on_read)),
+            (WRITE, access, self._watched(self._on_write)),
+            (BEGIN, ctypes.CFUNCTYPE(None), self._watched(self._on_begin)),
         ):
             callback = kind(function)
             self._keep.append(callback)
@@ -100,91 +90,126 @@ class Replay:
         engine.finalize_object()
         return engine
 
+    def _watched(self, function: Callable[..., None]) -> Callable[..., None]:
+        """Code that has gone astray may never return, so a callback that fails does not return to it."""
+
+        def call(*arguments: int) -> None:
+            try:
+                function(*arguments)
+            except Exception as problem:
+                self._problem = problem
+                self._ended.set()
+                threading.Event().wait()
+
+        return call
+
     # -- what the running code reports
 
-    def _on_read(self, address: int, width: int) -> int:
-        name, offset = self._stream_at(address)
-        if offset:
-            return 1 if width <= 8 else 0
-        number = self.streams.taken.get(name, 0)
-        self.streams.taken[name] = number + 1
-        value = self.streams.incoming[name][number]
-        self.streams.read.append((name, value))
-        return value
+    def _on_read(self, address: int, size: int) -> None:
+        ctypes.memmove(self._word, self._streams.load(address).to_bytes(WIDEST, "little"), size)
 
-    def _on_write(self, address: int, value: int, width: int) -> None:
-        name, _ = self._stream_at(address)
-        self.streams.written.append((name, value & mask_of(width)))
-
-    def _stream_at(self, address: int) -> tuple[str, int]:
-        for number, name in self._stream_names.items():
-            begin = self._buffers[number]
-            if begin <= address < begin + 4096:
-                return name, address - begin
-        raise ReplayDifferenceError(f"a stream access at {address:#x}")
+    def _on_write(self, address: int, size: int) -> None:
+        self._streams.store(address, int.from_bytes(ctypes.string_at(self._word, size), "little"))
 
     def _on_begin(self) -> None:
-        values = dict.fromkeys(self._values, 0)
-        for name, value in self._under_way.items():
-            values[name] = value
-        self._under_way = {}
-        known = ((root, size) for root, size in self._sizes.items() if root in self._addresses)
-        memories = {root: ctypes.string_at(self._addresses[root], size) for root, size in known}
-        state = _Iteration(values, memories, len(self.streams.read), len(self.streams.written))
-        if self._iterations and self.problem is None and self.compared < self._limit:
-            try:
-                self._compare(self._iterations[-1], state)
-            except Exception as error:  # the running code calls this, which cannot pass it on
-                self.problem = error
-        self._iterations = [state]
+        log, self._streams.log = self._streams.log, StreamLog()
+        self._number += 1
+        if self._before is None and not self._is_wanted():
+            return
+        state = self._observed()
+        if self._before is not None:
+            self._compare(self._before, state, log)
+        self._before = state if self._is_wanted() else None
+        if self._before is None:
+            self._end_run()
 
-    def _on_value(self, number: int, word: int, value: int) -> None:
-        name = self._values[number]
-        self._under_way[name] = self._under_way.get(name, 0) | value << (_WORD * word)
+    def _is_wanted(self) -> bool:
+        """Whether the iteration that begins is one of those to compare."""
+        if self._left == 0 and self._number >= self._next_run and self.compared < self._limit:
+            self._left = min(_RUN, self._limit - self.compared)
+            self._next_run = max(self._number + _RUN, _SPREAD * self._number)
+        return self._left > 0
 
-    def _on_root(self, number: int, address: int) -> None:
-        self._addresses[self._roots[number]] = address
+    def _observed(self) -> _Iteration:
+        values = {
+            name: int.from_bytes(ctypes.string_at(self._values + offset, size), "little")
+            for name, (offset, size) in self._places.items()
+        }
+        addresses = (ctypes.c_void_p * len(self._roots)).from_address(self._variables)
+        memories = {
+            root: ctypes.string_at(address, self._bytes[root])
+            for root, address in zip(self._roots, addresses, strict=True)
+            if address is not None
+        }
+        return _Iteration(values, memories)
 
     # -- running and comparing
 
-    def run(self, arguments: Mapping[int, int], incoming: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
-        """One call of the top function; what it wrote to its streams. ``arguments``: integers by parameter number."""
-        self.streams = Streams(incoming)
-        self._iterations = []
-        kinds = list(self._function.arguments.values())
-        memory = [ctypes.create_string_buffer(4096) if kind == "ptr" else None for kind in kinds]
-        self._buffers = {k: ctypes.addressof(buffer) for k, buffer in enumerate(memory) if buffer is not None}
-        types = [ctypes.c_void_p if kind == "ptr" else ctypes.c_uint32 for kind in kinds]
-        address = self._engine.get_function_address(self._function.name)
-        call: Callable[..., None] = ctypes.CFUNCTYPE(None, *types)(address)
-        call(*(self._buffers[k] if kind == "ptr" else arguments.get(k, 0) for k, kind in enumerate(kinds)))
-        self._end_run()
-        if self.problem is not None:
-            raise self.problem
-        return self.streams.written
-
-    def check_outputs(self, start: str, written: Sequence[tuple[str, int]], expected: Sequence[int]) -> None:
-        """The beats of a start are those that the C simulation wrote; TLAST follows the data of each.
+    def run(self) -> None:
+        """All calls that were recorded.
 
         Raises:
-            ReplayDifferenceError: they are not.
+            ReplayDifferenceError: the code or the graph does other than the C simulation.
         """
-        beats = [value for _, value in written][::2]
-        if beats != list(expected):
-            raise ReplayDifferenceError(
-                f"{start}: the flat code writes {len(beats)} beats, other than the simulation's"
-            )
+        threading.Thread(target=self._watched(self._call), daemon=True).start()
+        self._ended.wait()
+        if self._problem is not None:
+            raise self._problem
+        self._streams.check_end()
 
-    def _compare(self, before: _Iteration, after: _Iteration) -> None:
+    def _call(self) -> None:
+        kinds = list(self._function.arguments.values())
+        registers = [ctypes.create_string_buffer(8) for _ in self._registers]
+        pointers = [*self._streams.addresses, *map(ctypes.addressof, registers)]
+        types = [ctypes.c_void_p if kind == "ptr" else ctypes.c_uint32 for kind in kinds]
+        function = ctypes.CFUNCTYPE(None, *types)(self._engine.get_function_address(self._function.name))
+        names = [""] * len(self._streams.addresses) + list(self._registers)
+        for given in self._calls:
+            places = zip(kinds, names, pointers, strict=True)
+            function(*(pointer if kind == "ptr" else given[name] for kind, name, pointer in places))
+            self._before = None
+            self._end_run()
+        self._ended.set()
+
+    def _compare(self, before: _Iteration, after: _Iteration, log: StreamLog) -> None:
         """The graph's iteration from ``before`` against the state after it."""
-        body = self._body
+        body = self.body
+        self._left -= 1
+        banks = [BankContents(memory, before.memories) for memory in body.memories]
+        written: dict[str, list[int]] = {}
+        values, given = self._evaluated(before, banks, log, written)
+        if body.leaves >= 0 and values[body.leaves]:
+            self._end_run()  # what is seen next is the beginning of another execution of the loop
+            return
+        for name, words in log.read.items():
+            if words:
+                raise ReplayDifferenceError(f"{body.name}: the code read {len(words)} more words of {name}")
+        for register in body.registers:
+            expected = self._state(register.name, after) & mask_of(register.width)
+            if values[register.next] != expected:
+                found = f"{values[register.next]:#x}, in the code {expected:#x}"
+                raise ReplayDifferenceError(f"{body.name}: {register.name} becomes {found}")
+        for bank in banks:
+            bank.check(body.name, after.memories)
+        for name in written.keys() | log.written.keys():
+            graph, code = written.get(name, []), log.written.get(name, [])
+            if graph != code:
+                raise ReplayDifferenceError(
+                    f"{body.name}: writes {_words(graph)} to {name}, {_words(code)} in the code"
+                )
+        self.compared += 1
+        self._record(before, given)
+
+    def _evaluated(
+        self, before: _Iteration, banks: Sequence[BankContents], log: StreamLog, written: dict[str, list[int]]
+    ) -> tuple[list[int], dict[int, int]]:
+        """Values of all operations, and those that came from outside; words of ``log.read`` are taken."""
+        body = self.body
         values: list[int] = []
         given: dict[int, int] = {}
-        reads = list(self.streams.read[before.reads : after.reads])
-        written: list[tuple[str, int]] = []
-        banks = [_BankContents(memory, before.memories) for memory in body.memories]
         for index, operation in enumerate(body.operations):
             operands = [values[k] for k in operation.operands]
+            stream = body.streams[operation.stream].name if operation.stream >= 0 else ""
             value = 0
             if operation.opcode is Opcode.STATE:
                 value = self._state(body.registers[operation.register].name, before)
@@ -196,33 +221,28 @@ class Replay:
                 if operands[2]:
                     banks[operation.memory].write(operands[0], operands[1])
             elif operation.opcode is Opcode.STREAM_READ:
-                value = given[index] = reads.pop(0)[1] if operands[0] else 0
+                value = given[index] = self._taken(log.read, stream) if operands[0] else 0
             elif operation.opcode is Opcode.STREAM_WRITE:
                 if operands[1]:
-                    written.append((body.streams[operation.stream].name, operands[0]))
-            elif operation.opcode is not Opcode.STREAM_STATUS:
+                    written.setdefault(stream, []).append(self._streams.beat(stream, operands[0]))
+            elif operation.opcode is Opcode.STREAM_STATUS:
+                # What the code has not asked, no result may depend on.
+                if operation.name == "empty" and log.asked.get(stream):
+                    value = given[index] = 1 - log.asked[stream].pop(0)
+            else:
                 value = evaluate(body, operation, operands)
             values.append(value & mask_of(operation.width))
-        if body.leaves >= 0 and values[body.leaves]:
-            self._end_run()  # what is seen next is the beginning of another execution of the loop
-            return
-        if reads:
-            raise ReplayDifferenceError(f"{body.name}: the code read {len(reads)} more beats than the graph")
-        for register in body.registers:
-            expected = self._state(register.name, after) & mask_of(register.width)
-            if values[register.next] != expected:
-                found = f"{values[register.next]:#x}, in the code {expected:#x}"
-                raise ReplayDifferenceError(f"{body.name}: {register.name} becomes {found}")
-        for bank in banks:
-            bank.check(body.name, after.memories)
-        self._check_written(written, self.streams.written[before.writes : after.writes])
-        self.compared += 1
-        self._record(before, given)
+        return values, given
+
+    def _taken(self, words: Mapping[str, list[int]], stream: str) -> int:
+        if not words.get(stream):
+            raise ReplayDifferenceError(f"{self.body.name}: reads {stream}, which the code does not")
+        return words[stream].pop(0)
 
     def _record(self, before: _Iteration, given: Mapping[int, int]) -> None:
         if self._first is None:
             self._first = before
-        outcome = iterate(self._body, self._states(before), self._invariants(before), given)
+        outcome = iterate(self.body, self._states(before), self._invariants(before), given)
         self._recorded.append(Iteration(given, outcome))
 
     def _end_run(self) -> None:
@@ -232,198 +252,22 @@ class Replay:
         self._first, self._recorded = None, []
 
     def _states(self, at: _Iteration) -> list[int]:
-        return [self._state(r.name, at) & mask_of(r.width) for r in self._body.registers]
+        return [self._state(r.name, at) & mask_of(r.width) for r in self.body.registers]
 
     def _invariants(self, at: _Iteration) -> dict[int, int]:
-        operations = enumerate(self._body.operations)
+        operations = enumerate(self.body.operations)
         return {k: self._named(o.name, at) & mask_of(o.width) for k, o in operations if o.opcode is Opcode.INVARIANT}
 
-    def _check_written(self, graph: list[tuple[str, int]], code: Sequence[tuple[str, int]]) -> None:
-        """A beat is one value of the graph and its fields one after the other in the code."""
-        fields = list(code)
-        for name, value in graph:
-            if not fields or fields[0][0] != name or value & mask_of(_WORD) != fields[0][1]:
-                raise ReplayDifferenceError(f"{self._body.name}: writes {value:#x} to {name}, the code {fields[:1]}")
-            fields = fields[2:] if len(fields) > 1 and fields[1][0] == name else fields[1:]
-        if fields:
-            raise ReplayDifferenceError(f"{self._body.name}: the code writes {len(fields)} more words")
-
-    def _state(self, name: str, at: _Iteration) -> int:
-        variable, *low = name.split("@")
-        return self._named(variable, at) >> sum(map(int, low))
+    def _state(self, register: str, at: _Iteration) -> int:
+        variable, low = variable_of(register)
+        return self._named(variable, at) >> low
 
     def _named(self, name: str, at: _Iteration) -> int:
-        origin: Origin = self._body.origins[name]
+        origin = self.body.origins[name]
         if origin.offset < 0:
-            return at.values[name]
-        return int.from_bytes(at.memories[origin.root][origin.offset : origin.offset + 64], "little")
+            return at.values.get(name, 0)
+        return int.from_bytes(at.memories[origin.root][origin.offset :], "little")
 
 
-class _BankContents:
-    """The words of a bank in the bytes of its variable."""
-
-    def __init__(self, memory: Memory, variables: Mapping[str, bytes]) -> None:
-        self._memory = memory
-        self._words: dict[int, int] = {}
-        self._table = memory.initial
-        self._places = _bank_places(memory) if not memory.initial else []
-        origin = memory.origin
-        self._bytes = variables.get(origin.root, b"") if origin is not None else b""
-
-    def read(self, address: int) -> int:
-        if self._table:
-            return self._table[address] if address < len(self._table) else 0
-        if address in self._words:
-            return self._words[address]
-        if address >= len(self._places):
-            return 0
-        return sum(self._bytes[place] << 8 * k for k, place in enumerate(self._places[address]))
-
-    def write(self, address: int, data: int) -> None:
-        self._words[address] = data
-
-    def check(self, loop: str, after: Mapping[str, bytes]) -> None:
-        origin = self._memory.origin
-        if self._table or origin is None:
-            return
-        for address in self._words:
-            code = sum(after[origin.root][place] << 8 * k for k, place in enumerate(self._places[address]))
-            if self._words[address] != code:
-                found = f"{self._words[address]:#x}, in the code {code:#x}"
-                raise ReplayDifferenceError(f"{loop}: {self._memory.name}[{address}] is {found}")
-
-
-_PLACES: dict[BankOrigin, list[tuple[int, ...]]] = {}
-
-
-def _bank_places(memory: Memory) -> list[tuple[int, ...]]:
-    """Byte offsets of each word of a bank, lowest first."""
-    origin = memory.origin
-    assert origin is not None
-    if origin not in _PLACES:
-        _PLACES[origin] = _computed_places(origin)
-    return _PLACES[origin]
-
-
-def _computed_places(origin: BankOrigin) -> list[tuple[int, ...]]:
-    banks = iter(origin.bank)
-    fixed = {d: next(banks) for d, style in enumerate(origin.splits) if style == "complete"}
-    addresses = [d for d, style in enumerate(origin.splits) if style not in ("complete", "reshape")]
-    inside = [d for d, style in enumerate(origin.splits) if style == "reshape"]
-    base = origin.offset + sum(index * origin.strides[d] for d, index in fixed.items())
-    words = []
-    for word in product(*(range(origin.extents[d]) for d in addresses)):
-        start = base + sum(index * origin.strides[d] for d, index in zip(addresses, word, strict=True))
-        word_bytes: list[int] = []
-        for part in product(*(range(origin.extents[d]) for d in inside)):
-            first = start + sum(index * origin.strides[d] for d, index in zip(inside, part, strict=True))
-            word_bytes += range(first, first + origin.strides[-1])
-        words.append(tuple(word_bytes))
-    return words
-
-
-def _variables(body: LoopBody) -> set[str]:
-    roots = {origin.root for origin in body.origins.values() if origin.offset >= 0}
-    return roots | {m.origin.root for m in body.memories if m.origin is not None and not m.initial}
-
-
-def _sizes(body: LoopBody) -> dict[str, int]:
-    """Bytes of each variable that are looked at."""
-    sizes: dict[str, int] = {}
-    for origin in body.origins.values():
-        if origin.offset >= 0:
-            sizes[origin.root] = max(sizes.get(origin.root, 0), origin.offset + 8)
-    for memory in body.memories:
-        if memory.origin is not None and not memory.initial:
-            end = memory.origin.offset + memory.origin.extents[0] * memory.origin.strides[0]
-            sizes[memory.origin.root] = max(sizes.get(memory.origin.root, 0), end)
-    return sizes
-
-
-def _instrumented(flat: str, function: Function, body: LoopBody, values: Sequence[str], roots: Sequence[str]) -> str:
-    lines: list[str] = []
-    label = body.header.lstrip("%") + ":"
-    pending = False
-    for number, line in enumerate(flat.split("\n")):
-        if pending and not re.match(r"\s+%\S+ = phi ", line):
-            lines += _observation(body, function, values, roots)
-            pending = False
-        load, store = _LOAD.match(line.partition(", !")[0]), _STORE.match(line.partition(", !")[0])
-        if load:
-            lines += _called_load(number, *load.groups())
-        elif store:
-            lines += _called_store(number, *store.groups())
-        else:
-            lines.append(line)
-        if line.startswith(label):
-            pending = True
-    text = "\n".join(lines).replace(" internal global ", " global ")
-    declarations = (
-        f"declare i64 @{_READ}(ptr, i32)\ndeclare void @{_WRITE}(ptr, i64, i32)\ndeclare void @{_BEGIN}()\n"
-        f"declare void @{_VALUE}(i32, i32, i64)\ndeclare void @{_ROOT}(i32, ptr)\n"
-    )
-    return text + "\n" + declarations
-
-
-def _called_load(number: int, result: str, width: str, pointer: str) -> list[str]:
-    if width == str(_WORD):
-        return [f"  {result} = call i64 @{_READ}(ptr {pointer}, i32 {width})"]
-    name = f"%bfpga.load.{number}"
-    return [f"  {name} = call i64 @{_READ}(ptr {pointer}, i32 {width})", f"  {result} = trunc i64 {name} to i{width}"]
-
-
-def _called_store(number: int, width: str, value: str, pointer: str) -> list[str]:
-    if width == str(_WORD):
-        return [f"  call void @{_WRITE}(ptr {pointer}, i64 {value}, i32 {width})"]
-    name = f"%bfpga.store.{number}"
-    call = f"  call void @{_WRITE}(ptr {pointer}, i64 {name}, i32 {width})"
-    return [f"  {name} = zext i{width} {value} to i64", call]
-
-
-def _observation(body: LoopBody, function: Function, values: Sequence[str], roots: Sequence[str]) -> list[str]:
-    """Calls at the head of the loop: its values, where its variables are, then that an iteration begins."""
-    kinds = _kinds(function)
-    lines = [f"  call void @{_ROOT}(i32 {k}, ptr {root})" for k, root in enumerate(roots)]
-    for number, name in enumerate(values):
-        operand = body.origins[name].root
-        kind = kinds.get(operand)
-        if kind is None or not re.fullmatch(r"i\d+", kind):
-            continue
-        width = integer_width(kind)
-        for word in range(-(-width // _WORD)):
-            lines += _observed_word(number, word, operand, width)
-    return [*lines, f"  call void @{_BEGIN}()"]
-
-
-def _observed_word(number: int, word: int, operand: str, width: int) -> list[str]:
-    stem = f"%bfpga.value.{number}.{word}"
-    lines, value = [], operand
-    if word:
-        lines.append(f"  {stem}.s = lshr i{width} {operand}, {_WORD * word}")
-        value = f"{stem}.s"
-    if width != _WORD:
-        step = "zext" if width < _WORD else "trunc"
-        lines.append(f"  {stem} = {step} i{width} {value} to i64")
-        value = stem
-    return [*lines, f"  call void @{_VALUE}(i32 {number}, i32 {word}, i64 {value})"]
-
-
-def _kinds(function: Function) -> dict[str, str]:
-    """Types of a function's values by name, as far as they are integers."""
-    kinds = dict(function.arguments)
-    for block in function.blocks.values():
-        for instruction in block.instructions:
-            if instruction.result:
-                kinds[instruction.result] = _kind(instruction.opcode, instruction.text)
-    return kinds
-
-
-def _kind(opcode: str, text: str) -> str:
-    if opcode in ("icmp", "fcmp"):
-        return "i1"
-    if opcode in ("zext", "sext", "trunc", "bitcast", "ptrtoint"):
-        return text.rpartition(" to ")[2]
-    found = re.search(r"(?:^|\s)(i\d+)\b", text)
-    if opcode == "select":
-        found = re.search(r", (i\d+) ", text)
-    return found.group(1) if found else ""
+def _words(words: Sequence[int]) -> str:
+    return " ".join(f"{word:#x}" for word in words) or "nothing"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +23,7 @@ from bfpga.devices.emulator import Emulator
 from bfpga.devices.native.library import NUMPY, available_sets
 from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.errors import ConfigurationError, DeviceError
+from bfpga.verify.orders import order_of
 from bfpga.verify.random_accelerator import random_config
 from bfpga.verify.random_network import random_program
 from bfpga.verify.random_zeros import with_zeros
@@ -65,13 +65,15 @@ class VerifyReport:
     mismatch: Mismatch | None = None
 
 
-def random_inputs(rng: np.random.Generator, program: Program) -> dict[str, npt.NDArray[np.float32]]:
+def random_inputs(
+    rng: np.random.Generator, program: Program, samples: int = SAMPLES
+) -> dict[str, npt.NDArray[np.float32]]:
     """Samples with outliers, and now and then one of zeros; half of them with zeros for engines that skip these."""
     result = {}
     for name, shape in program.inputs.items():
-        x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (SAMPLES, *shape))
+        x = rng.normal(0, 2.0 ** float(rng.integers(-4, 4)), (samples, *shape))
         x *= np.where(rng.random(x.shape) < 0.02, 16.0, 1.0)
-        x[rng.random(SAMPLES) < 0.1] = 0
+        x[rng.random(samples) < 0.1] = 0
         result[name] = (with_zeros(rng, x) if rng.random() < 0.5 else x).astype(np.float32)
     return result
 
@@ -130,14 +132,10 @@ def simulation(target: str) -> OpenProgram:
         return lambda program: Emulator(program, target.removeprefix(f"{NATIVE}:"), probe=False)
     integers = TARGETS[target]
 
-    seeds = count()
-
     def open_program(program: Program) -> Device:
         kernel = CSimulation(program.config, integers, program.accelerator, program.digest)
         if program.config.kernel == "processes":
-            # Every other program in the order of the processes, the others in one drawn by chance.
-            number = next(seeds)
-            kernel.disturb(number if number % 2 else 0)
+            kernel.disturb(order_of(program))
         return StreamingDevice(program, kernel, target)
 
     return open_program

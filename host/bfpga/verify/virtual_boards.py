@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import Program
 from bfpga.devices.base import Device
+from bfpga.verify.orders import order_of
 
 if TYPE_CHECKING:
     from bfpga.board.overlay import BoardOverlay
@@ -30,11 +31,21 @@ class VirtualBoards:
         self._opened = ExitStack()
 
     def open(self, program: Program) -> Device:
-        """The program on a board with its array; closing the device leaves the board as it is."""
+        """The program on a board with its array; closing the device leaves the board as it is.
+
+        Half of the programs in an order of streams and processes drawn by chance: see `CompiledKernel.disturb`.
+        """
         if self._overlay is None or program.config != self._config:
             self.close()
             self._overlay, self._config = self._load(program), program.config
+        self._disturb(self._overlay, order_of(program))
         return self._overlay.open(program)
+
+    @staticmethod
+    def _disturb(overlay: BoardOverlay, seed: int) -> None:
+        board: Any = overlay.target  # a virtual board, which has a fabric
+        for slave in board.board.fabric.kernels:
+            slave.kernel.disturb(seed)
 
     def _load(self, program: Program) -> BoardOverlay:
         from bfpga.accelerator.variants import accelerator_around

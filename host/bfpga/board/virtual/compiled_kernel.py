@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,16 @@ from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.layout import layout_mismatch
 from bfpga.contract.processes import ProcessStream, process_streams
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
-from bfpga.devices.csim import build, create_kernel, load_library
+from bfpga.devices.csim import build, create_kernel, disturb_kernel, load_library
 from bfpga.engines.configurations import config_from_dict
 from bfpga.errors import DeviceError
 
 #: Most bytes that one piece takes from a stream or gives to it.
 PIECE_BYTES = 1 << 16
+#: Those of input, weights and output.
+WHOLE_PIECES = (PIECE_BYTES, PIECE_BYTES, PIECE_BYTES)
+#: Bytes that a disturbed kernel has of a stream in one piece; too few for a beat of a wide stream is none.
+DISTURBED_BYTES = (0, 16, 48, 256, PIECE_BYTES)
 #: `control`, bit 0: the policies forget what they have learned.
 CLEAR_POLICIES = 1
 
@@ -49,6 +54,8 @@ class CompiledKernel:
         self._text = ""
         #: Input of the start, of a kernel of processes.
         self._input = bytearray()
+        self._seed = 0
+        self._random: Random | None = None
 
     @property
     def between(self) -> tuple[ProcessStream, ...]:
@@ -79,15 +86,42 @@ class CompiledKernel:
         """Go on until a stream is empty or full; True if a beat moved or the start came to its end."""
         if self._state in (StartState.FINISHED, StartState.FAILED):
             return False
+        # Where what it may have moves nothing it goes on as it can: a board rests only when nothing moves.
+        return self._go_on(streams, self._pieces()) or (self._disturbed and self._go_on(streams, WHOLE_PIECES))
+
+    def disturb(self, seed: int) -> None:
+        """From now on input, weights and output come and leave in pieces of random sizes, in no order; 0: no longer.
+
+        The processes of a kernel of these run in an order drawn by chance too, the streams between them pretend to be
+        empty or full: see `CSimulation.disturb`. No value may change.
+        """
+        self._seed = seed
+        self._random = Random(seed) if seed else None
+        if self.config.kernel == "processes" and self._instance is not None:
+            disturb_kernel(self._library, self._instance, seed)
+
+    @property
+    def _disturbed(self) -> bool:
+        return self._random is not None
+
+    def _pieces(self) -> tuple[int, int, int]:
+        """Bytes of input, weights and output that the next piece may have; of a disturbed kernel now and then none."""
+        if self._random is None:
+            return WHOLE_PIECES
+        first, second, third = self._random.choices(DISTURBED_BYTES, k=3)
+        return first, second, third
+
+    def _go_on(self, streams: Mapping[str, Stream], most: tuple[int, int, int]) -> bool:
+        """Run on at most so many bytes of input, weights and output; True as for `step`."""
         source, weights, sink = (streams[name] for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
-        read, words = source.peek(PIECE_BYTES), weights.peek(PIECE_BYTES)
+        read, words = source.peek(most[0]), weights.peek(most[1])
         piece = PieceRecord(
             input=read.ctypes.data,
             input_bytes=read.size,
             weights=words.ctypes.data,
             weight_bytes=words.size,
             output=self._output.ctypes.data,
-            output_capacity=min(sink.space, PIECE_BYTES),
+            output_capacity=min(sink.space, most[2]),
         )
         self._library.bfpga_resume(self._instance, ctypes.byref(piece))
         if self.config.kernel == "processes":
@@ -133,6 +167,7 @@ class CompiledKernel:
         self.close()
         self._instance = create_kernel(self._library)
         self._state = StartState.FINISHED
+        self.disturb(self._seed)
 
     def close(self) -> None:
         """Free the kernel."""

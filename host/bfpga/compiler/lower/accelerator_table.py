@@ -9,8 +9,9 @@ from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
 
-#: Operators whose layers may leave columns between their results, which kernels of processes do not write.
-SPREAD = "ConvTranspose, Resize, DepthToSpace with results between each other along a row"
+#: Operators whose layers may leave columns between their results, which kernels of processes do not write. There a
+#: transposed convolution of another width is the host's, and of others a rearrangement (row_phases.py).
+SPREAD = "Resize, DepthToSpace with results between each other along a row; ConvTranspose without the host"
 #: Operators whose factors or matrices are computed: shift units multiply with powers of two only.
 COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
 

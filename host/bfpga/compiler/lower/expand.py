@@ -1,8 +1,9 @@
 """Operators that the array has no layer for, written with operators that it has.
 
 LeakyReLU with any slope and PReLU are slope * x + max((1 - slope) * x, 0); a hard sigmoid is a clip behind a factor and
-an offset; a constant matrix times a value is the transposed value times the transposed matrix. The host is faster with
-the operator as it was, so it is written in parts only where the array computes all of them.
+an offset; a constant matrix times a value is the transposed value times the transposed matrix; phases of a transposed
+convolution become channels (``row_phases``). The host is faster with the operator as it was, so it is written in parts
+only where the array computes all of them, but for rearrangements.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from onnx import NodeProto
 
 from bfpga.compiler.lower.batch_first import Rewriter
 from bfpga.compiler.lower.functions import find_functions
+from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
 from bfpga.contract.configuration import SystolicConfig
@@ -32,8 +34,8 @@ class Expanded:
     parts: dict[str, set[str]] = field(default_factory=dict)
 
     def torn(self, host: Collection[Operator]) -> set[str]:
-        """Operators of whose parts the host would compute some; transpositions of a matrix product may be its work."""
-        names = {operator.name for operator in host if operator.type != "Transpose"}
+        """Operators of whose parts the host would compute some; rearrangements may be its work."""
+        names = {operator.name for operator in host if operator.type not in ("Transpose", "Reshape")}
         return {name for name, parts in self.parts.items() if parts & names}
 
 
@@ -45,13 +47,19 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
     taken = {operator.name for match in find_functions(graph, config).values() for operator in match.operators}
     chosen = {operator.outputs: operator for operator in wanted if operator.name not in taken}
     rewriter, parts = Rewriter(graph.model, {name: (0, *shape) for name, shape in graph.shapes.items()}), {}
+    written: set[str] = set()
+    #: Operators behind one that were taken up keep their names, and are no part of it.
+    own = {other.name for other in graph.operators}
     for node in graph.model.graph.node:
         operator = chosen.get(tuple(node.output))
         before = len(rewriter.nodes)
+        if node.output[0] in written:
+            continue
         if operator is None or not RULES[node.op_type](rewriter, node, config):
             rewriter.nodes.append(node)
         else:
-            parts[operator.name] = {made.name for made in rewriter.nodes[before:]}
+            parts[operator.name] = {made.name for made in rewriter.nodes[before:]} - own
+            written |= {name for made in rewriter.nodes[before:] for name in made.output}
     return Expanded(rebuilt(graph, rewriter.finish()), parts) if parts else Expanded(graph)
 
 
@@ -100,7 +108,8 @@ def _matmul(rewriter: Rewriter, node: NodeProto, config: SystolicConfig) -> bool
 
 
 _Rule = Callable[[Rewriter, NodeProto, SystolicConfig], bool]
-#: Rules write an operator in parts, or return False before they have written anything.
+#: Rules write an operator in parts, with those behind it that these take up, or return False and write nothing.
 RULES: dict[str, _Rule] = {
     "LeakyRelu": _leaky, "PRelu": _prelu, "HardSigmoid": _hard_sigmoid, "MatMul": _matmul,
+    "ConvTranspose": phases_as_channels,
 }  # fmt: skip

@@ -7,9 +7,10 @@ with weights that the operator itself tells. The layers write their pixels betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -101,6 +102,30 @@ def phases(kernel: int, stride: int, dilation: int, pad: int, size: int) -> Iter
         yield Piece(phase, stride, count, start, 1, (1.0,) * max(1, len(taps)), reach), taps
 
 
+def transposed_pads(
+    attributes: Mapping[str, Any], axes: int, source: Sequence[int], target: Sequence[int], kernel: tuple[int, int]
+) -> tuple[int, int]:
+    """Padding of a transposed convolution above and to the left.
+
+    source, target: height and width of input and output, of which it follows where the operator states the output's.
+    """
+    automatic = attributes.get("auto_pad", b"NOTSET")
+    mode = automatic.decode() if isinstance(automatic, bytes) else str(automatic)
+    if mode == "VALID" or (mode == "NOTSET" and not attributes.get("output_shape")):
+        pads = [] if mode == "VALID" else [int(value) for value in attributes.get("pads", [])]
+        return spatial(pads[:axes], 0, axes) if axes == 2 and pads else (pads[0] if pads else 0, 0)
+    stride = spatial(attributes.get("strides"), 1, axes)
+    dilation = spatial(attributes.get("dilations"), 1, axes)
+    extra = spatial(attributes.get("output_padding"), 0, axes) if axes == 2 else (
+        int((attributes.get("output_padding") or [0])[0]), 0)  # fmt: skip
+    result = []
+    for axis, size in enumerate(source):
+        total = stride[axis] * (size - 1) + extra[axis] + (kernel[axis] - 1) * dilation[axis] + 1 - target[axis]
+        total = max(0, total)
+        result.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
+    return result[0], result[1]
+
+
 class Interleaving(LoweringState):
     """Lowering of these operators; methods raise NotOnArrayError where their pattern does not apply."""
 
@@ -116,7 +141,7 @@ class Interleaving(LoweringState):
         kernel = (int(weights.shape[2]), int(weights.shape[3]) if axes == 2 else 1)
         stride = spatial(operator.attributes.get("strides"), 1, axes)
         dilation = spatial(operator.attributes.get("dilations"), 1, axes)
-        pads = self._transposed_pads(operator, axes, source, (layout.shape[0], layout.shape[1]), kernel)
+        pads = transposed_pads(operator.attributes, axes, source.layout.shape[:2], layout.shape[:2], kernel)
         # (output channels, kernel_height, kernel_width, input channels of a group)
         inner, outputs = weights.shape[0] // groups, int(weights.shape[1]) * groups
         shaped = weights.reshape(groups, inner, -1, *kernel).transpose(0, 2, 3, 4, 1).reshape(outputs, *kernel, inner)
@@ -138,27 +163,6 @@ class Interleaving(LoweringState):
                   groups=groups, weights=part, bias=None if numbers is None else numbers.copy(), operators=[operator])
             for window, part in layers
         ])  # fmt: skip
-
-    def _transposed_pads(
-        self, operator: Operator, axes: int, source: ArrayTensor, target: tuple[int, int], kernel: tuple[int, int]
-    ) -> tuple[int, int]:
-        """Padding above and to the left; where the operator states its output's size, it follows from that."""
-        attributes = operator.attributes
-        automatic = attributes.get("auto_pad", b"NOTSET")
-        mode = automatic.decode() if isinstance(automatic, bytes) else str(automatic)
-        if mode == "VALID" or (mode == "NOTSET" and not attributes.get("output_shape")):
-            pads = [] if mode == "VALID" else [int(value) for value in attributes.get("pads", [])]
-            return spatial(pads[:axes], 0, axes) if axes == 2 and pads else (pads[0] if pads else 0, 0)
-        stride = spatial(attributes.get("strides"), 1, axes)
-        dilation = spatial(attributes.get("dilations"), 1, axes)
-        extra = spatial(attributes.get("output_padding"), 0, axes) if axes == 2 else (
-            int((attributes.get("output_padding") or [0])[0]), 0)  # fmt: skip
-        result = []
-        for axis, size in enumerate((source.height, source.width)):
-            total = stride[axis] * (size - 1) + extra[axis] + (kernel[axis] - 1) * dilation[axis] + 1 - target[axis]
-            total = max(0, total)
-            result.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
-        return result[0], result[1]
 
     def _interleave(self, operator: Operator, source: ArrayTensor, layout: IndexArray, layers: list[Layer]) -> None:
         """Emit the layers of one operator, which give all pixels of its result together."""

@@ -6,7 +6,7 @@ fully connected layer, transpositions and reshapes cost nothing whenever the wei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -431,8 +431,9 @@ class Lowering(Reductions):
         shapes = [self.graph.shapes.get(name) for name in operator.inputs]
         if shapes[0] is None or shapes[0] != shapes[1]:
             raise NotOnArrayError("its operands have different shapes")
-        first, order = self._own_layout(operator.inputs[0])
-        second, other = self._own_layout(operator.inputs[1])
+        (first, order), (second, other) = (self._own_layout(name) for name in operator.inputs)
+        if not np.array_equal(order, other):
+            (first, order), (second, other) = self._in_image_order(operator.inputs)
         if not np.array_equal(order, other):
             raise NotOnArrayError("its operands lie in different orders")
         window = Window(kernel_width=2, output_height=first.height, output_width=first.width)
@@ -451,29 +452,40 @@ class Lowering(Reductions):
         if axis < 0:
             raise NotOnArrayError("it joins along the batch")
         sizes = [self.graph.shapes[name][axis] for name in operator.inputs]
+        bounds, places = np.cumsum([0, *sizes]), positions(shape)
+
+        def placed(sources: Sequence[tuple[ArrayTensor, IndexArray]]) -> list[IndexArray]:
+            return [
+                np.take(places, np.arange(start, end), axis).reshape(-1)[order]
+                for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
+            ]
+
         sources = [self._own_layout(name) for name in operator.inputs]
-        bounds = np.cumsum([0, *sizes])
-        places = positions(shape)
-        parts = [
-            np.take(places, np.arange(start, end), axis).reshape(-1)[order]
-            for (_, order), start, end in zip(sources, bounds[:-1], bounds[1:], strict=True)
-        ]
+        parts = placed(sources)
         side = self._joined_side(shape, axis, parts)
+        if side is None:
+            sources = self._in_image_order(operator.inputs)
+            parts = placed(sources)
+            side = self._joined_side(shape, axis, parts)
+        if side is None:
+            raise NotOnArrayError(
+                "its operands lie in different orders, or its result in one that the host cannot read"
+            )
         offsets = np.zeros((len(parts), 3), np.int64)
         offsets[1:, side] = np.cumsum([part.shape[side] for part in parts[:-1]])
         if any(offset % self.config.lanes for offset in offsets[:, 2]):
             raise NotOnArrayError(f"an operand's channels are not a multiple of {self.config.lanes} lanes")
         self._join(operator, [tensor for tensor, _ in sources], np.concatenate(parts, axis=side), offsets)
 
-    def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int:
-        """Along which axis of memory (height, width, channels) operands lie one behind the other."""
+    def _joined_side(self, shape: tuple[int, ...], axis: int, parts: list[IndexArray]) -> int | None:
+        """Along which axis of memory (height, width, channels) operands lie one behind the other; None: along none."""
         pixel = parts[0][0, 0]
         along = len(pixel) == 1 or int(pixel[1] - pixel[0]) == int(np.prod(shape[axis + 1 :]))
         for side in (2, 0, 1) if along else (0, 1, 2):
             others = {tuple(np.delete(part.shape, side)) for part in parts}
             if len(others) == 1 and axes_of(shape, np.concatenate(parts, axis=side)) is not None:
                 return side
-        raise NotOnArrayError("its operands lie in different orders, or its result in one that the host cannot read")
+        return None
 
     def _join(
         self, operator: Operator, sources: list[ArrayTensor], layout: IndexArray, offsets: npt.NDArray[np.int64]

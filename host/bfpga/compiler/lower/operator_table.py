@@ -23,7 +23,8 @@ CONDITIONS = {
     "BatchNormalization": "with constants: goes into the layer before, or a factor for each channel",
     "Concat": "along channels in whole words, rows or columns: layers write their part, nothing is copied",
     "Conv": "over 1, 2 or 3 axes, any groups, dilation, stride and padding; constant weights",
-    "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other",
+    "ConvTranspose": "over 1 or 2 axes: a convolution for each phase of the stride, pixels written between each other; "
+    "along a row on kernels of processes channels that the host rearranges, if the width is a multiple of the stride",
     "DepthToSpace": "a copy for each pixel of a block",
     "Div": "by a constant for each channel",
     "GRU": "products, functions and gates step by step, up to 128 steps",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from bfpga.compiler.lower import placement as place
@@ -127,6 +129,22 @@ class LoweringState:
         inverse = np.empty(view.index.size, np.int64)
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]
+
+    def _in_image_order(self, values: Sequence[str]) -> list[tuple[ArrayTensor, IndexArray]]:
+        """The tensors behind images as ``_own_layout`` gives them; where one of several lies in image order, all do.
+
+        The host rearranges the others: less than to compute what reads them.
+        """
+        found = [self._own_layout(value) for value in values]
+        shapes = [self.graph.shapes[value] for value in values]
+        alike = [np.array_equal(order, self._image_layout(value)) if len(shape) in (2, 3) else False
+                 for (_, order), value, shape in zip(found, values, shapes, strict=True)]  # fmt: skip
+        if not any(alike):
+            return found
+        for value, done in zip(values, alike, strict=True):
+            if not done:
+                self._image(value)
+        return [self._own_layout(value) for value in values]
 
     def _emit(self, layer: Layer | tuple[Layer, ...], value: str, layout: IndexArray) -> None:
         """Add a layer whose result is the ONNX value ``value``, laid out as given (positions in the value).

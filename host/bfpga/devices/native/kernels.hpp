@@ -5,7 +5,8 @@
 
 namespace bfpga_native {
 
-/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], 32 or 64 bits).
+/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], ``raw_pitch`` apart, 32 or 64
+/// bits).
 struct Sink {
     const Prepared* p;
     const Finish<s32>* epilogue = nullptr;
@@ -20,7 +21,7 @@ struct Sink {
     void take(const s32* accumulators, int pitch, int count, int slot, int pixel) const {
         if (raw) {
             for (int i = 0; i < count; i++)
-                memcpy(raw + (size_t)(pixel + i) * p->slots + slot, accumulators + (size_t)i * pitch, sizeof(vi));
+                memcpy(raw + (size_t)(pixel + i) * p->raw_pitch() + slot, accumulators + (size_t)i * pitch, sizeof(vi));
             return;
         }
         const Place place = {out + p->channel[slot], places + pixel, 0};
@@ -48,62 +49,94 @@ struct Sink {
 
 // Dense products
 
-/// Magnitudes of ``count`` activations, ``distance`` behind them.
-static void save_magnitudes(Element* x, size_t count, size_t distance) {
+/// A copy of ``count`` activations ``distance`` behind them, each with ``offset`` added: none is negative then.
+static void save_offset_copy(Element* x, size_t count, size_t distance, s32 offset) {
 #if defined(BFPGA_AVX2)
+    const __m256i all_offsets = _mm256_set1_epi8((s8)offset);
     for (size_t i = 0; i < count; i += V * G)
-        save(x + i + distance, (vi)_mm256_abs_epi8((__m256i)load<vi>(x + i)));
+        save(x + i + distance, (vi)_mm256_add_epi8((__m256i)load<vi>(x + i), all_offsets));
 #else
-    (void)x, (void)count, (void)distance;
+    (void)x, (void)count, (void)distance, (void)offset;
 #endif
 }
 
 /// A group of activations in every lane.
 INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
-/// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
-/// magnitudes lie.
+/// Where the groups of a column block lie. chains: as in ``Prepared``. copy: how far behind the activations their copy
+/// without negative ones lies, which chains read.
 struct Steps {
     const s32* places;
     int count;
     const int* chains;
-    s32 magnitudes;
+    s32 copy;
 };
 
 #if defined(BFPGA_AVX2)
 /// Chains of N groups from step ``at`` to ``last``, which 16 bits add before 32 bits take them.
-template <int N, int P, int Q, bool POSITIVE>
+template <int N, int P, int Q>
 INLINE void add_chains(const Steps& steps, int at, int last, const Element* const* x, const Weight*& w,
                        vi (&sum)[P][Q]) {
-    for (; at < last; at += N, w += N * Q * V * G) {
-        s32 place[N];
+    for (; at < last; at += N) {
+        vi products[P][Q];
 #pragma GCC unroll 4
-        for (int n = 0; n < N; n++)
-            place[n] = steps.places[at + n];
-#pragma GCC unroll 16
-        for (int i = 0; i < P; i++) {
-            vi products[Q];
-#pragma GCC unroll 4
-            for (int n = 0; n < N; n++) {
-                const vi a = group_at(x[i] + place[n]);
-                const vi m = POSITIVE ? a : group_at(x[i] + place[n] + steps.magnitudes);
-#pragma GCC unroll 4
-                for (int j = 0; j < Q; j++) {
-                    const vi one = byte_products<POSITIVE>(a, m, load<vi>(w + (n * Q + j) * V * G));
-                    products[j] = n ? add_words(products[j], one) : one;
-                }
-            }
+        for (int n = 0; n < N; n++, w += Q * V * G) {
+            const s32 place = steps.places[at + n];
+            vi ww[Q];
 #pragma GCC unroll 4
             for (int j = 0; j < Q; j++)
-                sum[i][j] = add_products(sum[i][j], products[j]);
+                ww[j] = load<vi>(w + j * V * G);
+#pragma GCC unroll 16
+            for (int i = 0; i < P; i++) {
+                const vi a = group_at(x[i] + place);
+#pragma GCC unroll 4
+                for (int j = 0; j < Q; j++) {
+                    const vi one = byte_products(a, ww[j]);
+                    products[i][j] = n ? add_words(products[i][j], one) : one;
+                    // In this order: with another one there are more products than registers.
+                    asm("" : "+x"(products[i][j]));
+                }
+            }
         }
+#pragma GCC unroll 16
+        for (int i = 0; i < P; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < Q; j++)
+                sum[i][j] = add_products(sum[i][j], products[i][j]);
     }
+}
+
+/// The groups in chains of P pixels times Q blocks; returns how many those are.
+template <int P, int Q>
+INLINE int add_all_chains(const Steps& steps, const Element* const* pixel, const Weight*& w, const s32* initial,
+                          s32* result) {
+    const int *c = steps.chains, twos = c[0] + c[1], ones = twos + c[2], rest = ones + c[3];
+    const Element* x[P];
+    vi sum[P][Q];
+#pragma GCC unroll 16
+    for (int i = 0; i < P; i++) {
+        x[i] = pixel[i] + steps.copy;
+#pragma GCC unroll 4
+        for (int j = 0; j < Q; j++)
+            sum[i][j] = load<vi>(initial + j * V);
+    }
+    add_chains<4, P, Q>(steps, 0, c[0], x, w, sum);
+    add_chains<3, P, Q>(steps, c[0], twos, x, w, sum);
+    add_chains<2, P, Q>(steps, twos, ones, x, w, sum);
+    add_chains<1, P, Q>(steps, ones, rest, x, w, sum);
+#pragma GCC unroll 16
+    for (int i = 0; i < P; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < Q; j++)
+            save(result + (i * Q + j) * V, sum[i][j]);
+    return rest;
 }
 #endif
 
-/// P pixels times Q blocks of V channels.
-template <int P, int Q, bool POSITIVE>
-static void tile(const Steps& steps, const Element* const* pixel, const Weight* w, const s32* initial, s32* result) {
+/// Groups from step ``at`` to ``last`` for P pixels times Q blocks. from: sums before them, of pixels ``pitch`` apart.
+template <int P, int Q>
+INLINE void add_groups(const s32* at, const s32* last, const Element* const* pixel, const Weight* w, const s32* from,
+                       int pitch, s32* result) {
     vi sum[P][Q];
     const Element* x[P];
 #pragma GCC unroll 16
@@ -111,16 +144,8 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
         x[i] = pixel[i];
 #pragma GCC unroll 4
         for (int j = 0; j < Q; j++)
-            sum[i][j] = load<vi>(initial + j * V);
+            sum[i][j] = load<vi>(from + i * pitch + j * V);
     }
-#if defined(BFPGA_AVX2)
-    const int *c = steps.chains, twos = c[0] + c[1], ones = twos + c[2];
-    add_chains<4, P, Q, POSITIVE>(steps, 0, c[0], x, w, sum);
-    add_chains<3, P, Q, POSITIVE>(steps, c[0], twos, x, w, sum);
-    add_chains<2, P, Q, POSITIVE>(steps, twos, ones, x, w, sum);
-    add_chains<1, P, Q, POSITIVE>(steps, ones, steps.count, x, w, sum);
-#else
-    const s32 *at = steps.places, *const last = at + steps.count;
     for (; at < last; at++, w += Q * V * G) {
         const s32 place = *at;
         vi ww[Q];
@@ -135,7 +160,6 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
                 sum[i][j] = dot(sum[i][j], b, ww[j]);
         }
     }
-#endif
 #pragma GCC unroll 16
     for (int i = 0; i < P; i++)
 #pragma GCC unroll 4
@@ -143,8 +167,21 @@ static void tile(const Steps& steps, const Element* const* pixel, const Weight* 
             save(result + (i * Q + j) * V, sum[i][j]);
 }
 
+/// P pixels times Q blocks of V channels.
+template <int P, int Q>
+static void tile(const Steps& steps, const Element* const* pixel, const Weight* w, const s32* initial, s32* result) {
+    const s32 *const at = steps.places, *const last = at + steps.count;
+#if defined(BFPGA_AVX2)
+    const int done = add_all_chains<P, Q>(steps, pixel, w, initial, result);
+    if (done < steps.count)
+        add_groups<P, Q>(at + done, last, pixel, w, result, Q * V, result);
+#else
+    add_groups<P, Q>(at, last, pixel, w, initial, 0, result);
+#endif
+}
+
 /// All pixels times Q blocks from ``slot`` on; P pixels at a time, several tiles before the epilogue.
-template <int P, int Q, bool POSITIVE>
+template <int P, int Q>
 static void dense_blocks(const Steps& steps, const Element* in, const s32* starts, int pixels, const Weight* w,
                          const Sink& sink, int slot) {
     constexpr int HELD = 48 / P * P;
@@ -159,40 +196,39 @@ static void dense_blocks(const Steps& steps, const Element* in, const s32* start
             for (int j = 0; j < count; j++)
                 x[j] = in + starts[first + i + j];
             if (count == P)
-                tile<P, Q, POSITIVE>(steps, x, w, initial, to);
+                tile<P, Q>(steps, x, w, initial, to);
             else if (count == 2)
-                tile<2, Q, POSITIVE>(steps, x, w, initial, to);
+                tile<2, Q>(steps, x, w, initial, to);
             else
-                tile<1, Q, POSITIVE>(steps, x, w, initial, to);
+                tile<1, Q>(steps, x, w, initial, to);
             i += count;
         }
         sink.take_blocks(result, Q, held, slot, first);
     }
 }
 
-template <bool POSITIVE>
-static void dense(const Prepared& p, const Element* in, s32 magnitudes, const s32* starts, int pixels, const Weight* w,
+static void dense(const Prepared& p, const Element* in, s32 copy, const s32* starts, int pixels, const Weight* w,
                   const Sink& sink) {
     size_t block = 0;
     for (int n = 0; n < p.groups; n++) {
         const Element* x = in + n * p.inner;
         for (int b = 0; b < p.blocks; block++) {
             const int q = std::min(MOST_BLOCKS, p.blocks - b), slot = n * p.block_slots + b * V;
-            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.chains[block].data(), magnitudes};
+            const Steps s = {p.steps[block].data(), (int)p.steps[block].size(), p.chains[block].data(), copy};
 #if BFPGA_LANES == 16
             if (q == 4)
-                dense_blocks<6, MOST_BLOCKS, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<6, MOST_BLOCKS>(s, x, starts, pixels, w, sink, slot);
             else if (q == 3)
-                dense_blocks<8, MOST_BLOCKS - 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<8, MOST_BLOCKS - 1>(s, x, starts, pixels, w, sink, slot);
             else if (q == 2)
-                dense_blocks<12, 2, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<12, 2>(s, x, starts, pixels, w, sink, slot);
             else
-                dense_blocks<16, 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<16, 1>(s, x, starts, pixels, w, sink, slot);
 #else
             if (q == 2)
-                dense_blocks<6, 2, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<3, 2>(s, x, starts, pixels, w, sink, slot);
             else
-                dense_blocks<8, 1, POSITIVE>(s, x, starts, pixels, w, sink, slot);
+                dense_blocks<8, 1>(s, x, starts, pixels, w, sink, slot);
 #endif
             w += (size_t)p.depth * q * V;
             b += q;
@@ -245,7 +281,7 @@ static void wide_piece(const Prepared& p, const s32* at, const s32* last, const 
         s64* to[P];
         const int left = pixels - i, count = left >= P ? P : left >= 2 ? 2 : 1;
         for (int j = 0; j < count; j++)
-            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
+            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.raw_pitch();
         if (count == P)
             wide_tile<P, Q, FIRST>(at, last, x, high, low, to);
         else if (count == 2)
@@ -334,7 +370,7 @@ static void depthwise_wide(const Prepared& p, const Element* in, const s32* star
             for (int t = 0; t < taps; t++)
                 sum += __builtin_convertvector(get(x + p.runs[t]), vl) *
                        __builtin_convertvector(load<vi>(p.pair_weights.data() + (size_t)t * p.slots + slot), vl);
-            save(raw + (size_t)i * p.slots + slot, sum);
+            save(raw + (size_t)i * p.raw_pitch() + slot, sum);
         }
 }
 
@@ -434,6 +470,20 @@ static void maxima(const Prepared& p, const Tensor& image, const Element* in, s3
                     most = largest(most, all<s32>(lowest));
                 save(result + j * V, most & mask);
             }
+            sink.take(result, V, count, slot, i);
+        }
+    }
+}
+
+/// Each channel times a factor, which is no less than ``least`` then.
+static void scales(const Prepared& p, const Element* in, const Element* factors, s32 least, const Sink& sink) {
+    alignas(64) s32 result[ROW * V];
+    for (int slot = 0; slot < p.slots; slot += V) {
+        const vi factor = largest(get(factors + p.second.first + slot) - ZERO, all<s32>(least)) & lanes(p.left(slot));
+        for (int i = 0; i < p.pixels; i += ROW) {
+            const int count = std::min(ROW, p.pixels - i);
+            for (int j = 0; j < count; j++)
+                save(result + j * V, (get(in + p.starts[i + j] + slot) - ZERO) * factor);
             sink.take(result, V, count, slot, i);
         }
     }

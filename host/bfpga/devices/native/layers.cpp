@@ -42,8 +42,8 @@ struct Workspace {
     std::vector<std::vector<s32>> exponents;
     /// Tensors without negative mantissas in the samples at hand.
     std::vector<u8> positive;
-    /// How far behind the activations of a tensor their magnitudes lie; 0 where nobody reads them.
-    std::vector<size_t> magnitudes;
+    /// How far behind the activations of a tensor their copy with an offset lies; 0 where nobody reads it.
+    std::vector<size_t> copies;
     std::vector<std::map<s32, std::unique_ptr<Aligned>>> aligned;
     std::vector<KeptShifts<s32>> shifts32;
     std::vector<KeptShifts<s64>> shifts64;
@@ -111,7 +111,7 @@ Plan::Plan(const Segment& segment) : g(segment), tensors(segment.tensors, segmen
         const Layer& l = p.l;
         const Tensor& first = tensors[l.first];
         const bool known = first.known && (l.second < 0 || tensors[l.second].known);
-        if (!known || p.wide || l.kind == PRODUCT || (l.policy != STATIC && l.policy != INHERIT))
+        if (!known || p.wide || l.kind == PRODUCT || l.kind == SCALE || (l.policy != STATIC && l.policy != INHERIT))
             continue;
         const s32 e_acc = l.second < 0 ? first.exponent : std::max(first.exponent, tensors[l.second].exponent);
         p.aligned.reset(align(p, e_acc));
@@ -220,13 +220,13 @@ Workspace& Plan::space(int number) {
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
-        w->magnitudes.resize(tensors.size());
+        w->copies.resize(tensors.size());
         for (auto& p : layers)
-            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative)
-                w->magnitudes[p->l.first] = up((int)(places[p->l.first].size * g.chunk) + 256, 64);
+            if (p->offset)
+                w->copies[p->l.first] = up((int)(places[p->l.first].size * g.chunk) + 256, 64);
         for (size_t i = 0; i < tensors.size(); i++) {
             Array<Element>& buffer = w->buffers[i];
-            buffer.reset(places[i].size * g.chunk + 256 + w->magnitudes[i]);
+            buffer.reset(places[i].size * g.chunk + 256 + w->copies[i]);
             for (size_t j = 0; j < buffer.size(); j++)
                 buffer[j] = (Element)ZERO;
             w->exponents[i].assign(g.chunk, tensors[i].exponent);
@@ -236,7 +236,7 @@ Workspace& Plan::space(int number) {
         for (auto& p : layers) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
-                raw = std::max(raw, samples * p->pixels * p->slots * (p->wide ? 8 : 4));
+                raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
             if (p->l.kind == PRODUCT)
@@ -384,7 +384,7 @@ s32 Plan::accumulator_exponent(const Workspace& w, const Layer& l, int s) const 
     if (l.second < 0)
         return first;
     const s32 second = w.exponents[l.second][s];
-    return l.kind == PRODUCT ? first + second : std::max(first, second);
+    return l.kind == PRODUCT || l.kind == SCALE ? first + second : std::max(first, second);
 }
 
 /// The accumulators of sample s (of the whole chunk with ``starts`` of several) into the sink.
@@ -402,9 +402,7 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
         case DENSE:
             if (p.wide)
                 return dense_wide(p, in, starts, pixels, weights, low, sink.raw_wide);
-            if (w.positive[l.first])
-                return dense<POSITIVE_DIFFERS>(p, in, 0, starts, pixels, weights, sink);
-            return dense<false>(p, in, (s32)w.magnitudes[l.first], starts, pixels, weights, sink);
+            return dense(p, in, p.offset ? (s32)w.copies[l.first] : 0, starts, pixels, weights, sink);
         case DEPTHWISE:
             if (p.wide)
                 return depthwise_wide(p, in, starts, pixels, sink.raw_wide);
@@ -424,6 +422,8 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
             return uniform(p, in, starts, pixels, sink);
         case MAXIMA:
             return maxima(p, tensors[l.first], in, -(1 << (g.format.mantissa_bits - 1)), sink);
+        case SCALES:
+            return scales(p, in, w.buffers[l.second].data() + s * p.second.size, -g.format.mantissa_max, sink);
         case SUMS:
             const s32 e = accumulator_exponent(w, l, s), one = e - w.exponents[l.first][s];
             const Element* other = l.second < 0 ? nullptr : w.buffers[l.second].data() + s * p.second.size;
@@ -438,8 +438,8 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
     Counts counts;
     std::fill(w.overflows.begin(), w.overflows.begin() + count, 0);
     const bool together = p.way == DENSE && p.chunk_starts.size() && l.kind != PRODUCT;
-    if (p.way == DENSE && !w.positive[l.first] && w.magnitudes[l.first])
-        save_magnitudes(w.buffers[l.first].data(), places[l.first].size * count, w.magnitudes[l.first]);
+    if (p.offset)
+        save_offset_copy(w.buffers[l.first].data(), places[l.first].size * count, w.copies[l.first], p.offset);
     Sink sink;
     sink.p = &p, sink.counts = &counts;
     static const Array<s32> nothing(1 << 16);
@@ -473,7 +473,7 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
         for (s32 s = 0; s < count; s++) {
             if (!together)
                 accumulate(w, p, s, p.starts.data(), p.pixels, sink);
-            const size_t at = together ? (size_t)s * p.pixels * p.slots * (p.wide ? 8 : 4) : 0;
+            const size_t at = together ? (size_t)s * p.pixels * p.raw_pitch() * (p.wide ? 8 : 4) : 0;
             finish_sample(w, call, k, s, w.raw.data() + at, counts);
         }
     }
@@ -534,16 +534,20 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
     bool some = false;
     lead = NO_LEAD;
     alignas(64) T magnitudes[V];
+    const size_t pitch = p.raw_pitch();
     for (int slot = 0; slot < p.slots; slot += V) {
         VA most = load<VA>(raw + slot), least = most;
         for (int i = 1; i < p.pixels; i++) {
-            const VA v = load<VA>(raw + (size_t)i * p.slots + slot);
+            const VA v = load<VA>(raw + (size_t)i * pitch + slot);
             most = largest(most, v), least = smallest(least, v);
         }
         const SlotConstants<T> c(f, slot);
         const VT one = value_of<T, false>(f, c, __builtin_convertvector(most, VT), VT{});
-        const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
-        const VT magnitude = largest(largest(one, -one), largest(two, -two));
+        VT magnitude = largest(one, -one);
+        if (p.pixels > 1) {
+            const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
+            magnitude = largest(magnitude, largest(two, -two));
+        }
         // Few slots raise the maximum: those that may are found all at once.
         const VT distance =
             all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
@@ -577,13 +581,18 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     const s32 exponent = output_exponent(w, call, k, e_acc, lead, nonzero);
     const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), true);
     Element* out = w.buffers[l.output].data() + s * p.out.size;
-    for (int slot = 0; slot < p.slots; slot += V) {
+    const int pitch = (int)p.raw_pitch();
+    const bool row = p.pixels == 1 && p.groups == 1 && f.simple;
+    if (row && f.add)
+        finish_row<T, true>(f, raw, l.channels, out + p.places[0], counts);
+    else if (row)
+        finish_row<T, false>(f, raw, l.channels, out + p.places[0], counts);
+    for (int slot = 0; slot < p.slots && !row; slot += V) {
         const Place place = {out + p.channel[slot], p.places.data(), 0};
-        const int two = slot % p.block_slots + V < p.block_slots ? p.left(slot) + p.left(slot + V) : 0;
-        if (finish_both(f, raw + slot, p.slots, p.pixels, place, slot, two, counts, 0, p.pixels))
+        if (finish_both(f, raw + slot, pitch, p.pixels, place, slot, p.left_of_two(slot), counts, 0, p.pixels))
             slot += V;
         else
-            finish(f, raw + slot, p.slots, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
+            finish(f, raw + slot, pitch, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
     }
     w.exponents[l.output][s] = exponent;
     if (l.policy == ROLLING_MAX || l.policy == FEEDBACK)

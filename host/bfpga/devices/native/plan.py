@@ -13,7 +13,7 @@ from bfpga.compiler.schedule.matmul import product_node
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.flows import everything
 from bfpga.contract.functions import ACTIVATION_EXPONENT, GRID_BITS, TABLE_STEPS, Function, Table
-from bfpga.contract.program import ArrayNode, MatMulNode, Node, Program, TensorSpec
+from bfpga.contract.program import ArrayNode, MatMulNode, Node, Program, TensorSpec, values_read
 from bfpga.devices.matmul import matrix_tiles
 from bfpga.devices.native.library import InstructionSet, instruction_set
 from bfpga.devices.native.records import INHERIT, KINDS, UNITS, LayerRecord, SegmentRecord, TensorRecord, format_record
@@ -36,7 +36,7 @@ def static_exponents(program: Program) -> dict[str, int]:
         if not isinstance(node, ArrayNode):
             continue
         exponents.pop(node.output, None)
-        if node.policy.inherit and all(name in exponents for name in node.inputs):
+        if node.policy.inherit and not node.factors and all(name in exponents for name in node.inputs):
             exponents[node.output] = max(exponents[name] for name in node.inputs)
         elif not node.policy.inherit and node.policy.policy == Policy.STATIC:
             exponents[node.output] = node.policy.exponent
@@ -93,13 +93,13 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
         wide = node.inner * fmt.mantissa_max * -fmt.mantissa_min
     elif not isinstance(node, ArrayNode):
         return "an operator of the host"
-    elif node.factors:
-        return "weights that are computed"
+    elif node.factors and not _one_pixel(program.tensors[node.factors], node.channels):
+        return "factors that are an image"
     elif node.kind not in KINDS or (node.kind == "sum" and len(node.inputs) > 2):
         return f"a layer of kind {node.kind} with {len(node.inputs)} inputs"
     elif node.function not in ARITHMETIC and not isinstance(node.function.row.method, Table):
         return f"the function {node.function.key}"
-    elif node.weights is None:
+    elif node.weights is None or node.factors:
         wide = 0
     else:
         sums = np.abs(np.asarray(node.weights, np.int64)).reshape(node.channels, -1).sum(axis=1)
@@ -107,6 +107,10 @@ def refusal(program: Program, node: Node, item: InstructionSet) -> str:
     if wide > LARGEST_SUM and item.element_bits < WIDEST:
         return f"sums of up to {wide}, beyond the 32 bits of bytes"
     return ""
+
+
+def _one_pixel(spec: TensorSpec, channels: int) -> bool:
+    return (spec.height, spec.width, spec.channels) == (1, 1, channels)
 
 
 @dataclass
@@ -200,7 +204,7 @@ class Description:
         self.layers = list(layers)
         self.kept: list[npt.NDArray[Any]] = []
         self.specs = operands or {
-            name: program.tensors[name] for node in layers for name in (*node.inputs, node.output)
+            name: program.tensors[name] for node in layers for name in (*values_read(node), node.output)
         }
         self.tensors = list(self.specs)
         self.product = operands is not None
@@ -252,8 +256,8 @@ class Description:
         table = row.method if isinstance(row.method, Table) else None
         width = 0 if table is None else (table.limit << GRID_BITS) * (1 if table.below_relu else 2)
         sample = policy.sample or everything(node.channels)
-        kind = KINDS["product"] if self.product else KINDS[node.kind]
-        inputs = self.tensors[:2] if self.product else node.inputs
+        kind = KINDS["product" if self.product else "scale" if node.factors else node.kind]
+        inputs = self.tensors[:2] if self.product else values_read(node)
         columns = working_columns(node, self.program.config)
         tiles = [(tile.y0, tile.y1, tile.m0, tile.m1) for tile in node.tiles]
         tiles = tiles or [(0, window.output_height, 0, node.channels)]
@@ -270,7 +274,7 @@ class Description:
             INHERIT if policy.inherit else policy.policy, policy.exponent, policy.rule, policy.rate, policy.margin,
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
             node.bias_exponent,
-            None if self.product else self._keep(node.weights, np.int32), self._keep(exponents, np.int32),
-            self._keep(node.bias, np.int64), self._keep(table.points if table else None, np.int32),
+            None if self.product or node.factors else self._keep(node.weights, np.int32),
+            self._keep(exponents, np.int32), self._keep(node.bias, np.int64), self._keep(table.points if table else None, np.int32),
             self._keep(sample.blocks, np.int32), self._keep(tiles, np.int32),
         )  # fmt: skip

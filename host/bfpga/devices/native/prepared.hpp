@@ -3,13 +3,14 @@
 
 #include <array>
 #include <memory>
+#include <numeric>
 
 #include "epilogue.hpp"
 
 namespace bfpga_native {
 
 /// How a layer's accumulators are found.
-enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS };
+enum Way { DENSE, DEPTHWISE, COLUMNS, UNIFORM, MAXIMA, SUMS, SCALES };
 
 /// Column blocks of a tile: as many accumulators as the registers hold.
 constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
@@ -23,8 +24,9 @@ constexpr size_t OPEN_CHAINS = 32;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
 constexpr int FEW_PIXELS = 32;
 
-/// Groups in chains of 4, 3 and 2, one kind after the other; single ones follow.
-typedef std::array<int, 3> Chains;
+/// Groups in chains of 4, 3, 2 and 1, one kind after the other; those follow whose products 16 bits hold only with the
+/// signs of the activations at the weights.
+typedef std::array<int, 4> Chains;
 
 struct Buffer {
     s32 pitch = 0, row = 0, first = 0;
@@ -46,19 +48,21 @@ struct Prepared {
     Way way = DENSE;
     /// wide: sums need 64 bits. nonnegative: what the layer reads never is negative.
     bool wide = false, nonnegative = false;
+    /// What is added to activations so that none of those that chains read is negative.
+    s32 offset = 0;
     int pixels = 0, slots = 0, block_slots = 0, blocks = 0, groups = 1, inner = 0;
     /// Runs of activations that one output sees, in elements from its first one, and groups in each.
     Array<s32> runs;
     int run_groups = 0, depth = 0;
-    /// Where the groups of a column block lie, in the order of its weights, and how many of them are in chains of 4, 3
-    /// and 2 groups whose products 16 bits hold together.
+    /// Where the groups of a column block lie, in the order of its weights, and how many of them are in chains of
+    /// groups whose products 16 bits hold together.
     std::vector<std::vector<s32>> steps;
     std::vector<Chains> chains;
     Array<Weight> weights, low_weights;
-    Array<s32> pair_weights, correction, starts, places, dense, channel, uniform;
+    Array<s32> pair_weights, correction, starts, places, channel, uniform, lefts;
     Array<s64> bound;
     /// Pixels of several samples, for layers of few pixels.
-    Array<s32> chunk_starts, chunk_places, chunk_dense;
+    Array<s32> chunk_starts, chunk_places;
     Buffer in, second, out;
     bool fused = false;
     std::unique_ptr<Aligned> aligned;
@@ -72,16 +76,21 @@ struct Prepared {
     /// Blocks of a tile: wide sums take two registers each.
     int most_blocks() const { return wide ? WIDE_BLOCKS : MOST_BLOCKS; }
     /// Channels among the V slots from ``slot`` on.
-    int left(int slot) const {
-        const int per_group = way == COLUMNS ? l.channels * join : l.channels / groups;
-        return std::min(V, per_group - slot % block_slots);
+    int left(int slot) const { return lefts[slot / V]; }
+    /// The same of the 2 V slots from ``slot`` on; 0 if the second half belongs to another group.
+    int left_of_two(int slot) const {
+        const bool same = slot + V < slots && (groups == 1 || slot % block_slots + V < block_slots);
+        return same ? left(slot) + left(slot + V) : 0;
     }
+    /// Distance of the raw accumulators of two pixels. Were it whole pages, those of all pixels would compete for the
+    /// same few places of the cache.
+    size_t raw_pitch() const { return slots % 256 ? slots : slots + V; }
     /// Where raw accumulators have a pixel of the layer and a channel of it.
     size_t raw_index(int pixel, int c) const {
         if (join > 1)
-            return (size_t)(pixel / join) * slots + pixel % join * l.channels + c;
+            return (size_t)(pixel / join) * raw_pitch() + pixel % join * l.channels + c;
         const int per_group = l.channels / groups;
-        return (size_t)pixel * slots + c / per_group * block_slots + c % per_group;
+        return (size_t)pixel * raw_pitch() + c / per_group * block_slots + c % per_group;
     }
     void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
     int place(int y, int x) const;
@@ -89,6 +98,7 @@ struct Prepared {
    private:
     void geometry(const Segment& g);
     void slots_of(int per_group, int group_count);
+    void count_left(int per_group);
     void bounds(const Segment& g);
     void pack_dense(const Format& f);
     std::vector<int> order_groups(int slot, int width, s32 most, Chains& chained) const;
@@ -102,8 +112,8 @@ struct Prepared {
 
 Prepared::Prepared(const Segment& g, const Layer& layer) : l(layer) {
     geometry(g);
-    if (l.kind == MAXIMUM || l.kind == SUM) {
-        way = l.kind == SUM ? SUMS : MAXIMA;
+    if (l.kind == MAXIMUM || l.kind == SUM || l.kind == SCALE) {
+        way = l.kind == SUM ? SUMS : l.kind == SCALE ? SCALES : MAXIMA;
         slots_of(l.channels, 1);
         bounds(g);
         return;
@@ -166,9 +176,13 @@ void Prepared::slots_of(int per_group, int group_count) {
         const int c = i % block_slots;
         channel[i] = c < per_group ? i / block_slots * per_group + c : -1;
     }
-    dense.reset(pixels);
-    for (int i = 0; i < pixels; i++)
-        dense[i] = i * slots;
+    count_left(per_group);
+}
+
+void Prepared::count_left(int per_group) {
+    lefts.reset(slots / V);
+    for (int i = 0; i < slots; i += V)
+        lefts[i / V] = std::min(V, per_group - i % block_slots);
 }
 
 /// Largest magnitude of each accumulator; whether 32 bits hold all.
@@ -181,8 +195,8 @@ void Prepared::bounds(const Segment& g) {
         if (channel[i] < 0)
             continue;
         s64 sum = l.kind == SUM && l.second >= 0 ? 2 : 1;
-        if (l.kind == PRODUCT)
-            sum = (s64)inner * f.mantissa_max;
+        if (l.kind == PRODUCT || l.kind == SCALE)
+            sum = (s64)(l.kind == SCALE ? 1 : inner) * f.mantissa_max;
         if (l.kind == GEMM) {
             sum = 0;
             const size_t size = (size_t)l.kernel_height * l.kernel_width * inner;
@@ -207,7 +221,7 @@ s32 Prepared::group_weight(int slot, int group, int element) const {
 }
 
 #if defined(BFPGA_AVX2)
-/// Products of a group in each lane of 16 bits: the sums of the weights above and below zero, or of all magnitudes.
+/// Products of a group in each lane of 16 bits: the sums of the weights above and below zero.
 struct Lane {
     int positive, negative;
 };
@@ -233,7 +247,7 @@ static bool fits(const Chain& chain, const Lane* group, s32 most) {
 ///
 /// Two products of bytes take 16 bits. Where weights are small, those of several groups fit together, and one widening
 /// multiplication serves them all. The largest groups look for room first, each in the first chain that has some.
-/// Activations that are never negative reach the sum of the weights of one sign at most.
+/// Activations that are never negative reach the sum of the weights of one sign at most; others get an offset for that.
 std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& chained) const {
     const int count = depth / G;
     std::vector<int> order(count);
@@ -249,19 +263,23 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
             Lane& lane = lanes[i * lane_count + c];
             for (int e = 0; e < 2; e++) {
                 const s32 w = group_weight(slot + (int)c / 2, i, (int)c % 2 * 2 + e);
-                (nonnegative && w < 0 ? lane.negative : lane.positive) += std::abs(w);
+                (w < 0 ? lane.negative : lane.positive) += std::abs(w);
             }
             top[i] = std::max({top[i], lane.positive, lane.negative});
         }
     std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
     std::vector<Chain> open;
-    std::vector<int> found[MOST_CHAIN];
+    std::vector<int> found[MOST_CHAIN], alone;
     const auto close = [&](size_t i) {
         std::vector<int>& same = found[open[i].groups.size() - 1];
         same.insert(same.end(), open[i].groups.begin(), open[i].groups.end());
         open.erase(open.begin() + i);
     };
     for (int group : order) {
+        if (top[group] * most > INT16_MAX) {
+            alone.push_back(group);
+            continue;
+        }
         const Lane* lane = &lanes[group * lane_count];
         size_t i = 0;
         while (i < open.size() && !fits(open[i], lane, most))
@@ -283,9 +301,9 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
     order.clear();
     for (int n = MOST_CHAIN; n-- > 0;) {
         order.insert(order.end(), found[n].begin(), found[n].end());
-        if (n > 0)
-            chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
+        chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
     }
+    order.insert(order.end(), alone.begin(), alone.end());
 #else
     (void)slot, (void)width, (void)most;
 #endif
@@ -311,6 +329,9 @@ void Prepared::pack_dense(const Format& f) {
         low_weights.reset((size_t)depth * slots);
     Weight* to = weights.data();
     Weight* low = low_weights.data();
+    if (MOST_CHAIN > 1 && l.kind != PRODUCT && !nonnegative)
+        offset = 1 << (f.mantissa_bits - 1);
+    const s32 most = offset ? 2 * offset - 1 : f.mantissa_max;
     for (int n = 0; n < groups; n++)
         for (int b = 0; b < blocks; b += most_blocks()) {
             const int width = std::min(most_blocks(), blocks - b) * V, slot = n * block_slots + b * V;
@@ -319,14 +340,16 @@ void Prepared::pack_dense(const Format& f) {
             for (int i = 0; i < depth / G; i++)
                 order[i] = i;
             if (l.kind != PRODUCT)
-                order = order_groups(slot, width, std::max(f.mantissa_max, -f.mantissa_min), chained);
+                order = order_groups(slot, width, most, chained);
+            const int in_chains = std::accumulate(chained.begin(), chained.end(), 0);
             std::vector<s32> places_of;
             for (int i : order) {
+                const s32 added = ZERO + ((int)places_of.size() < in_chains ? offset : 0);
                 places_of.push_back(runs[i / run_groups] + i % run_groups * G);
                 for (int c = 0; l.kind != PRODUCT && c < width; c++)
                     for (int e = 0; e < G; e++, to++) {
                         const s32 w = group_weight(slot + c, i, e);
-                        correction[slot + c] -= ZERO * w;
+                        correction[slot + c] -= added * w;
                         *to = (Weight)w;
                         if (wide) {
                             *low = (Weight)(s8)(w & 255);
@@ -399,6 +422,7 @@ bool Prepared::pack_columns() {
         join = count;
     }
     way = COLUMNS;
+    count_left(l.channels * join);
     for (int i = 0; i < pixels / join; i++)
         starts[i] = starts[i * join], places[i] = places[i * join];
     pixels /= join;
@@ -425,12 +449,10 @@ void Prepared::prepare_chunk(int samples) {
     const int count = samples * pixels;
     chunk_starts.reset(count);
     chunk_places.reset(count);
-    chunk_dense.reset(count);
     for (int i = 0; i < count; i++) {
         const int s = i / pixels, p = i % pixels;
         chunk_starts[i] = starts[p] + (s32)(s * in.size);
         chunk_places[i] = places[p] + (s32)(s * out.size);
-        chunk_dense[i] = i * slots;
     }
 }
 

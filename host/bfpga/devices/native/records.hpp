@@ -5,7 +5,7 @@
 
 namespace bfpga_native {
 
-enum Kind { GEMM = 0, MAXIMUM = 1, SUM = 2, PRODUCT = 3 };
+enum Kind { GEMM = 0, MAXIMUM = 1, SUM = 2, PRODUCT = 3, SCALE = 4 };
 enum Function { NONE = 0, RELU = 1, LEAKY_RELU = 2, CLIP = 5 };  // those without a table
 enum Unit { ACCUMULATOR = 0, TABLE = 1, FINER = 2 };
 enum Policy { STATIC = 0, MAX = 1, STATISTICS = 2, ROLLING_MAX = 3, FEEDBACK = 4, INHERIT = 5 };
@@ -34,8 +34,9 @@ struct Tensor {
     int32_t known, exponent, nonnegative;
 };
 
-/// A layer. weights: (channels, kernel_height, kernel_width, input channels / groups); row_exponents, bias: (channels,)
-/// or null; points: a function's table or null; blocks: measured ranges of channels; tiles: (y0, y1, m0, m1) each.
+/// A layer; a SCALE multiplies each channel of the first tensor with one number of the second. weights: (channels,
+/// kernel_height, kernel_width, input channels / groups); row_exponents, bias: (channels,) or null; points: a
+/// function's table or null; blocks: measured ranges of channels; tiles: (y0, y1, m0, m1) each.
 struct Layer {
     int32_t kind, first, second, output, channels, channel_offset, groups;
     int32_t kernel_height, kernel_width, stride_y, stride_x, pad_top, pad_left, dilation_y, dilation_x;

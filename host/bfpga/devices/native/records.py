@@ -9,7 +9,7 @@ from typing import Any
 from bfpga.formats.block_format import BlockFormat, Rounding
 
 #: Codes of the C++ side.
-KINDS = {"gemm": 0, "max": 1, "sum": 2, "product": 3}
+KINDS = {"gemm": 0, "max": 1, "sum": 2, "product": 3, "scale": 4}
 ROUNDINGS: dict[Rounding, int] = {"trunc": 0, "tozero": 1, "half_up": 2, "half_away": 3, "rne": 4}
 UNITS = {"accumulator": 0, "table": 1, "finer": 2}
 #: A policy besides those of the descriptor: the exponent of the accumulators.

@@ -142,11 +142,8 @@ INLINE vi dot_positive(vi a, vi x, vi w) {
 #if defined(BFPGA_AVX2)
 constexpr int MOST_CHAIN = 4;
 
-/// Products of pairs of bytes in 16 bits. x: activations; m: their magnitudes, or the activations if none is negative.
-template <bool POSITIVE>
-INLINE vi byte_products(vi x, vi m, vi w) {
-    return (vi)_mm256_maddubs_epi16((__m256i)m, POSITIVE ? (__m256i)w : _mm256_sign_epi8((__m256i)w, (__m256i)x));
-}
+/// Products of pairs of bytes in 16 bits; no activation is negative.
+INLINE vi byte_products(vi x, vi w) { return (vi)_mm256_maddubs_epi16((__m256i)x, (__m256i)w); }
 INLINE vi add_words(vi a, vi b) { return (vi)_mm256_add_epi16((__m256i)a, (__m256i)b); }
 INLINE vi add_products(vi a, vi products) { return a + (vi)_mm256_madd_epi16((__m256i)products, _mm256_set1_epi16(1)); }
 #else

@@ -73,6 +73,7 @@ class _Start:
         self._filled, self._fetched = _Users(config.weight_words), _Users(config.weight_words)
         self._filled_rows, self._fetched_rows = _Users(config.parameter_rows), _Users(config.parameter_rows)
         self._streamed = 0
+        self._kept = 0
         #: Operations of each kind so far.
         self.done = [0] * len(COUNTS)
 
@@ -92,9 +93,12 @@ class _Start:
         elif descriptor.operation in ARRAY_OPERATIONS:
             result[LOADS] = max(self._loaded.last(use.reads), self._loaded.last(use.writes))
             # Results are written in order, and behind all that operations before it read: only what it reads matters.
-            result[RESULTS] = self._written.last(use.reads)
+            # Behind kept sums nothing is read: `weights` sends their parameters before the weights of what follows, and
+            # for these the array would wait with sums that the output stage needs before it takes the parameters.
+            result[RESULTS] = max(self._written.last(use.reads), self._kept)
             result[STORES] = self._stored.last(use.writes)
             number = self._next(RESULTS)
+            self._kept = number if descriptor.flags & Flag.KEPT else self._kept
             self._read.use(use.reads, number)
             self._written.use(use.writes, number)
             if descriptor.operation == Operation.GEMM:

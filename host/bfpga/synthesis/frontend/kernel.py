@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from bfpga.synthesis.kept import kernel_files
 from bfpga.synthesis.narrow import narrowed
 from bfpga.synthesis.variables import without_unread
 from bfpga.vendor.clang import ANALYSIS_FLAGS, find_clang
-from bfpga.vendor.render import kernel_sources, top_files
+from bfpga.vendor.render import kernel_sources, sources_of, top_files
 
 #: No pass of clang's own runs: `flatten` chooses them.
 _FLAGS = (
@@ -39,16 +40,24 @@ class Analysis:
 
 
 def analyse_kernel(accelerator: Accelerator, only: str = "") -> tuple[Analysis, ...]:
-    """The pipelined loops of each IP of an accelerator. ``only``: of the loop with this label.
+    """The pipelined loops of each IP of an accelerator. ``only``: the loop with this label; IPs without it have none.
 
     Raises:
         ToolError: no clang, or it refuses the kernel.
     """
     files, tops = kernel_files(accelerator), top_files(accelerator.systolic)
-    if len(tops) == 1:
-        return (analyse_files(files, tops[0], only),)
-    with ProcessPoolExecutor() as pool:
-        return tuple(pool.map(partial(analyse_files, files, only=only), tops))
+    wanted = [top for top in tops if not only or _has_label(sources_of(top, files), only)]
+    if len(wanted) == 1:
+        found = [analyse_files(files, wanted[0], only)]
+    else:
+        with ProcessPoolExecutor() as pool:
+            found = list(pool.map(partial(analyse_files, files, only=only), wanted))
+    by_top = dict(zip(wanted, found, strict=True))
+    return tuple(by_top.get(top, Analysis([], "")) for top in tops)
+
+
+def _has_label(sources: Mapping[str, str], label: str) -> bool:
+    return any(re.search(rf"^\s*{re.escape(label)}\s*:", text, re.MULTILINE) for text in sources.values())
 
 
 def analyse_source(source: Path, only: str = "") -> Analysis:

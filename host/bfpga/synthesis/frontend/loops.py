@@ -16,6 +16,7 @@ from bfpga.synthesis.frontend.region import Region
 from bfpga.synthesis.frontend.storage import Storage
 
 _BIND = re.compile(r"#\s*pragma\s+HLS\s+BIND_OP\s+(.*)$", re.IGNORECASE | re.MULTILINE)
+_ARRAY = re.compile(r"\[(\d+) x (.+)\]")
 #: Name of what a kernel does between its loops: no pipeline, one clock after the other.
 OUTSIDE = "outside the loops"
 #: Lines around a BIND_OP in which its variable is assigned.
@@ -27,12 +28,23 @@ def variable_types(module: Module, function: Function) -> dict[str, str]:
     types = {}
     for name, text in module.globals.items():
         if found := re.search(r"\b(?:global|constant) (.*)$", text):
-            types[name] = split_type(found.group(1))[0].rstrip(",")
+            types[name] = _joined(split_type(found.group(1))[0].rstrip(","))
     for block in function.blocks.values():
         for instruction in block.instructions:
             if instruction.opcode == "alloca":
                 types[instruction.result] = split_list(instruction.text)[0]
     return types
+
+
+def _joined(kind: str) -> str:
+    """A table as its source declares it: clang parts one that ends in zeros, `<{ i8, i8, [62 x i8] }>`."""
+    if not kind.startswith("<{"):
+        return kind
+    parts = [_ARRAY.fullmatch(part.strip()) or part.strip() for part in split_list(kind[2:-2])]
+    elements = {part if isinstance(part, str) else part.group(2) for part in parts}
+    if isinstance(parts[-1], str) or len(elements) != 1:
+        return kind
+    return f"[{sum(1 if isinstance(part, str) else int(part.group(1)) for part in parts)} x {elements.pop()}]"
 
 
 def visible_roots(module: Module) -> set[str]:

@@ -97,6 +97,14 @@ class ArrayProcess {
     // The last row that leaves a pass; of row pairs the first one leaves.
     static constexpr int last_reused = 2 * (Config::lanes - 1);
 
+    // Where a row is. Between passes the count goes on, and what is beyond the last row leaves nowhere.
+    static int index_of(row_t row) {
+#pragma HLS INLINE
+        const int index = static_cast<int>(row);
+        const int last = Config::accumulator_rows - 1;
+        return (Config::accumulator_rows & last) == 0 ? index & last : index <= last ? index : last;
+    }
+
     // The row of all columns that is complete now; the sums of early blocks move on in their registers.
     void send(stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
@@ -105,7 +113,7 @@ class ArrayProcess {
         for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
             const int wait = wait_of(i);
-            const accumulator_t fresh = finished_[i].get(static_cast<int>(row_[block_of(i)]));
+            const accumulator_t fresh = finished_[i].get(index_of(row_[block_of(i)]));
             beat.sum[i] = wait > 0 ? delayed_[i][wait > 0 ? wait - 1 : 0] : fresh;
         Steps_Delay:
             for (int k = wait - 1; k > 0; --k) {

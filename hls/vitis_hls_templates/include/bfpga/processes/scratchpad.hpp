@@ -2,11 +2,12 @@
 //
 // A step reads one vector of words - operands of a pass, or a group of a store - and writes one - a run of results, or
 // a group of a load; all reads precede all writes. Operations come as commands; each waits until what it needs has
-// ended (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time.
+// ended (scratchpad/order.hpp), so loads, stores and a computing operation go on at the same time, and the next
+// computing operation is read while results of the one before are awaited (scratchpad/engines.hpp).
 #pragma once
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/storage.hpp"
-#include "bfpga/processes/scratchpad/order.hpp"
+#include "bfpga/processes/scratchpad/engines.hpp"
 #include "bfpga/processes/scratchpad/reader.hpp"
 #include "bfpga/processes/scratchpad/transfer.hpp"
 #include "bfpga/processes/scratchpad/writer.hpp"
@@ -14,58 +15,10 @@
 
 namespace bfpga {
 
-// One of the three parts that execute operations: what it waits for, and what it has worked.
-template <class Config>
-class ScratchpadEngine {
-   public:
-    void clear() {
-#pragma HLS INLINE
-        order_.clear();
-        running_ = false;
-    }
-
-    bool free() const { return !order_.pending() && !running_; }
-    bool running() const { return running_; }
-
-    void take(const Descriptor& d, int32_t index) {
-#pragma HLS INLINE
-        order_.take(d);
-        index_ = index;
-    }
-
-    // Whether an operation waits for others; whether one is under way or has all that it waits for.
-    bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
-    bool works(const FinishedOperations& finished) const {
-        return running_ || (order_.pending() && order_.met(finished));
-    }
-
-    // Whether the operation that waits begins in this clock, and whether the one that runs ends; `busy`: its part has
-    // steps left. Both are said by registers, and a part that begins is busy in the clock behind.
-    bool begins() const { return order_.begins(); }
-    bool ends(bool busy) const { return running_ && !busy; }
-
-    // A clock; `begins` and `ends` as above; `works`: its part makes a step.
-    template <class Trace>
-    void step(const FinishedOperations& finished, bool begins, bool ends, bool works, Trace& trace) {
-#pragma HLS INLINE
-        if (ends) {
-            trace.finished(static_cast<int>(index_), static_cast<uint32_t>(work_));
-        }
-        running_ = begins || (running_ && !ends);
-        work_ = begins ? static_cast<uint_t<32>>(0) : static_cast<uint_t<32>>(work_ + (works ? 1 : 0));
-        order_.step(finished);
-    }
-
-   private:
-    StartOrder<Config> order_;
-    bool running_;
-    int32_t index_;
-    uint_t<32> work_;
-};
-
 template <class Config, class Storage>
 class ScratchpadProcess {
     using T = ScratchpadTypes<Config>;
+    using Takes = typename ComputingEngine<Config>::Takes;
 
    public:
     ScratchpadProcess() {
@@ -250,9 +203,11 @@ class ScratchpadProcess {
                  stream<bool>& credits, Trace& trace) {
 #pragma HLS INLINE
         const Moves moves = {computer_.begins(), loader_.begins(), storer_.begins()};
-        const Moves ends = {computer_.ends(reader_.running() || writer_.running()), loader_.ends(load_.running()),
+        const bool read = computer_.read_ends(reader_.running());
+        const Moves ends = {computer_.ends(writer_.running()), loader_.ends(load_.running()),
                             storer_.ends(store_.running())};
-        const Moves free = {computer_.free(), loader_.free(), storer_.free()};
+        const Moves free = {computer_.idle(), loader_.free(), storer_.free()};
+        const Takes takes = computer_.takes(known_ && next_.computes, reader_.walked());
         const bool idle = free.computes && free.loads && free.stores && store_.idle();
         const bool writes = writer_.writes();
         const bool waits = load_.waits();
@@ -262,11 +217,11 @@ class ScratchpadProcess {
         const bool reads = reader_.goes(may);
         const bool goes = wants & !reads;
         const bool returned = writer_.returned();
-        writer_.step(results, reader_.asks(may), moves.computes);
+        writer_.step(results, reader_.asks(may), computer_.writer_starts());
         load_.step(loads, loaded, moves.loads);
-        const bool computed = reader_.step(may, returned, moves.computes);
+        const bool computed = reader_.step(may, returned, computer_.walk_starts(), moves.computes);
         store_.step(goes, credits, moves.stores);
-        computer_.step(finished_, moves.computes, ends.computes, computed, trace);
+        computer_.step(finished_, takes, read, ends.computes, computed, heard_, trace);
         loader_.step(finished_, moves.loads, ends.loads, loaded, trace);
         storer_.step(finished_, moves.stores, ends.stores, goes, trace);
         const uint_t<2> steps = static_cast<uint_t<2>>((computed ? 1 : 0) + (loaded ? 1 : 0) + (goes ? 1 : 0));
@@ -277,18 +232,17 @@ class ScratchpadProcess {
         // Nothing else arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = idle;
-        dispatch(free);
+        dispatch(free, takes);
     }
 
     // A complete command goes to the part that executes it, if that one is free; which one that is, is known a clock
-    // after the command is complete.
-    void dispatch(const Moves& free) {
+    // after the command is complete. That of a computing operation stays until the last of its parts has taken it.
+    void dispatch(const Moves& free, const Takes& takes) {
 #pragma HLS INLINE
         const Descriptor next = incoming();
         const Operation operation = static_cast<Operation>(next.operation);
         const bool loads = known_ && next_.loads && free.loads;
         const bool stores = known_ && next_.stores && free.stores;
-        const bool computes = known_ && next_.computes && free.computes;
         if (loads) {
             loader_.take(next, heard_);
             load_.take(next);
@@ -297,12 +251,19 @@ class ScratchpadProcess {
             storer_.take(next, heard_);
             store_.take(next);
         }
-        if (computes) {
-            computer_.take(next, heard_);
-            reader_.take(next);
+        if (takes.order) {
+            computer_.order(next);
+        }
+        if (takes.walk) {
+            reader_.take_walk(next);
+        }
+        if (takes.reader) {
+            reader_.take_passes(next);
+        }
+        if (takes.writer) {
             writer_.take(next);
         }
-        taken_ = loads || stores || computes;
+        taken_ = loads || stores || takes.writer;
         if (taken_) {
             ++heard_;
         }
@@ -365,7 +326,8 @@ class ScratchpadProcess {
 
     ScratchpadBanks<Config, typename Storage::ScratchpadPorts> banks_;
     // Computing operations, loads, stores: their order, and the parts that execute them
-    ScratchpadEngine<Config> computer_, loader_, storer_;
+    ComputingEngine<Config> computer_;
+    TransferEngine<Config> loader_, storer_;
     OperandReader<Config> reader_;
     ResultWriter<Config> writer_;
     LoadWriter<Config> load_;

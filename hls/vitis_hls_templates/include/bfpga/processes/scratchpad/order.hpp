@@ -32,7 +32,8 @@ struct FinishedOperations {
     }
 };
 
-template <class Config>
+// `Begins`: clocks from the begin of an operation to its first read.
+template <class Config, int Begins = 0>
 class StartOrder {
    public:
     void clear() {
@@ -67,12 +68,15 @@ class StartOrder {
     // Whether the operation begins in this clock.
     bool begins() const { return ready_; }
 
-    // A clock. Each comparison is a register: the flags lag, which is a part of the guard.
-    void step(const FinishedOperations& now) {
+    // A clock; `may`: the part that executes the operation has all that it needs of it. Each comparison is a register:
+    // the flags lag, which is a part of the guard. A guard that has passed stays so.
+    void step(const FinishedOperations& now, bool may) {
 #pragma HLS INLINE
         const bool begins = ready_;
-        ready_ = !begins && met_ && guard_ == 1;
-        guard_ = !begins && met_ ? static_cast<uint_t<5>>(guard_ - 1) : static_cast<uint_t<5>>(whole_guard);
+        const bool passed = guard_ == 1;
+        const uint_t<5> left = passed ? guard_ : static_cast<uint_t<5>>(guard_ - 1);
+        ready_ = !begins && met_ && passed && may;
+        guard_ = !begins && met_ ? left : static_cast<uint_t<5>>(whole_guard);
         met_ = !begins && pending_ && loads_ && results_ && stores_;
         loads_ = FinishedOperations::reached(now.loads, needed_.loads);
         results_ = FinishedOperations::reached(now.results, needed_.results);
@@ -86,7 +90,7 @@ class StartOrder {
     using count_t = FinishedOperations::count_t;
     // Clocks from the last access of an operation to the count of it being compared: the engine's end, the count, the
     // comparison, all of them.
-    static constexpr int lag = 4;
+    static constexpr int lag = 4 + Begins;
     static constexpr int whole_guard = ScratchpadTypes<Config>::start_guard - lag;
 
     FinishedOperations needed_;

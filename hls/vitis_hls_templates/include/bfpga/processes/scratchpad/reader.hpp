@@ -42,14 +42,23 @@ class OperandReader {
         }
     }
 
-    // What the next operation needs.
-    void take(const Descriptor& d) {
+    // What the walk over the next operation's pixels needs.
+    void take_walk(const Descriptor& d) {
 #pragma HLS INLINE
-        nest_.take(d);
         walk_.take(d);
         setup_.take(Place<Config>::of(d.input_word, d.input_bank),
                     Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
                     d.input_wrap_bank, d.input_pixel_words);
+        stride_y_ = static_cast<coordinate_t>(d.stride_y);
+        stride_x_ = static_cast<coordinate_t>(d.stride_x);
+        top_ = static_cast<coordinate_t>(-d.pad_top);
+        left_ = static_cast<coordinate_t>(-d.pad_left);
+    }
+
+    // What its passes need.
+    void take_passes(const Descriptor& d) {
+#pragma HLS INLINE
+        nest_.take(d);
         const Operation operation = static_cast<Operation>(d.operation);
         vector_ = operation != Operation::Gemm;
         neighbours_ = reuses_taps<Config>(d);
@@ -58,13 +67,11 @@ class OperandReader {
         pixel_words_ = static_cast<typename T::word_t>(d.input_pixel_words);
         height_ = static_cast<coordinate_t>(d.input_height);
         width_ = static_cast<coordinate_t>(d.input_width);
-        stride_y_ = static_cast<coordinate_t>(d.stride_y);
-        stride_x_ = static_cast<coordinate_t>(d.stride_x);
-        top_ = static_cast<coordinate_t>(-d.pad_top);
-        left_ = static_cast<coordinate_t>(-d.pad_left);
     }
 
-    bool running() const { return nest_.running() || !walk_.full(); }
+    // Whether the passes of an operation go on; whether its walk is through, so that another one's may begin.
+    bool running() const { return nest_.running(); }
+    bool walked() const { return walk_.through(); }
     bool vector() const { return vector_; }
     // Whether columns take taps from their neighbours, and whether nothing lies to the left of a column's pixel.
     bool neighbours() const { return neighbours_; }
@@ -106,15 +113,15 @@ class OperandReader {
     // Whether it begins a pass that gives results.
     bool asks(bool may) const { return nest_.begins(may) && nest_.returns(); }
 
-    // A clock; `returned`: the results of a pass have arrived; `starts`: an operation does. Returns whether it is one
-    // of the operation's work.
-    bool step(bool may, bool returned, bool starts) {
+    // A clock; `returned`: the results of a pass have arrived; `walks`: the walk of an operation starts; `starts`: its
+    // passes do, not before. Returns whether it is one of the operation's work.
+    bool step(bool may, bool returned, bool walks, bool starts) {
 #pragma HLS INLINE
         const bool take = nest_.takes_group(may);
         const bool work = nest_.step(may, walk_.fills_up(), returned, starts);
         hand_over(take);
-        fill(starts);
-        walk_.step(setup_, take, starts);
+        fill(walks);
+        walk_.step(setup_, take, walks);
         return work;
     }
 
@@ -149,14 +156,14 @@ class OperandReader {
         const typename T::port_t next_run = walk_.last_column()
                                                 ? static_cast<typename T::port_t>(0)
                                                 : static_cast<typename T::port_t>(run_ + (ends ? 1 : 0));
-        if (fills) {
-            x_ = next_x;
-            y_ = next_y;
-            run_ = next_run;
-        } else if (starts) {
+        if (starts) {
             x_ = left_;
             y_ = top_;
             run_ = 0;
+        } else if (fills) {
+            x_ = next_x;
+            y_ = next_y;
+            run_ = next_run;
         }
     }
 

@@ -38,6 +38,8 @@ class SerialWalk {
     void clear() {
 #pragma HLS INLINE
         full_ = true;
+        active_ = false;
+        through_ = true;
     }
 
     // What the next operation needs.
@@ -56,26 +58,29 @@ class SerialWalk {
     bool last_column() const { return columns_.last(); }   // of the set
     Place<Config> place() const { return place_; }
     bool active() const { return active_; }  // the pixel exists
+    // Whether the set with the last pixel has been handed over: the walk of another operation may begin.
+    bool through() const { return through_; }
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
 
-    // A clock: a pixel further unless the set is full; `take` hands the set over, `starts`: an operation does, whose
-    // walk begins when the one before it has filled its last set.
+    // A clock: a pixel further unless the set is full; `take` hands the set over, `starts`: the walk of an operation
+    // does. What the one before it still fills holds no pixel.
     void step(const WalkSetup<Config>& setup, bool take, bool starts) {
 #pragma HLS INLINE
         const bool fill = fills();
         const bool last = columns_.last();
-        if (fill) {
-            place_ = place_.after(by_);
-            begins_row_ = row_.last();
-            column_ = last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
-        } else if (starts) {
+        if (starts) {
             place_ = setup.first;
             begins_row_ = true;
             column_ = 0;
+        } else if (fill) {
+            place_ = place_.after(by_);
+            begins_row_ = row_.last();
+            column_ = last ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(column_ + 1);
         }
+        through_ = !starts && (through_ | (take & !active_));
         active_ = starts | (active_ & !(fill & pixels_.last()));
-        full_ = fill ? last : !take & !starts;
+        full_ = !starts && (fill ? last : !take);
         pixels_.step(fill, starts);
         row_.step(fill, starts);
         columns_.step(fill, starts);
@@ -98,7 +103,7 @@ class SerialWalk {
     Turns<pixel_bits> row_, pixels_;
     Turns<column_bits> columns_;
     typename T::port_t column_;
-    bool active_, begins_row_, full_;
+    bool active_, begins_row_, full_, through_;
 };
 
 }  // namespace bfpga

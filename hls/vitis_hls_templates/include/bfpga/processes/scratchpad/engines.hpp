@@ -1,0 +1,177 @@
+// The parts that execute operations: when each begins and ends.
+//
+// A computing operation has two sides, and the reading side goes on to the next operation while the results of the one
+// before are still on their way. So its command is taken piece by piece: the order as soon as that of the operation
+// before has been met, the walk when the last group of pixels has been handed over, the passes when the last read is
+// done, and the writing side when all results have been written. Results come back in the order of the operations, so
+// one that has ended is always the first of those that have begun.
+#pragma once
+#include "bfpga/processes/scratchpad/order.hpp"
+
+namespace bfpga {
+
+// The loads or the stores: what the one at work waits for, and what it has worked.
+template <class Config>
+class TransferEngine {
+   public:
+    void clear() {
+#pragma HLS INLINE
+        order_.clear();
+        running_ = false;
+    }
+
+    bool free() const { return !order_.pending() && !running_; }
+    bool running() const { return running_; }
+
+    void take(const Descriptor& d, int32_t index) {
+#pragma HLS INLINE
+        order_.take(d);
+        index_ = index;
+    }
+
+    // Whether an operation waits for others; whether one is under way or has all that it waits for.
+    bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
+    bool works(const FinishedOperations& finished) const {
+        return running_ || (order_.pending() && order_.met(finished));
+    }
+
+    // Whether the operation that waits begins in this clock, and whether the one that runs ends; `busy`: its part has
+    // steps left. Both are said by registers, and a part that begins is busy in the clock behind.
+    bool begins() const { return order_.begins(); }
+    bool ends(bool busy) const { return running_ && !busy; }
+
+    // A clock; `begins` and `ends` as above; `works`: its part makes a step.
+    template <class Trace>
+    void step(const FinishedOperations& finished, bool begins, bool ends, bool works, Trace& trace) {
+#pragma HLS INLINE
+        if (ends) {
+            trace.finished(static_cast<int>(index_), static_cast<uint32_t>(work_));
+        }
+        running_ = begins || (running_ && !ends);
+        work_ = begins ? static_cast<uint_t<32>>(0) : static_cast<uint_t<32>>(work_ + (works ? 1 : 0));
+        order_.step(finished, true);
+    }
+
+   private:
+    StartOrder<Config> order_;
+    bool running_;
+    int32_t index_;
+    uint_t<32> work_;
+};
+
+// The computing operations, one of which may be read while the results of the one before are written.
+template <class Config>
+class ComputingEngine {
+   public:
+    // Who takes the command that has come in.
+    struct Takes {
+        bool order, walk, reader, writer;
+    };
+
+    void clear() {
+#pragma HLS INLINE
+        order_.clear();
+        forget();
+        walk_starts_ = false;
+        loaded_ = false;
+        reading_ = false;
+        ahead_ = false;
+        ahead_read_ = false;
+        read_ = false;
+        writer_starts_ = false;
+        writing_ = false;
+    }
+
+    // Whether all operations that were taken have ended.
+    bool idle() const { return !writer_starts_ && !writing_; }
+
+    // What becomes of a command in this clock. `here`: there is one of a computing operation; `walked`: the walk is
+    // through. The writing side is the last one that takes it: an operation has ended when nothing of it is left.
+    Takes takes(bool here, bool walked) const {
+#pragma HLS INLINE
+        const Takes takes = {here && !taken_.order && !order_.pending(), here && !taken_.walk && walked,
+                             here && !taken_.reader && !loaded_ && !reading_, here && idle()};
+        simulation_check(!takes.writer || ((takes.order || taken_.order) && (takes.walk || taken_.walk) &&
+                                           (takes.reader || taken_.reader)),
+                         "an operation", "is written before it is read; order taken:", taken_.order ? 1 : 0);
+        return takes;
+    }
+
+    void order(const Descriptor& d) {
+#pragma HLS INLINE
+        order_.take(d);
+    }
+
+    // Whether an operation waits for others; whether one is under way or has all that it waits for.
+    bool waits(const FinishedOperations& finished) const { return order_.pending() && !order_.met(finished); }
+    bool works(const FinishedOperations& finished) const {
+        return reading_ || ahead_read_ || read_ || (order_.pending() && order_.met(finished));
+    }
+
+    // Whether in this clock the walk of an operation begins, its reading, and its writing.
+    bool walk_starts() const { return walk_starts_; }
+    bool begins() const { return order_.begins(); }
+    bool writer_starts() const { return writer_starts_; }
+    // Whether the reading of an operation ends, and whether the first one of those under way does; `busy`: that side
+    // has steps left.
+    bool read_ends(bool busy) const { return reading_ && !busy; }
+    bool ends(bool busy) const { return writing_ && read_ && !busy; }
+
+    // A clock; `takes`, `read` and `ends` as above; `works`: the reading side makes a step; `index`: of the command.
+    template <class Trace>
+    void step(const FinishedOperations& finished, const Takes& takes, bool read, bool ends, bool works, int32_t index,
+              Trace& trace) {
+#pragma HLS INLINE
+        const bool begins = order_.begins();
+        if (ends) {
+            trace.finished(static_cast<int>(index_), static_cast<uint32_t>(work_));
+        }
+        if (takes.writer) {
+            index_ = index;
+        }
+        // What was read ahead is the writing side's from now on.
+        const bool ahead_read = ahead_ & (ahead_read_ | read);
+        if (takes.writer ? ahead_read : read & !ahead_) {
+            work_ = read_work_;
+        }
+        read_work_ = begins ? static_cast<uint_t<32>>(0) : static_cast<uint_t<32>>(read_work_ + (works ? 1 : 0));
+        read_ = takes.writer ? ahead_read : (read_ | (read & !ahead_)) & !ends;
+        ahead_read_ = ahead_read & !takes.writer;
+        ahead_ = (ahead_ | takes.reader) & !takes.writer;
+        order_.step(finished, loaded_);
+        loaded_ = takes.reader | (loaded_ & !begins);
+        reading_ = begins | (reading_ & !read);
+        writing_ = writer_starts_ | (writing_ & !ends);
+        walk_starts_ = takes.walk;
+        writer_starts_ = takes.writer;
+        taken_.order |= takes.order;
+        taken_.walk |= takes.walk;
+        taken_.reader |= takes.reader;
+        if (takes.writer) {
+            forget();
+        }
+    }
+
+   private:
+    void forget() {
+#pragma HLS INLINE
+        taken_.order = false;
+        taken_.walk = false;
+        taken_.reader = false;
+        taken_.writer = false;
+    }
+
+    // The nest gets ahead and begins a pass, and what it reads is a register.
+    static constexpr int first_read = 4;
+
+    StartOrder<Config, first_read> order_;
+    Takes taken_;  // of the command that has come in
+    bool walk_starts_, writer_starts_;
+    bool loaded_, reading_;        // the reading side has an operation that has not begun; one that has
+    bool ahead_, ahead_read_;      // the writing side has not taken it; all of it has been read
+    bool writing_, read_;          // the writing side has an operation; all of it has been read
+    int32_t index_;                // that the writing side has
+    uint_t<32> work_, read_work_;  // of it; of the one that is read
+};
+
+}  // namespace bfpga

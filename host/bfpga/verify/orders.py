@@ -1,0 +1,18 @@
+"""The order in which a program meets the streams and the processes of its kernel: as it comes, or drawn by chance."""
+
+from __future__ import annotations
+
+import zlib
+
+from bfpga.contract.program import LaunchStep, Program
+
+
+def order_of(program: Program) -> int:
+    """The seed of a program's order, 0 for half of all programs: theirs is that of an undisturbed kernel.
+
+    It follows from the program alone, so a case that is repeated meets the same order whatever ran before it.
+    """
+    steps = [step for step in program.steps if isinstance(step, LaunchStep)]
+    operations = [operation for step in steps for operation in step.operations]
+    drawn = zlib.crc32(b"".join(operation.descriptor.to_words().tobytes() for operation in operations))
+    return drawn if drawn & 1 else 0

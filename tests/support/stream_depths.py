@@ -1,0 +1,72 @@
+"""Random words of room in the streams between processes: from the stated depth on no start may wait for ever.
+
+With fewer words a start may; then it ends with the name of every process and what it waits for, never with other bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import process_streams
+from bfpga.contract.program import Program
+from bfpga.devices.base import DeviceResult
+from bfpga.devices.comparison import Mismatch, first_mismatch
+from bfpga.devices.csim import CSimulation
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.native.library import NUMPY
+from bfpga.devices.streaming_device import StreamingDevice
+from bfpga.errors import DeviceError
+from bfpga.verify.check import random_inputs
+from bfpga.verify.random_network import random_program
+
+Generator = np.random.Generator
+#: Samples of a run: their operations overlap in one start.
+SAMPLES = 6
+#: Begin of what a kernel says whose processes wait in a circle.
+CIRCLE = "the processes of the kernel wait for each other: "
+
+
+def sufficient_depths(rng: Generator, config: SystolicConfig) -> dict[str, int]:
+    """A depth for each stream: the stated one, a little more, that of its FIFO, or up to four times as much."""
+    result = {}
+    for stream in process_streams(config):
+        least, most = stream.depth, 4 * stream.depth
+        drawn = (least, least, least + int(rng.integers(1, 8)), stream.fifo_words, int(rng.integers(least, most + 1)))
+        result[stream.name] = drawn[int(rng.integers(len(drawn)))]
+    return result
+
+
+def scarce_depth(rng: Generator, config: SystolicConfig) -> dict[str, int]:
+    """One stream with fewer words than it needs; the others have what they need."""
+    streams = process_streams(config)
+    stream = streams[int(rng.integers(len(streams)))]
+    return {stream.name: int(rng.choice([1, 2, stream.depth // 4, stream.depth // 2, stream.depth - 1]))}
+
+
+class DepthTrial:
+    """A random network on a simulated kernel, with any depths of its streams, beside the emulator's result."""
+
+    def __init__(self, rng: Generator, kernel: CSimulation) -> None:
+        self.program: Program = random_program(rng, kernel.config)
+        self.inputs = random_inputs(rng, self.program, SAMPLES)
+        self.expected: DeviceResult = Emulator(self.program, NUMPY).run(self.inputs)
+        self._kernel = kernel
+        self._device = StreamingDevice(self.program, kernel, "csim")
+
+    def run(self, depths: Mapping[str, int], order: int = 0) -> Mismatch | str | None:
+        """None if all is as the emulator has it, the first difference, or what the processes wait for in a circle.
+
+        order: seed of an order of the processes, 0 for none. DeviceError for any other stop.
+        """
+        self._kernel.disturb(order)
+        self._kernel.hold(depths)
+        self._device.reset()
+        try:
+            return first_mismatch(self.program, self.expected, self._device.run(self.inputs))
+        except DeviceError as error:
+            if CIRCLE not in str(error):
+                raise
+            return str(error).split(CIRCLE)[1]
