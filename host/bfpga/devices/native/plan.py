@@ -275,6 +275,7 @@ class Description:
             policy.base, sample.step, sample.offset % sample.step, len(sample.blocks), len(tiles), columns,
             node.bias_exponent,
             None if self.product or node.factors else self._keep(node.weights, np.int32),
-            self._keep(exponents, np.int32), self._keep(node.bias, np.int64), self._keep(table.points if table else None, np.int32),
-            self._keep(sample.blocks, np.int32), self._keep(tiles, np.int32),
+            self._keep(exponents, np.int32), self._keep(node.bias, np.int64),
+            self._keep(table.points if table else None, np.int32), self._keep(sample.blocks, np.int32),
+            self._keep(tiles, np.int32),
         )  # fmt: skip
