@@ -54,10 +54,10 @@ def _state(work: Work[Any, Any, Any], shared: Mapping[str, bytes], key: str) -> 
 
 
 @functools.cache
-def source_digest() -> str:
-    """Digest of all source files of this installation that decide on results."""
+def source_digest(*packages: str) -> str:
+    """Digest of all source files of this installation that decide on results, or of those in some of its packages."""
     digest = hashlib.sha256()
-    for package in ("bfpga", "vitis_hls_templates"):
+    for package in packages or ("bfpga", "vitis_hls_templates"):
         root = Path(str(files(package)))
         for path in sorted(path for pattern in SOURCES for path in root.rglob(pattern)):
             digest.update(f"{path.relative_to(root).as_posix()}\0".encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from itertools import product
 
@@ -16,8 +17,9 @@ class BankContents:
         self._memory = memory
         self._words: dict[int, int] = {}
         self._table = memory.initial
-        self._places = _bank_places(memory) if not memory.initial else []
         origin = memory.origin
+        assert origin is not None or memory.initial
+        self._places = _bank_places(origin) if origin is not None and not memory.initial else []
         self._bytes = variables.get(origin.root, b"") if origin is not None else b""
 
     def read(self, address: int) -> int:
@@ -50,19 +52,9 @@ class BankContents:
                 raise ReplayDifferenceError(f"{loop}: {self._memory.name}[{address}] is {found}")
 
 
-_PLACES: dict[BankOrigin, list[tuple[int, ...]]] = {}
-
-
-def _bank_places(memory: Memory) -> list[tuple[int, ...]]:
+@functools.cache
+def _bank_places(origin: BankOrigin) -> list[tuple[int, ...]]:
     """Byte offsets of each word of a bank, lowest first."""
-    origin = memory.origin
-    assert origin is not None
-    if origin not in _PLACES:
-        _PLACES[origin] = _computed_places(origin)
-    return _PLACES[origin]
-
-
-def _computed_places(origin: BankOrigin) -> list[tuple[int, ...]]:
     banks = iter(origin.bank)
     fixed = {d: next(banks) for d, style in enumerate(origin.splits) if style == "complete"}
     addresses = [d for d, style in enumerate(origin.splits) if style not in ("complete", "reshape")]

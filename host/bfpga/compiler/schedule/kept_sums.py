@@ -98,8 +98,7 @@ class KeptInMemory:
     def region(self, part: Tile) -> Region | None:
         key = _key(part)
         if key not in self.places:
-            words = accumulator_words(self.config, self.node, part)
-            base = next((first for first, last in self.memory.gaps() if last - first >= words), None)
+            base = self.memory.first_word(accumulator_words(self.config, self.node, part))
             if base is None:
                 raise ModelError(
                     f"layer {self.node.name}: flow {self.node.policy.flow} keeps more accumulators than the activation "
@@ -123,7 +122,7 @@ class KeptByHost:
         gaps = memory.gaps()
         self.gap = max(gaps, key=lambda gap: gap[1] - gap[0]) if gaps else (0, 0)
         self.slot = memory.free_slot()
-        self.whole_blocks = streamed or node.groups > 1
+        self.all_channels = _all_channels(node, streamed)
         self.places: dict[_Key, Region] = {}
 
     @property
@@ -134,7 +133,7 @@ class KeptByHost:
 
     def pieces(self, part: Tile) -> list[Tile]:
         channels = [(part.m0, part.m1)]
-        if not self._fits(replace(part, y1=part.y0 + 1)) and not self.whole_blocks:
+        if not self._fits(replace(part, y1=part.y0 + 1)) and not self.all_channels:
             channels = list(self._blocks(part))
         return [piece for m0, m1 in channels for piece in self._rows(replace(part, m0=m0, m1=m1))]
 
@@ -200,9 +199,13 @@ def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
     """
     if not config.wide_memory or node.policy.flow not in KEEPING or not keeps(node):
         return 0
-    whole = streamed or node.groups > 1
-    channels = node.channels if whole else min(node.channels, block_rows(node, config))
+    channels = node.channels if _all_channels(node, streamed) else min(node.channels, block_rows(node, config))
     return accumulator_words(config, node, Tile(0, 1, 0, channels))
+
+
+def _all_channels(node: ArrayNode, streamed: bool) -> bool:
+    """Whether a piece of a layer has all its output channels."""
+    return streamed or node.groups > 1
 
 
 def _region(config: SystolicConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:

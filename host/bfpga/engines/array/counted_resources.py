@@ -69,7 +69,7 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
         lambda n: n["blocks"] * n["weight_word_bits"],
         lambda n: n["shift_tables"],
         lambda n: n["dsp48e2"],
-        lambda n: n["unpacked"],
+        lambda n: n["added_products"],
     ),
     # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
     "post": (
@@ -112,7 +112,7 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     return {
         "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
         "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
-        "unpacked": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
+        "added_products": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,

@@ -10,6 +10,7 @@ ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
+_WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
 def weight_format(descriptor: Descriptor) -> WeightFormat:
@@ -85,12 +86,12 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def sends_accumulators(descriptor: Descriptor) -> bool:
     """Whether a GEMM writes accumulators to the activation memory, a word each. FP R24."""
-    return descriptor.flags & (Flag.WIDE | Flag.KEEP) == Flag.WIDE | Flag.KEEP
+    return descriptor.flags & _WIDE_OUT == _WIDE_OUT
 
 
 def takes_accumulators(descriptor: Descriptor) -> bool:
     """Whether a GEMM takes accumulators from the activation memory. FP R24."""
-    return descriptor.flags & (Flag.WIDE | Flag.KEPT) == Flag.WIDE | Flag.KEPT
+    return descriptor.flags & _WIDE_IN == _WIDE_IN
 
 
 def pass_steps(config: SystolicConfig, descriptor: Descriptor) -> int:

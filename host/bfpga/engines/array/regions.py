@@ -90,10 +90,7 @@ class ActivationMemory:
         at_end: words and register as far behind as possible, away from what is placed first.
         """
         words = region_words(self.config, rows[1] - rows[0], pitch, width, channels)
-        base = self._last_gap(words) if at_end else self._gap(words)
-        used = {region.slot for region in self.regions}
-        slots = range(self.config.tensor_slots)
-        slot = next((number for number in (reversed(slots) if at_end else slots) if number not in used), None)
+        base, slot = self.first_word(words, at_end), self.free_slot(at_end)
         if base is None or slot is None:
             return None
         region = Region(
@@ -102,21 +99,12 @@ class ActivationMemory:
         self.regions.append(region)
         return region
 
-    def _gap(self, words: int) -> int | None:
-        start = 0
-        for region in sorted(self.regions, key=lambda item: item.base):
-            if region.base - start >= words:
-                return start
-            start = max(start, region.base + region.words)
-        return start if self.config.activation_words - start >= words else None
-
-    def _last_gap(self, words: int) -> int | None:
-        end = self.config.activation_words
-        for region in sorted(self.regions, key=lambda item: -item.base):
-            if end - region.base - region.words >= words:
-                return end - words
-            end = region.base
-        return end - words if end >= words else None
+    def first_word(self, words: int, at_end: bool = False) -> int | None:
+        """Where so many words are free: in the first gap with room, or at the end of the last one; None: none has."""
+        fitting = [(first, last) for first, last in self.gaps() if last - first >= words]
+        if not fitting:
+            return None
+        return fitting[-1][1] - words if at_end else fitting[0][0]
 
     def gaps(self) -> list[tuple[int, int]]:
         """Words [first, last) that no region has, in ascending order."""
@@ -127,10 +115,10 @@ class ActivationMemory:
             start = max(start, region.base + region.words)
         return found + [(start, self.config.activation_words)] * (start < self.config.activation_words)
 
-    def free_slot(self) -> int | None:
-        """An exponent register that no region has."""
-        used = {region.slot for region in self.regions}
-        return next((number for number in range(self.config.tensor_slots) if number not in used), None)
+    def free_slot(self, at_end: bool = False) -> int | None:
+        """The first exponent register that no region has, or the last one; None: all are taken."""
+        used, slots = {region.slot for region in self.regions}, range(self.config.tensor_slots)
+        return next((number for number in (reversed(slots) if at_end else slots) if number not in used), None)
 
     def copy(self) -> ActivationMemory:
         """The same regions, to try what else fits."""

@@ -6,16 +6,15 @@ stands before it, and nothing is taken from a file that differs from that.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import pickle
 from collections.abc import Mapping
-from importlib import metadata, resources
-from importlib.resources.abc import Traversable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from bfpga.formats.files import read_file, replace_file
+from bfpga.scale.worker_side import source_digest
 
 _LARGEST_FILE = 1 << 29
 _DIGEST = hashlib.sha256().digest_size
@@ -23,7 +22,8 @@ _DIGEST = hashlib.sha256().digest_size
 
 def analysis_key(sources: Mapping[str, str], *others: str) -> str:
     """What an analysis belongs to. ``sources``: path -> text of all that is read; ``others``: what else it rests on."""
-    digest = hashlib.sha256("\0".join([_own_code(), metadata.version("llvmlite"), *others]).encode())
+    tools = source_digest("bfpga.synthesis"), metadata.version("llvmlite")
+    digest = hashlib.sha256("\0".join([*tools, *others]).encode())
     for path, text in sorted(sources.items()):
         digest.update(f"\0{path}\0{text}".encode())
     return digest.hexdigest()[:32]
@@ -51,19 +51,3 @@ def write_analysis(cache: Path, key: str, analysis: object) -> None:
 
 def _path(cache: Path, key: str) -> Path:
     return cache / f"{key}.analysis"
-
-
-@functools.cache
-def _own_code() -> str:
-    """Digest of the code that makes an analysis."""
-    digest = hashlib.sha256()
-    _add(digest.update, resources.files("bfpga.synthesis"))
-    return digest.hexdigest()
-
-
-def _add(update: Any, folder: Traversable) -> None:
-    for item in sorted(folder.iterdir(), key=lambda item: item.name):
-        if item.is_dir():
-            _add(update, item)
-        elif item.name.endswith(".py"):
-            update(item.read_bytes())

@@ -69,7 +69,7 @@ def _analysed(files: Mapping[str, str], tops: Sequence[str], only: str) -> list[
 
 def _key(files: Mapping[str, str], top: str, only: str) -> str:
     """What the analysis of an IP belongs to."""
-    return analysis_key(sources_of(top, files), clang_version(), top, only)
+    return analysis_key(sources_of(top, files), clang_version(), *ANALYSIS_FLAGS, top, only)
 
 
 def _has_label(sources: Mapping[str, str], label: str) -> bool:
