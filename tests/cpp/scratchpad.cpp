@@ -25,6 +25,7 @@ struct Pad {
     static constexpr int words_per_block = ROWS / LANES;
     static constexpr int accumulator_rows = DOUBLED * ROWS;
     static constexpr bool tap_reuse = false;
+    static constexpr int skip_groups = 0;
     static constexpr bool wide_memory = false;
     static constexpr int shift_columns = SHIFT;
     static constexpr int banks = BANKS;

@@ -74,6 +74,14 @@ class SystolicConfig:
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
     #: Of a kernel of processes.
     hop_columns: int = 0
+    #: Groups of a skip array, which multiplies by stored weights that are not zero, in the place of the systolic array
+    #: (processes/skip_array.hpp); 0: none. It computes ``skip_halves`` groups of ``columns`` pixels at a time, of
+    #: ``rows`` output channels at most, holds chunks of ``skip_chunk`` channels of windows and ``skip_queue`` entries
+    #: of every group. A word of the weight memory holds an entry of each group. Of a kernel of processes.
+    skip_groups: int = 0
+    skip_halves: int = 2
+    skip_chunk: int = 256
+    skip_queue: int = 32
 
     @property
     def engines(self) -> tuple[EngineName, ...]:
@@ -131,7 +139,7 @@ class SystolicConfig:
     @property
     def tap_reuse(self) -> bool:
         """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
-        multiplies = self.multiplier != "shift" and not self.shift_columns
+        multiplies = self.multiplier != "shift" and not self.shift_columns and not self.skip_groups
         return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
 
     @property
@@ -167,8 +175,18 @@ class SystolicConfig:
         return self.lanes * self.format.container_bits
 
     @property
+    def entry_bits(self) -> int:
+        """Bits of an entry of a skip array: a weight, its position in the chunk, and two marks."""
+        return self.weight_bits + (self.skip_chunk - 1).bit_length() + 2
+
+    @property
     def weight_word_bits(self) -> int:
-        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60)."""
+        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60).
+
+        Of a skip array an entry for each group.
+        """
+        if self.skip_groups:
+            return self.skip_groups * self.entry_bits
         return self.rows * self.lanes * self.weight_container_bits
 
     @property

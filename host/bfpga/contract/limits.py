@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import FIELDS, Descriptor, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import Descriptor, Flag, Function, LeadRule, Operation, Policy, word_names
 
 #: log2 of the most values of a window of the statistics unit (`WindowSums::window_bits`, BFP R26).
 STATISTICS_WINDOW_BITS = 13
@@ -92,7 +92,7 @@ _POLICY_RANGES: dict[int, Callable[[], tuple[Range, ...]]] = {
 
 def problems(config: SystolicConfig, descriptor: Descriptor) -> Iterator[str]:
     """Fields of a descriptor that the kernel's registers do not hold, each in a sentence."""
-    for field in FIELDS:
+    for field in word_names(descriptor.operation):
         value = getattr(descriptor, field)
         if not WORD_MIN <= value <= WORD_MAX:
             yield f"{field} is {value}; a word holds {WORD_MIN}..{WORD_MAX}"

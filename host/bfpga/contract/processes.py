@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bfpga.contract.commands import COMMANDS
+from bfpga.contract.commands import commands
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
@@ -79,7 +79,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     columns, group = config.columns * word, config.transfer_pixels * word
     weights = config.rows * config.lanes * config.weight_bits
     pass_words = config.accumulator_rows // (1 if config.wide_memory else config.lanes)
-    for command in COMMANDS:
+    for command in commands(config):
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)

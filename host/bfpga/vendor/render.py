@@ -20,9 +20,9 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
-from bfpga.contract.commands import COMMANDS, TENSOR_COMMAND
+from bfpga.contract.commands import TENSOR_COMMAND, commands
 from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -152,6 +152,14 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             tap_reuse=config.tap_reuse,
             bias_bits=config.bias_bits,
             skew=config.skew,
+        ),
+        _group(
+            "Skip array in the place of the systolic array: groups (0: there is none), halves of its pixels, wide "
+            "words of a chunk, entries of a group's queue",
+            skip_groups=config.skip_groups,
+            skip_halves=config.skip_halves,
+            skip_chunk=config.skip_chunk,
+            skip_queue=config.skip_queue,
         ),
         _group(
             "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
@@ -298,7 +306,7 @@ def _beats() -> list[dict[str, Any]]:
     ]
 
 
-def _commands() -> list[dict[str, Any]]:
+def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     """What each process hears of descriptors."""
     return [
         {
@@ -308,7 +316,7 @@ def _commands() -> list[dict[str, Any]]:
             "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
             "operations": _mask_of(item.operations),
         }
-        for item in (TENSOR_COMMAND, *COMMANDS)
+        for item in (TENSOR_COMMAND, *commands(config))
     ]
 
 
@@ -367,10 +375,11 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "enumerations": [_enumeration(item) for item in ENUMERATIONS],
         "bits": [_enumeration(item) for item in BITS],
         "fields": FIELDS,
+        "shared": {name: word_of(name) for name in SHARED_WORDS},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "beats": _beats(),
-        "commands": _commands(),
+        "commands": _commands(config),
         "process_limits": {
             "store_credits": STORE_CREDITS, "awaited_passes": AWAITED_PASSES, "start_guard": START_GUARD,
         },
