@@ -225,7 +225,14 @@ class SystolicConfig:
 
     @property
     def macs_per_clock(self) -> int:
+        if self.skip_groups:
+            return self.skip_groups * self.skip_halves * self.columns
         return self.columns * self.rows * self.lanes
+
+    @property
+    def weights_per_word(self) -> int:
+        """Weights that a word of the weight memory holds; of a skip array those that are not zero, at most."""
+        return self.skip_groups or self.rows * self.lanes
 
     def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
         """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""
