@@ -118,7 +118,7 @@ class SkipArraySection(Section):
     groups: int = Field(16, ge=1, le=64, description="weights multiplied at once, each by all output pixels of a pass")
     rows: int = Field(128, ge=2, le=255, description="output channels of one operation at most; a multiple of lanes")
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
-    chunk: Literal[64, 128, 256] = Field(256, description="input channels and taps of a window that groups hold at once")
+    chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
     queue: Literal[16, 32, 64] = Field(32, description="weights that wait for each group")
     accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
         "auto", description="accumulator width; auto: 32"

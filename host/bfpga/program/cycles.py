@@ -34,7 +34,6 @@ from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
-
 #: Passes of a skip array in the model's clocks that one of them takes at most.
 LONGEST_PASS = 3
 

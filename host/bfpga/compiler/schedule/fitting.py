@@ -6,7 +6,6 @@ from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array.regions import region_words
 
-
 #: Layers whose weights are made at run time.
 COMPUTED_WEIGHTS = ("matmul", "scale")
 NO_ENTRIES = (

@@ -57,7 +57,7 @@ def scaled_base(node: ArrayNode, config: SystolicConfig) -> int:
 def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:
     """The outputs of a node that are measured, with the ways to measure them.
 
-    streamed: its weights come with every operation, in an order that leaves no block out. So do entries of a skip array.
+    streamed: its weights come with every operation, in an order that leaves no block out; entries of a skip array do.
     """
     policy = node.policy
     if policy.flow not in SAMPLED or not node.on_array:

@@ -194,9 +194,10 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Sh
         plan.mode = "stream" if loaded is None else "load"
         pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
         loads = plan.mode == "load"
+        words = [weight_words(node, config, m0, m1) if loads else 0 for m0, m1 in pieces]
         plan.tiles = [
-            WeightTile(m0, m1, weight_words(node, config, m0, m1) if loads else 0, parameter_rows(node, config, m1 - m0))
-            for m0, m1 in pieces
+            WeightTile(m0, m1, count, parameter_rows(node, config, m1 - m0))
+            for (m0, m1), count in zip(pieces, words, strict=True)
         ]
     for tile in plan.tiles:
         shared.place(tile)

@@ -123,8 +123,8 @@ def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
 def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
     """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
 
-    With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them. On a skip array
-    the entry words of a pass.
+    With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
+    Of a skip array the entry words of a pass.
     """
     if config.skip_groups:
         return piece_of(node, config, m0, m1).packed

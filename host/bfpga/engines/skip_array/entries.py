@@ -80,7 +80,7 @@ def _listed(chunks: ChunkKernels, shape: SkipShape) -> tuple[Turns, list[Int64Ar
 
 
 def _with_marks(used: BoolArray, there: BoolArray) -> BoolArray:
-    """What is listed (groups, chunks, rounds, 1 + positions + 1): the begin of a kernel, weights, what ends an empty one.
+    """What is listed (groups, chunks, rounds, 1 + positions + 1): a kernel's begin, weights, what ends an empty one.
 
     used: (groups, chunks, rounds, positions). there: (groups, chunks, rounds) whether a group has a kernel.
     """

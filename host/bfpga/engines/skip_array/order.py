@@ -3,10 +3,10 @@
 All groups are fed from one list of words, a word when every group has room for its entry: a group that does not go on
 stops them all once its queue is full. A group that has finished a kernel goes on to the end of its next one, and waits
 there until the sums of the first have left; sums leave in rounds, group after group, and a chunk ends when all groups
-have ended it. So while the sums of one kernel are awaited, every other group takes its entries up to the last one of the
-kernel behind the one that leaves next; what it gets beyond that, until the awaited kernel is complete, must fit its
-queue. That is checked for every kernel of a pass; where it does not hold, entries of the group that waits stand in later
-words. A pass begins behind all words of the one before, and every list ends in it, so that passes need no look at each
+have ended it. So while the sums of one kernel are awaited, every other group takes its entries up to the last one of
+the kernel behind the one that leaves next; what it gets beyond that, until the awaited kernel is complete, must fit its
+queue. That is checked for every kernel of a pass; where it does not hold, entries of the group that waits stand in
+later words. A pass begins behind all words of the one before, and every list ends in it: passes need no look at each
 other.
 """
 

@@ -1,4 +1,4 @@
-"""Resources of a skip array. Tables and flip-flops are those of one netlist: `bfpga synthesize` counts a whole kernel."""
+"""Resources of a skip array. Tables and flip-flops are those of one netlist; `bfpga synthesize` counts a kernel."""
 
 from __future__ import annotations
 

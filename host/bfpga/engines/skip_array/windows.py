@@ -1,4 +1,4 @@
-"""The windows that the kernels of a piece of a layer read, as the skip array meets them, and their weights chunk by chunk.
+"""The windows that the kernels of a piece of a layer read, as the skip array meets them, and their weights by chunks.
 
 A piece is a run of output channels that one operation computes. A step of its window is one word of channels at a tap.
 Kernels of a layer without groups all read one window, which is cut into chunks: every kernel has a part in each of
