@@ -16,8 +16,8 @@ def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int
 
     entries: (kernels,). A round takes the longest kernels that are left; the longest of them goes to the group with the
     fewest entries so far, the last round's first: groups that have no kernel of it get longer ones of the others.
-    loads: (groups,) those of the chunks before, to which these are added. So no group has more entries than another by more
-    than the longest kernel of the last round, or the largest difference of two kernels of another one.
+    loads: (groups,) those of the chunks before, to which these are added. So no group has more entries than another by
+    more than the longest kernel of the last round, or the largest difference of two kernels of another one.
     """
     kernels = len(entries)
     rounds = max(1, -(-kernels // groups))
