@@ -162,7 +162,8 @@ struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
     static constexpr int control_bits = Words::bits + Config::columns;
     static constexpr int beside_bits = control_bits + 4;
-    static constexpr int bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
+    static constexpr int chunk_bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
+    static constexpr int bits = chunk_bits + (Config::skip_groups > 0 ? 3 : 0);
 
     Word<Config> word[Config::columns];
     bool mine[Config::columns];
@@ -172,6 +173,10 @@ struct OperandBeat {
     bool first;  // of the pass: the accumulators start
     bool last;   // of the pass
     bool stop;   // the start ends; nothing else counts
+    // Of a skip array: the chunk is the first of its pass; with `last`: and the last one; the pass has half 0 alone.
+    bool opens;
+    bool closes;
+    bool single;
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -183,6 +188,10 @@ struct OperandBeat {
         if (Config::tap_reuse) {
             PackedFlags<Config::columns>::pack(to, beside_bits, begins_row);
             set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
+        }
+        if (Config::skip_groups > 0) {
+            const bool chunk[3] = {opens, closes, single};
+            PackedFlags<3>::pack(to, Config::skip_groups > 0 ? chunk_bits : 0, chunk);
         }
     }
 
@@ -203,6 +212,9 @@ struct OperandBeat {
             begins_row[i] = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + i : 0);
         }
         neighbours = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + Config::columns : 0);
+        opens = Config::skip_groups > 0 && flag_at(from, Config::skip_groups > 0 ? chunk_bits : 0);
+        closes = Config::skip_groups > 0 && flag_at(from, Config::skip_groups > 0 ? chunk_bits + 1 : 0);
+        single = Config::skip_groups > 0 && flag_at(from, Config::skip_groups > 0 ? chunk_bits + 2 : 0);
     }
 };
 
