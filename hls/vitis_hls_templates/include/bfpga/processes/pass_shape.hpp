@@ -40,6 +40,13 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
+// Whether windows are read half by half and in chunks, for a skip array.
+template <class Config>
+inline bool reads_chunks(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::Kept);
+}
+
 // Whether accumulators go to the activation memory, a word each, or come from there (FP R24).
 template <class Config>
 inline bool sends_accumulators(const Descriptor& d) {
