@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import MemoryUse
+from bfpga.engines.skip_array.windows import words_behind
 
 
 @dataclass
@@ -57,6 +58,8 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
 
 def _words_behind(config: SystolicConfig, channels: int) -> int:
     """Words that the last row block of a pixel reads behind the pixel."""
+    if config.skip_groups:
+        return words_behind(pixel_words(config, channels), config.skip_chunk // config.lanes)
     largest = config.accumulator_rows
     if channels <= config.rows:
         return 0

@@ -9,30 +9,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.skip_array.entries import EntryWords
 from bfpga.engines.skip_array.shape import SkipShape
-from bfpga.engines.skip_array.windows import WindowBlock
-from bfpga.formats.arrays import BoolArray, Int64Array
+from bfpga.formats.arrays import BoolArray, Int64Array, IntArray
 
 
 @dataclass(frozen=True)
 class ReadEntries:
     """The entries of a pass as the groups take them, group after group; each array: (entries,).
 
-    chunk: of the pass, those of all blocks counted. place: that of the kernel in the order of its block's dealing.
-    last: whether the kernel's sums leave.
+    chunk: of the pass. row: the output row of the kernel that the entry is of, -1 where there is none. last: whether
+    the kernel's sums leave. begins: whether the entry says the row.
     """
 
     chunk: Int64Array
-    place: Int64Array
+    row: Int64Array
     value: Int64Array
     position: Int64Array
     last: BoolArray
+    begins: BoolArray
 
 
-def read_entries(words: Int64Array, shape: SkipShape) -> ReadEntries:
+def read_entries(words: IntArray, shape: SkipShape) -> ReadEntries:
     """What entry words (words, groups) say; entries without a bit are left out."""
-    codes = words.T
+    codes = np.asarray(words, np.int64).T
     used = codes != 0
     group = np.nonzero(used)[0]
     codes = codes[used]
@@ -40,10 +39,13 @@ def read_entries(words: Int64Array, shape: SkipShape) -> ReadEntries:
     sign = 1 << (shape.weight_bits - 1)
     position = codes >> shape.weight_bits & ((1 << shape.position_bits) - 1)
     last, ends = (codes >> bit & 1 == 1 for bit in (shape.last_bit, shape.last_bit + 1))
+    begins = (value == 0) & ~last & ~ends
     chunk = _earlier(ends, group)
-    chunks = int(chunk.max(initial=-1)) + 1
-    turn = _earlier(last, group * chunks + chunk)
-    return ReadEntries(chunk, turn * shape.groups + group, (value ^ sign) - sign, position, last)
+    row = np.where(begins, position - 1, -1)
+    latest = np.maximum.accumulate(np.where(begins, np.arange(len(row)), -1))
+    row = np.where(latest >= 0, row[latest], -1)
+    alone = (value == 0) & ends & ~last
+    return ReadEntries(chunk, np.where(alone, -1, row), (value ^ sign) - sign, position, last, begins)
 
 
 def _earlier(marks: BoolArray, run: Int64Array) -> Int64Array:
@@ -55,43 +57,12 @@ def _earlier(marks: BoolArray, run: Int64Array) -> Int64Array:
     return earlier
 
 
-def chunk_sums(entries: ReadEntries, windows: list[Int64Array]) -> list[Int64Array]:
-    """What leaves the groups after every chunk: (kernels, pixels), kernels in the order of the dealing.
-
-    windows: of each chunk its wide words (positions, pixels).
-    """
-    return [_sums_of(entries, chunk, window) for chunk, window in enumerate(windows)]
-
-
-def _sums_of(entries: ReadEntries, chunk: int, window: Int64Array) -> Int64Array:
-    mine = np.flatnonzero(entries.chunk == chunk)
-    mine = mine[np.argsort(entries.place[mine], kind="stable")]
-    place, ending = entries.place[mine], entries.last[mine]
-    products = entries.value[mine, None] * window[entries.position[mine]]
-    begins = np.flatnonzero(np.concatenate([[True], place[1:] != place[:-1]]))
-    # Sums of a group that has no kernel stay in it.
-    leaving = np.add.reduceat(ending.astype(np.int64), begins) > 0
-    sums: Int64Array = np.add.reduceat(products, begins, axis=0)[leaving]
-    return sums
-
-
-def layer_sums(words: EntryWords, blocks: list[WindowBlock], windows: list[Int64Array], shape: SkipShape) -> Int64Array:
-    """Sums (output channels, pixels) of a layer.
-
-    windows: of each block its operands (pixels, steps, lanes).
-    """
-    cut = [part for block, window in zip(blocks, windows, strict=True) for part in _cut(block, window, shape)]
-    partial = iter(chunk_sums(read_entries(words.words, shape), cut))
-    result = np.zeros((sum(block.kernels for block in blocks), windows[0].shape[0]), np.int64)
-    for block, order in zip(blocks, words.orders, strict=True):
-        result[block.first + order] = sum(next(partial) for _ in range(shape.chunks(block.steps)))
+def pass_sums(words: IntArray, windows: list[Int64Array], shape: SkipShape) -> Int64Array:
+    """Sums (output rows, pixels) of a pass. windows: of each chunk its wide words (positions, pixels)."""
+    entries = read_entries(words, shape)
+    rows = int(entries.row.max(initial=-1)) + 1
+    result = np.zeros((rows, windows[0].shape[1]), np.int64)
+    for chunk, window in enumerate(windows):
+        mine = (entries.chunk == chunk) & (entries.value != 0)
+        np.add.at(result, entries.row[mine], entries.value[mine, None] * window[entries.position[mine]])
     return result
-
-
-def _cut(block: WindowBlock, window: Int64Array, shape: SkipShape) -> list[Int64Array]:
-    """A window (pixels, steps, lanes) as the wide words of each chunk (positions, pixels)."""
-    pixels, size = len(window), shape.chunk_steps(block.steps)
-    return [
-        window[:, begin : begin + size].reshape(pixels, -1).T.astype(np.int64) for begin in range(0, block.steps, size)
-    ]
-
