@@ -105,7 +105,7 @@ class ResultWriter {
         }
     }
 
-    // A clock; `begun`: a pass that gives results has; `starts`: an operation does.
+    // A clock; `begun`: the results of another group, or pass of it, are awaited; `starts`: an operation does.
     void step(stream<wire_t<ResultBeat<Config>>>& results, bool begun, bool starts) {
 #pragma HLS INLINE
         const bool writes = this->writes();
