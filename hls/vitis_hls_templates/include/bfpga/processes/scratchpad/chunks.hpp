@@ -44,11 +44,11 @@ class PassChunks {
     bool last_half() const { return true; }
     // Whether the end of a window is that of the pass.
     bool pass_ends(bool) const { return true; }
-    // Whether the nest must stop behind a step; whether the next pass may begin, behind the last step of a pass or
-    // later; whether a step goes on that had to wait.
-    bool stops(bool) const { return false; }
+    // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
+    // one that goes, or later, if it is not `active` yet; whether a step goes on that had to wait.
+    bool halts() const { return false; }
     bool may_follow() const { return true; }
-    bool may_begin() const { return true; }
+    bool may_begin(bool) const { return true; }
     bool resumes() const { return false; }
     bool waits() const { return false; }
     // Whether results are awaited for a group of pixels from now on: the first of a pass, or the second.
@@ -174,24 +174,24 @@ class PassChunks<Config, true> {
     bool last_half() const { return !chunked_ || half_ || single(); }
     bool pass_ends(bool last_block) const { return !chunked_ || last_block; }
 
-    // What stops behind the end of a step: the array still writes the one before, or has no room for a chunk.
-    bool stops(bool go) const {
+    // Behind the last half of a step: the array still writes the first one, or has no room for the next chunk.
+    bool halts() const {
 #pragma HLS INLINE
         const bool room = held_.room(next_.begins_chunk);
         const bool pace = keeps_pace();
-        return go & next_.ends & !(pace & (!next_.chunk_ends | room));
+        return next_.ends & !(pace & (!next_.chunk_ends | room));
     }
     bool may_follow() const {
 #pragma HLS INLINE
         const bool room = held_.room(next_.begins_chunk);
         const bool pace = keeps_pace();
-        return !chunked_ | (pace & room);
+        return (!chunked_) || (pace & room);
     }
-    bool may_begin() const {
+    bool may_begin(bool active) const {
 #pragma HLS INLINE
         const bool room = held_.room(false);
         const bool pace = pace_.reached();
-        return !begins_ & (!chunked_ | (pace & room));
+        return !active & !begins_ & ((!chunked_) || (pace & room));
     }
     bool resumes() const {
 #pragma HLS INLINE
@@ -211,8 +211,8 @@ class PassChunks<Config, true> {
         return held_.any() && windows.read_nb(credit);
     }
 
-    // A clock; `go`: the step that comes does; `stops`: the nest with it, inside a pass; `left`: the array has left a
-    // chunk; `awaits`: results are to come; `starts`: an operation does.
+    // A clock; `go`: the step that comes does; `stops`: the nest must wait behind it, inside a pass; `left`: the array
+    // has left a chunk; `awaits`: results are to come; `starts`: an operation does.
     void step(bool go, bool stops, bool left, bool awaits, bool starts) {
 #pragma HLS INLINE
         waits_ = stops | (waits_ & !resumes());

@@ -115,11 +115,12 @@ class PassNest {
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
         const bool room = chunks_.has_room(awaited_, returned);
-        const bool stops = !ends_reading & chunks_.stops(go);
+        const bool halts = chunks_.halts();
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
-        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin();
-        const bool waits = (((primes_ ? !may : active_) | enters) & !stops) | chunks_.resumes();
+        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full) & chunks_.may_follow());
+        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin(active_);
+        const bool stays = active_ & !(may & halts);
+        const bool waits = (primes_ ? !may : stays) | (enters | chunks_.resumes());
         const bool primed = go & primes_;
         const bool awaits = awaited_.any();
         awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
@@ -130,7 +131,7 @@ class PassNest {
         drain_.step(ticks, pass | starts);
         columns_.step(ticks, group | starts);
         walk_passes(pass | primed, starts);
-        chunks_.step(go, stops, left, awaits, starts);
+        chunks_.step(go, go & !ends_reading & halts, left, awaits, starts);
         issue(go);
         walk(go, starts);
         primes_ = starts | (primes_ & !go);

@@ -148,10 +148,10 @@ class SumsBuffer {
     // `used`: somebody needs the word.
     Sums read(address_t address, bool used) const {
 #pragma HLS INLINE
-        Sums found;
         if (native_integers && !used) {
-            return found;  // a simulation saves the time
+            return Sums();  // a simulation saves the time
         }
+        Sums found;
         if (used) {
             cell_waiver_.reads(static_cast<int>(address));
         }
