@@ -240,7 +240,6 @@ def skip_config(
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
-        wide_memory=section.wide_memory,
         kernel="processes",
         skip_groups=section.groups,
         skip_halves=section.halves,

@@ -145,9 +145,6 @@ class SkipArraySection(Section):
     wide_words: int = Field(
         0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
     )
-    wide_memory: bool = Field(
-        False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
-    )
 
 
 class BesideSection(Section):

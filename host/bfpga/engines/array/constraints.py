@@ -58,6 +58,8 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
+    if config.wide_memory:
+        yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
     if config.rows >= config.skip_chunk:
         text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
         yield Finding("rows", text)
