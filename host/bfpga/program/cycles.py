@@ -92,7 +92,7 @@ class CycleCount:
     def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
-        cycles = occupied_clocks(config, operation)
+        cycles = operation_clocks(config, operation)
         if kind in COMPUTE:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:

@@ -40,6 +40,13 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
+// Whether windows are read half by half and in chunks, for a skip array.
+template <class Config>
+inline bool reads_chunks(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::Kept);
+}
+
 // Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array has one of whole words.
 template <class Config>
 inline int32_t sum_blocks(const Descriptor& d) {
