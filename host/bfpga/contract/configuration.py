@@ -180,13 +180,18 @@ class SystolicConfig:
         return self.weight_bits + (self.skip_chunk - 1).bit_length() + 2
 
     @property
+    def entry_field_bits(self) -> int:
+        """Bits of the weight and the position of an entry on the weight stream: no field lies across two beats."""
+        return 1 << (self.entry_bits - 3).bit_length()
+
+    @property
     def weight_word_bits(self) -> int:
         """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60).
 
         Of a skip array an entry for each group.
         """
         if self.skip_groups:
-            return self.skip_groups * self.entry_bits
+            return self.skip_groups * (self.entry_field_bits + 2)
         return self.rows * self.lanes * self.weight_container_bits
 
     @property
@@ -225,7 +230,14 @@ class SystolicConfig:
 
     @property
     def macs_per_clock(self) -> int:
+        if self.skip_groups:
+            return self.skip_groups * self.skip_halves * self.columns
         return self.columns * self.rows * self.lanes
+
+    @property
+    def weights_per_word(self) -> int:
+        """Weights that a word of the weight memory holds; of a skip array those that are not zero, at most."""
+        return self.skip_groups or self.rows * self.lanes
 
     def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
         """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bfpga.contract.configuration import SystolicConfig
+
+#: Chunks of windows that the array has room for.
+BUFFERS = 2
+
 
 @dataclass(frozen=True)
 class SkipShape:
     """``groups`` groups of ``halves`` x ``columns`` packed lanes; each group multiplies by an entry of its own a clock.
 
     A pass computes ``pixels`` output pixels. A step of a window brings a word of ``lanes`` channels of each of them:
-    ``lanes`` wide words, each a channel of all pixels. A group holds ``buffers`` chunks of a window, of ``chunk_words``
-    wide words at most, which it multiplies one after the other.
-    wide_rows: rows of sums that the output stage keeps between the chunks of a window.
+    ``lanes`` wide words, each a channel of all pixels. Windows come in chunks of ``chunk_words`` wide words at most,
+    for ``BUFFERS`` of which there is room. A stream of entries holds ``queue`` of them.
     """
 
     groups: int = 16
@@ -20,10 +24,17 @@ class SkipShape:
     columns: int = 12
     lanes: int = 4
     chunk_words: int = 256
-    buffers: int = 2
+    queue: int = 32
     weight_bits: int = 8
     stream_bits: int = 64
-    wide_rows: int = 512
+
+    @staticmethod
+    def of(config: SystolicConfig) -> SkipShape:
+        """The shape of a configuration with a skip array."""
+        return SkipShape(
+            config.skip_groups, config.skip_halves, config.columns, config.lanes, config.skip_chunk, config.skip_queue,
+            config.weight_bits, config.weight_stream_bits,
+        )  # fmt: skip
 
     @property
     def pixels(self) -> int:
@@ -51,9 +62,15 @@ class SkipShape:
         return self.last_bit + 2
 
     @property
+    def field_bits(self) -> int:
+        """Bits that weight and position of an entry take on the weight stream: a power of two, so that none of them
+        lies across two beats."""
+        return 1 << (self.last_bit - 1).bit_length()
+
+    @property
     def beats(self) -> int:
         """Beats of the weight stream that bring one entry for every group."""
-        return -(-self.groups * self.entry_bits // self.stream_bits)
+        return -(-self.groups * (self.field_bits + 2) // self.stream_bits)
 
     def chunks(self, steps: int) -> int:
         """Chunks, all but the last of the same number of steps, that a window of ``steps`` steps is cut into."""
