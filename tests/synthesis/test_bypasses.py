@@ -11,7 +11,7 @@ from bfpga.synthesis.netlist.pipeline import Pipeline
 from bfpga.synthesis.schedule import Clock, schedule_loop
 
 PART = "xc7z020clg400-1"
-WIDTH, LANES = 24, 64
+WIDTH, LANES = 24, 176
 
 
 def kept(*behind: Opcode) -> LoopBody:

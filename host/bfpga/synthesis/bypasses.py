@@ -13,7 +13,7 @@ from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
 from bfpga.synthesis.schedule_types import Schedule
 
 #: Bits of a variable below which it stays as it is: to know whether others wait is a whole schedule more.
-LEAST_BITS = 1024
+LEAST_BITS = 4096
 
 
 def bypassed_variables(body: LoopBody, schedule: Schedule) -> list[frozenset[int]]:
