@@ -242,7 +242,6 @@ def skip_config(
         wide_words=section.wide_words,
         kernel="processes",
         skip_groups=section.groups,
-        skip_halves=section.halves,
         skip_chunk=section.chunk,
         skip_queue=section.queue,
     )

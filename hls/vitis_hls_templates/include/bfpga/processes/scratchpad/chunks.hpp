@@ -41,7 +41,8 @@ class PassChunks {
     void clear() {}
     void take(const Descriptor&) {}
 
-    bool last_half() const { return true; }
+    // Whether a step of the window ends with a slot that is the last one, of its half.
+    bool step_ends(bool slot_ends) const { return slot_ends; }
     // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
     bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
     // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
@@ -59,6 +60,7 @@ class PassChunks {
     bool hears(NoWindows&) const { return false; }
     void step(bool, bool, bool, bool, bool) {}
     void walk(bool, const WindowStep&, bool) {}
+    void look(bool) {}
     int half() const { return 0; }
     template <class Beat>
     void mark(Beat& beat) const {
@@ -174,7 +176,7 @@ class PassChunks<Config, true> {
         }
     }
 
-    bool last_half() const { return last_half_; }
+    bool step_ends(bool) const { return step_ends_; }
     bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
         return step_ends & (now.window_ends & (!chunked_ | now.last_block));
@@ -214,11 +216,10 @@ class PassChunks<Config, true> {
     // The nest goes a step further.
     void walk(bool on, const WindowStep& now, bool starts) {
 #pragma HLS INLINE
-        const bool step_ends = now.slot_ends & last_half_;
-        const bool window_ends = step_ends & now.window_ends;
+        const bool window_ends = step_ends_ & now.window_ends;
         const bool pass_ends = window_ends & now.last_block;
         const bool half = on & now.slot_ends;
-        const bool ends = on & step_ends;
+        const bool ends = on & step_ends_;
         const bool chunk_ends = steps_.last() || now.window_ends;
         const bool window = on & window_ends;
         const bool pass = on & pass_ends;
@@ -227,16 +228,24 @@ class PassChunks<Config, true> {
         } else if (starts) {
             next_ = Step();
         }
-        const bool single = starts ? alone_ : pass ? odd_ & before_last_.last() : single_;
-        const bool whole = !chunked_ | single;
+        const bool alone = odd_ && before_last_.last();
+        const bool single = starts ? alone_ : (single_ | (pass & alone));
         half_ = !starts & (half ? !last_half_ : half_);
-        last_half_ = (starts | ends) ? whole : half | last_half_;
+        const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
+        const bool last_half = ends ? whole : half | last_half_;
+        last_half_ = starts ? !chunked_ | alone_ : last_half;
         single_ = single;
         first_ = starts | (ends ? chunk_ends : first_);
         opens_ = starts | ((ends & chunk_ends) ? now.window_ends : opens_);
         begun_ = starts | (ends ? (now.window_ends & now.last_block) : begun_);
         steps_.step(ends, window | starts);
         before_last_.step(pass, starts);
+    }
+
+    // Behind `walk`; `last_slot`: the slot is its half's last one.
+    void look(bool last_slot) {
+#pragma HLS INLINE
+        step_ends_ = last_slot & last_half_;
     }
 
     template <class Beat>
@@ -271,7 +280,7 @@ class PassChunks<Config, true> {
     void prepare(const WindowStep& now, bool chunk_ends) {
 #pragma HLS INLINE
         const bool in_chunk = chunked_ & now.slot_ends;
-        next_.ends = in_chunk & last_half_;
+        next_.ends = in_chunk & step_ends_;
         next_.chunk_ends = next_.ends & chunk_ends;
         next_.paces = in_chunk & !half_;
         next_.begins_chunk = in_chunk & !half_ & first_;
@@ -289,8 +298,9 @@ class PassChunks<Config, true> {
     Turns<group_bits> before_last_;  // passes before the last one
     Turns<step_bits> steps_;
     // The step of the nest: its half, whether that is the last one; whether the step is the first one of a chunk, in
-    // the first chunk of a window, the first one of a pass; whether the pass has one half
-    bool half_, last_half_, first_, opens_, begun_, single_;
+    // the first chunk of a window, the first one of a pass; whether the pass has one half; whether the slot ends the
+    // step
+    bool half_, last_half_, first_, opens_, begun_, single_, step_ends_;
     // The step that comes, the one that is executed
     Step next_, issue_;
     // Room of the array

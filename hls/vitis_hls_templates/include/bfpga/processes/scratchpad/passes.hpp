@@ -172,8 +172,7 @@ class PassNest {
     void walk(bool on, bool starts) {
 #pragma HLS INLINE
         const bool slot_ends = slots_.last();
-        const bool last_half = chunks_.last_half();
-        const bool word_ends = slot_ends & last_half;
+        const bool word_ends = chunks_.step_ends(slot_ends);
         const bool tap_ends = word_ends & words_.last();
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
@@ -193,6 +192,7 @@ class PassNest {
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
+        chunks_.look(slots_.last());
         words_.step(word, starts);
         kernel_width_.step(tap, starts);
         kernel_height_.step(row, starts);
