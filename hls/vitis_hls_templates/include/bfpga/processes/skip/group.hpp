@@ -41,7 +41,7 @@ class SkipGroup {
     void step(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const bool (&loaded)[T::chunks],
               const address_t (&next_base)[T::chunks], Stream& entries, bool& finishes, bool& ends) {
 #pragma HLS INLINE
-        const auto& entry = source_.entry();
+        const typename Source::Beat& entry = source_.entry();
         const bool marked = entry.last || entry.ends;
         const bool chunk_there = pending_[static_cast<int>(chunk_)];
         const bool fires = source_.there() && chunk_there && !(marked && forwarder.shut(number));

@@ -141,7 +141,7 @@ class HalfWriter {
                                             word_[2 * p].lane[static_cast<int>(lane_)]);
         }
         memory.write(half, address_, word);
-        simulation_check(words_ < Config::skip_chunk, "a chunk of a window", "is too long; words:", words_ + 1);
+        simulation_check(words_ < Config::skip_chunk, "a chunk of a window", "has too many words:", words_ + 1);
         words_ = last_lane_ && last_ ? 0 : words_ + 1;
         address_ = T::behind(address_, 1);
         writes_ = !last_lane_;
