@@ -41,14 +41,11 @@ WAITING = {
     "formats/compressed/kernel_decoder": "compressed weights that are read back",
     "engines/zero_skip/counters": "counters of the zero-skip engine that a host can read",
     "engines/zero_skip/image_stream": "tiles of several images with the kernels held",
-    "engines/skip_array": "a kernel of processes whose array multiplies by stored entries alone",
     "engines/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "engines/output/exponent_variants": "sliding windows; stored mantissas rescaled when an exponent moves",
     "engines/positions/schedule": "samples that shrink as a training goes on",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
-    "include/bfpga/processes/skip": "a kernel of processes whose array skips zero weights",
-    "include/bfpga/processes/skip_array": "a kernel of processes whose array skips zero weights",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
 }
 

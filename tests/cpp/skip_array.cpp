@@ -18,8 +18,8 @@ template <class... Arrays>
 struct List {};
 
 // The build of a PYNQ-Z2; others whose numbers all differ.
-using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24>, SkipArray<3, 1, 4, 2, 8, 8, 8, 24>,
-                 SkipArray<1, 2, 2, 1, 4, 6, 5, 32>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20>>;
+using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24, 128>, SkipArray<3, 1, 4, 2, 16, 8, 8, 24, 12>,
+                 SkipArray<1, 2, 2, 1, 4, 6, 5, 32, 3>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20, 28>>;
 
 // Calls `action` for the array of a number; counts the number down along the list.
 template <class Action, class... Arrays>
@@ -47,10 +47,12 @@ struct Layer {
     int32_t beats;
     const int32_t* operand;  // (beats, columns, lanes)
     const uint8_t* mine;     // (beats, columns)
-    const uint8_t* control;  // (beats, 4): fires, first, last, a chunk begins
+    const uint8_t* control;  // (beats, 7): fires, first, last, opens, closes, single, a chunk begins
     const int32_t* entry;    // (entries of all groups, 4): value, position, last, ends
     const int32_t* entries;  // (groups): how many
     int32_t rarely;
+    int32_t room;      // of the stream of sums, in words
+    int32_t late;      // credits that come before sums are taken
     int32_t capacity;  // of `sum`, in rows
     int64_t* sum;      // (rows, columns)
     int32_t rows;      // that came
@@ -87,6 +89,7 @@ class EntrySender : public BeatSender<bfpga::Entry<Config>> {
 template <class Config>
 class OperandSender : public bfpga::StreamWaits {
     using Beat = bfpga::OperandBeat<Config>;
+    static constexpr int controls = 7;
 
    public:
     OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
@@ -106,7 +109,7 @@ class OperandSender : public bfpga::StreamWaits {
             windows_.read();
             ++credits;
         }
-        const bool begins = next_ < layer_.beats && layer_.control[4 * next_ + 3] != 0;
+        const bool begins = next_ < layer_.beats && layer_.control[controls * next_ + 6] != 0;
         if (next_ > layer_.beats || (begins && room_ + credits <= 0) ||
             random_() % 8 < static_cast<unsigned>(layer_.rarely)) {
             return;
@@ -129,9 +132,15 @@ class OperandSender : public bfpga::StreamWaits {
                     layer_.operand[(n * Config::columns + i) * Config::lanes + l]);
             }
         }
-        beat.fires = !beat.stop && layer_.control[4 * n] != 0;
-        beat.first = !beat.stop && layer_.control[4 * n + 1] != 0;
-        beat.last = !beat.stop && layer_.control[4 * n + 2] != 0;
+        if (!beat.stop) {
+            const uint8_t* control = layer_.control + controls * n;
+            beat.fires = control[0] != 0;
+            beat.first = control[1] != 0;
+            beat.last = control[2] != 0;
+            beat.opens = control[3] != 0;
+            beat.closes = control[4] != 0;
+            beat.single = control[5] != 0;
+        }
         return beat;
     }
 
@@ -139,6 +148,49 @@ class OperandSender : public bfpga::StreamWaits {
     bfpga::stream<bool>& windows_;
     std::mt19937 random_;
     int32_t next_ = 0, room_ = 2, polls_ = 0;
+};
+
+// Takes sums only when their stream has no room for another one, and then rarely.
+template <class Config>
+class SumReceiver : public bfpga::StreamWaits {
+   public:
+    SumReceiver(const Layer& layer, const int32_t& credits)
+        : from("sums", static_cast<std::size_t>(layer.room)), layer_(layer), credits_(credits), random_(9) {
+        from.join(*this);
+    }
+
+    void wait(const std::string& stream, bool) override {
+        throw bfpga::StreamError("stream `" + stream + "` must not be waited for");
+    }
+
+    void polled(const std::string&) override {
+        if (credits_ >= layer_.late && random_() % 8 >= static_cast<unsigned>(layer_.rarely)) {
+            take();
+        }
+    }
+
+    void take_all() {
+        while (!from.empty()) {
+            take();
+        }
+    }
+
+    bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> from;
+    int32_t rows = 0;
+
+   private:
+    void take() {
+        const bfpga::wire_t<bfpga::SumBeat<Config>> word = from.read();
+        const bfpga::SumBeat<Config> beat = bfpga::from_wire<bfpga::SumBeat<Config>>(word);
+        for (int i = 0; i < Config::columns && rows < layer_.capacity; ++i) {
+            layer_.sum[rows * Config::columns + i] = static_cast<int64_t>(beat.sum[i]);
+        }
+        ++rows;
+    }
+
+    const Layer& layer_;
+    const int32_t& credits_;
+    std::mt19937 random_;
 };
 
 struct Run {
@@ -159,8 +211,8 @@ struct Run {
     void run(std::index_sequence<G...>) const {
         using Entries = EntrySender<Config>;
         bfpga::stream<bool> windows("windows");
-        bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> sums("sums");
         OperandSender<Config> operands(*layer, windows);
+        SumReceiver<Config> sums(*layer, operands.credits);
         const unsigned rarely = static_cast<unsigned>(layer->rarely);
         const std::unique_ptr<Entries> entries[] = {
             std::unique_ptr<Entries>(new Entries(static_cast<uint32_t>(G), rarely))...};
@@ -177,8 +229,9 @@ struct Run {
         }
         const auto process = std::unique_ptr<bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>>(
             new bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>());
-        process->run(operands.to, sums, windows, entries[G]->to...);
-        read<Config>(sums);
+        process->run(operands.to, sums.from, windows, entries[G]->to...);
+        sums.take_all();
+        layer->rows = sums.rows;
         layer->credits = operands.credits;
         while (!windows.empty()) {
             windows.read();
@@ -190,19 +243,6 @@ struct Run {
             if (!group->empty()) {
                 throw bfpga::StreamError("a group has entries left");
             }
-        }
-    }
-
-    template <class Config>
-    void read(bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>>& sums) const {
-        layer->rows = 0;
-        while (!sums.empty() && layer->rows < layer->capacity) {
-            const bfpga::wire_t<bfpga::SumBeat<Config>> word = sums.read();
-            const bfpga::SumBeat<Config> beat = bfpga::from_wire<bfpga::SumBeat<Config>>(word);
-            for (int i = 0; i < Config::columns; ++i) {
-                layer->sum[layer->rows * Config::columns + i] = static_cast<int64_t>(beat.sum[i]);
-            }
-            ++layer->rows;
         }
     }
 };

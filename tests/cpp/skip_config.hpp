@@ -1,7 +1,7 @@
 // The numbers of a skip array.
 #pragma once
 
-template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISSA, int WEIGHT, int ACC>
+template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISSA, int WEIGHT, int ACC, int ROWS>
 struct SkipArray {
     static constexpr int skip_groups = GROUPS;
     static constexpr int skip_halves = HALVES;
@@ -13,10 +13,10 @@ struct SkipArray {
     static constexpr int accumulator_bits = ACC;
     static constexpr int columns = COLUMNS;
     static constexpr int banks = COLUMNS + 1;
-    static constexpr int rows = LANES;
+    static constexpr int rows = ROWS;
     static constexpr int lanes = LANES;
-    static constexpr int words_per_block = 1;
-    static constexpr int accumulator_rows = LANES;
+    static constexpr int words_per_block = ROWS / LANES;
+    static constexpr int accumulator_rows = ROWS;
     static constexpr bool tap_reuse = false;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;
@@ -26,5 +26,5 @@ struct SkipArray {
     static constexpr int words_per_beat = 4;
     static constexpr int transfer_pixels = 2;
     static constexpr int weight_stream_bits = 64;
-    static constexpr int beats_per_weight_word = LANES * LANES;
+    static constexpr int beats_per_weight_word = ROWS * LANES;
 };

@@ -90,7 +90,7 @@ def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[
 
 @functools.cache
 def library(source: str, integers: Integers, skip_groups: int = 0) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; with groups, for kernels with a skip array."""
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups: of a skip array."""
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)

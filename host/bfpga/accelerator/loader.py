@@ -240,10 +240,8 @@ def skip_config(
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
-        wide_memory=section.wide_memory,
         kernel="processes",
         skip_groups=section.groups,
-        skip_halves=section.halves,
         skip_chunk=section.chunk,
         skip_queue=section.queue,
     )

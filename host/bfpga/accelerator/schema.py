@@ -113,8 +113,7 @@ class SkipArraySection(Section):
 
     kind: Literal["skip_array"] = Field(description="which engine this section describes")
     format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
-    columns: int = Field(ge=2, le=128, description="output pixels of a word of operands; even: two share a DSP block")
-    halves: Literal[1, 2] = Field(2, description="words of `columns` output pixels that a pass computes at once")
+    columns: int = Field(ge=2, le=128, description="half of the output pixels computed at once; an even number")
     groups: int = Field(16, ge=1, le=64, description="weights multiplied at once, each by all output pixels of a pass")
     rows: int = Field(128, ge=2, le=255, description="output channels of one operation at most; a multiple of lanes")
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
@@ -144,9 +143,6 @@ class SkipArraySection(Section):
     )
     wide_words: int = Field(
         0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
-    )
-    wide_memory: bool = Field(
-        False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -34,6 +34,8 @@ from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
+#: Clocks of an operation of a configuration.
+ClocksOf = Callable[[SystolicConfig, KernelOperation], int]
 #: Passes of a skip array in the model's clocks that one of them takes at most.
 LONGEST_PASS = 3
 
@@ -89,10 +91,12 @@ class CycleCount:
     def total(self) -> int:
         return self.compute + self.weights + self.transfer + self.fetch
 
-    def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
+    def add_operation(
+        self, config: SystolicConfig, operation: KernelOperation, clocks: ClocksOf = occupied_clocks
+    ) -> None:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
-        cycles = occupied_clocks(config, operation)
+        cycles = clocks(config, operation)
         if kind in COMPUTE:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:
@@ -235,8 +239,8 @@ def beside_layers(program: Program) -> frozenset[str]:
     return frozenset(node.name for node in nodes if not node.on_array)
 
 
-def program_cycles(program: Program) -> ProgramCycles:
-    """Clocks of every layer of ``program``. BFP 6."""
+def program_cycles(program: Program, counted: ClocksOf = occupied_clocks) -> ProgramCycles:
+    """Clocks of every layer of ``program``. BFP 6. counted: of an operation; what a kernel counts is its work."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     clocks, beside = tile_clocks(program), beside_layers(program)
     result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
@@ -252,8 +256,8 @@ def program_cycles(program: Program) -> ProgramCycles:
         for operation, times in step_operations(program, step):
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
-            once.add_operation(program.config, operation)
+            once.add_operation(program.config, operation, counted)
             layers.setdefault(operation.layer, CycleCount()).add(once, 1 if operation.first_only else times)
     for operation in program.setup.operations:
-        result.setup.add_operation(program.config, operation)
+        result.setup.add_operation(program.config, operation, counted)
     return result

@@ -12,6 +12,8 @@ from bfpga.engines.interface.engine import Finding
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 #: Widest factors of two products that share a DSP block.
 SKIP_MANTISSA_BITS = 8
+#: Groups of columns that a skip array computes at once.
+SKIP_HALVES = 2
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
 POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
@@ -58,6 +60,11 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
+    if config.skip_halves != SKIP_HALVES:
+        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands knows {SKIP_HALVES} of them"
+        yield Finding("kind", text)
+    if config.wide_memory:
+        yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
     if config.rows >= config.skip_chunk:
         text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
         yield Finding("rows", text)

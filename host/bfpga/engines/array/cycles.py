@@ -188,7 +188,10 @@ def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
         return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots
     if config.kernel == "processes":
         # The next group's pixels are found one a clock meanwhile.
-        group = row_blocks(config, descriptor) * pass_steps(config, descriptor)
+        steps = pass_steps(config, descriptor)
+        if config.skip_groups and descriptor.operation == Operation.GEMM:
+            steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
+        group = row_blocks(config, descriptor) * steps
         return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))
     tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
     end = config.operation_depth + selection_cycles(config, descriptor)

@@ -11,9 +11,10 @@ from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
 from bfpga.engines.array.cycles import column_groups, drain_cycles, pass_steps
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
-from bfpga.engines.array.streams import InputWindow, block_rows, input_window, parameter_rows, working_columns
+from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.pieces import Piece, piece_of
+from bfpga.engines.skip_array.shape import BUFFERS
 from bfpga.errors import ProgramError
 
 
@@ -282,8 +283,6 @@ def _accumulators(config: SystolicConfig, place: Placement, region: Region, resu
         result.output_wrap_word = result.output_wrap_bank = 0
         return
     result.channel_words = block_rows(place.node, config)
-    if config.skip_groups:
-        result.channel_words, result.blocks = parameter_rows(place.node, config, result.output_rows), 1
     result.block_step = result.channel_words if result.blocks > 1 else 0
     result.stride_y = result.stride_x = result.dilation_y = result.dilation_x = 1
     result.pad_top = result.pad_left = 0
@@ -327,7 +326,7 @@ def _weights(place: Placement, result: Descriptor) -> None:
 
 def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
-    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, piece.buffers, piece.words
+    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, BUFFERS, piece.words
     result.weight_tap_step = result.weight_block_step = 0
     left = config.skip_halves * drain_cycles(config, result)
     result.steps = max(piece.clocks(result.read_slots).total, left)

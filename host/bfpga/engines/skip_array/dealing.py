@@ -15,8 +15,9 @@ def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int
     """The kernels of a chunk by round and group, (rounds, groups); -1 where a group has none.
 
     entries: (kernels,). A round takes the longest kernels that are left; the longest of them goes to the group with the
-    fewest entries so far. loads: (groups,) those of the chunks before, to which these are added. So no group has more
-    entries than another by more than the largest difference of two kernels of one round.
+    fewest entries so far, the last round's first: groups that have no kernel of it get longer ones of the others.
+    loads: (groups,) those of the chunks before, to which these are added. So no group has more entries than another by
+    more than the longest kernel of the last round, or the largest difference of two kernels of another one.
     """
     kernels = len(entries)
     rounds = max(1, -(-kernels // groups))
@@ -24,16 +25,10 @@ def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int
     longest = np.argsort(-np.asarray(entries, np.int64), kind="stable")
     lengths = np.asarray(entries, np.int64)[longest]
     dealt = np.full((rounds, groups), -1, np.int64)
-    for number in range(rounds):
+    for number in (rounds - 1, *range(rounds - 1)):
         mine = slice(number * groups, min((number + 1) * groups, kernels))
         count = mine.stop - mine.start
         fewest = np.argsort(loads[:count], kind="stable")
         loads[fewest] += lengths[mine]
         dealt[number, fewest] = longest[mine]
     return dealt
-
-
-def loads_of(entries: IntArray, dealt: Int64Array) -> Int64Array:
-    """Entries of each group (groups,) of kernels with ``entries`` (kernels,)."""
-    counted: Int64Array = np.where(dealt >= 0, np.asarray(entries, np.int64)[dealt], 0).sum(axis=0)
-    return counted

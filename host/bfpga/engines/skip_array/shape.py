@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
 
-#: The most chunks of windows that the array is told to hold.
-MOST_BUFFERS = 4
+#: Chunks of windows that the array has room for.
+BUFFERS = 2
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class SkipShape:
 
     A pass computes ``pixels`` output pixels. A step of a window brings a word of ``lanes`` channels of each of them:
     ``lanes`` wide words, each a channel of all pixels. Windows come in chunks of ``chunk_words`` wide words at most,
-    for two of which there is room. A stream of entries holds ``queue`` of them.
+    for ``BUFFERS`` of which there is room. A stream of entries holds ``queue`` of them.
     """
 
     groups: int = 16
@@ -79,7 +79,3 @@ class SkipShape:
     def chunk_steps(self, steps: int) -> int:
         """Steps of each chunk but the last of a window of ``steps`` steps."""
         return -(-steps // -(-steps // self.steps))
-
-    def buffers(self, chunk_steps: int) -> int:
-        """Chunks of so many steps that the array holds at a time."""
-        return min(MOST_BUFFERS, 2 * self.chunk_words // (chunk_steps * self.lanes))

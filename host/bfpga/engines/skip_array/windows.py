@@ -3,13 +3,13 @@
 A piece is a run of output channels that one operation computes. A step of its window is one word of channels at a tap.
 Kernels of a layer without groups all read one window, which is cut into chunks: every kernel has a part in each of
 them. Those of a grouped layer read parts of it, so that the window is cut into blocks of channels instead, each a chunk
-by itself with its own kernels. Where a chunk does not hold the channels of one group, all of them are one window.
+by itself with its own kernels. Where a chunk does not hold the channels of one group, or the last word of channels is
+not full, all of them are one window.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import lcm
 
 import numpy as np
@@ -67,21 +67,18 @@ def piece_window(weights: IntArray, groups: int, m0: int, m1: int, shape: SkipSh
     outputs, taps, lanes = channels // groups, height * width, shape.lanes
     first, last = m0 // outputs * inputs, ((m1 - 1) // outputs + 1) * inputs
     unit = lcm(inputs, lanes) // lanes  # words of whole groups
+    begin, end = first // (unit * lanes), -(-last // (unit * lanes))
     together = shape.steps // (taps * unit)
-    if groups > 1 and together:
-        begin = first // (unit * lanes)
-        units = -(-last // (unit * lanes)) - begin
-        blocks = -(-units // together)
+    if groups > 1 and together and end * unit <= -(-groups * inputs // lanes):
+        blocks = next(count for count in divisors(end - begin) if (end - begin) // count <= together)
         if blocks > 1:
-            return PieceWindow(begin * unit, -(-units // blocks) * unit, blocks, taps)
+            return PieceWindow(begin * unit, (end - begin) // blocks * unit, blocks, taps)
     return PieceWindow(first // lanes, -(-last // lanes) - first // lanes, 1, taps)
 
 
-@lru_cache
-def words_behind(words: int, steps: int) -> int:
-    """The most words that the last block of a window reads behind a pixel of so many words; steps: of a chunk."""
-    counts = {-(-words // most) for most in range(1, steps + 1)}
-    return max(blocks * -(-words // blocks) - words for blocks in counts)
+def divisors(number: int) -> list[int]:
+    """All divisors in ascending order."""
+    return [count for count in range(1, number + 1) if number % count == 0]
 
 
 def chunk_kernels(

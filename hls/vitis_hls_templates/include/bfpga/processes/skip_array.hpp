@@ -2,12 +2,15 @@
 // zeros take no time.
 //
 // A pass is the pixels of all lanes. Its window comes from the scratchpad in chunks, entries come to each group by
-// themselves; a group works on a kernel after the other and its sums leave as rows of columns, in the order that the
-// forwarder keeps. A chunk whose words all groups have used gives a credit back: the scratchpad sends a chunk only with
-// one, so the process takes every operand without waiting for anybody.
+// themselves; a group works on a kernel after the other, and the sums buffer adds what a kernel has in each chunk. Sums
+// leave in the order of the output's rows, whichever group has computed them. A chunk whose words all groups have used
+// gives a credit back: the scratchpad sends a chunk only with one, so the process takes every operand without waiting
+// for anybody, be it that nobody takes its sums.
 #pragma once
+#include "bfpga/processes/skip/chunk_marks.hpp"
 #include "bfpga/processes/skip/entry.hpp"
 #include "bfpga/processes/skip/group.hpp"
+#include "bfpga/processes/skip/sums_buffer.hpp"
 
 namespace bfpga {
 
@@ -20,8 +23,6 @@ class SkipArrayProcess {
     static constexpr int groups = Config::skip_groups;
     static constexpr int halves = Config::skip_halves;
     using half_t = uint_t<bit_length(halves)>;
-    // Chunks under way: one that leaves, and those that have room.
-    using chunks_t = uint_t<bit_length(T::buffers + 1)>;
 
    public:
     SkipArrayProcess() {
@@ -43,29 +44,35 @@ class SkipArrayProcess {
         PipelinedLoop loop("Skip");
     Skip:
         while (running) {
-// II=1: a sum takes one addition; flags and counters are registers that a few of them decide; what is written to the
-// windows is read `window_guard` clocks later.
+// II=1: a sum takes one addition; flags and counters are registers that a few of them decide; what is written to a
+// memory is read `skip_guard` clocks later.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const Operands& beat = held_.beat();
             const bool stops = held_.there() && beat.stop;
             const bool takes = held_.there() && !beat.stop && half_[static_cast<int>(turn_)].free();
-            const bool begins = takes && beat.fires && beat.first && turn_ == 0;
-            running = !(stops && chunks_ == 0);
+            const bool ends_chunk = takes && beat.fires && beat.last && last_half();
+            running = !ended_;
+            ended_ = stops && chunks_.empty() && sums_.idle();
             bool loaded[T::buffers];
 #pragma HLS ARRAY_PARTITION variable=loaded complete dim=0
             bool finishes[groups];
 #pragma HLS ARRAY_PARTITION variable=finishes complete dim=0
             bool ends[groups];
 #pragma HLS ARRAY_PARTITION variable=ends complete dim=0
-            const typename Forwarder::Moves moves = forwarder_.send(sums);
+            const ChunkMarks leaving = chunks_.first();
+            KernelSums<Config> kernel;
+            const typename Forwarder::Moves moves = forwarder_.send(sums_.takes(leaving), leaving.single, kernel);
+            sums_.step(kernel, leaving, left_, sums);
             guard(loaded);
             step_groups<0>(loaded, finishes, ends, entries...);
             forwarder_.step(moves, finishes, ends);
             write(takes);
             give_back(windows);
-            chunks_ = static_cast<chunks_t>(chunks_ + (begins ? 1 : 0) - (moves.closes ? 1 : 0));
+            const ChunkMarks marks = {beat.opens, beat.closes, beat.single};
+            chunks_.step(left_, ends_chunk, marks);
+            left_ = moves.closes;
             if (takes || !held_.there()) {
                 held_.next(operands);
             }
@@ -77,8 +84,11 @@ class SkipArrayProcess {
 #pragma HLS INLINE
         held_.drop();
         forwarder_.clear();
+        sums_.clear();
+        chunks_.clear();
+        left_ = false;
+        ended_ = false;
         turn_ = 0;
-        chunks_ = 0;
     Groups_Clear:
         for (int g = 0; g < groups; ++g) {
 #pragma HLS UNROLL
@@ -95,7 +105,7 @@ class SkipArrayProcess {
             used_[b] = false;
             used_before_[b] = false;
         Clocks_Clear:
-            for (int k = 0; k < window_guard; ++k) {
+            for (int k = 0; k < skip_guard; ++k) {
 #pragma HLS UNROLL
                 loading_[b][k] = false;
             }
@@ -105,19 +115,27 @@ class SkipArrayProcess {
     // Which buffers have been complete for so long that they can be read.
     void guard(bool (&loaded)[T::buffers]) {
 #pragma HLS INLINE
-        const HalfWriter<Config>& last = half_[halves - 1];
     Buffers_Guard:
         for (int b = 0; b < T::buffers; ++b) {
 #pragma HLS UNROLL
-            loaded[b] = loading_[b][window_guard - 1];
+            loaded[b] = loading_[b][skip_guard - 1];
         Clocks_Guard:
-            for (int k = window_guard - 1; k > 0; --k) {
+            for (int k = skip_guard - 1; k > 0; --k) {
 #pragma HLS UNROLL
                 loading_[b][k] = loading_[b][k - 1];
             }
-            loading_[b][0] = last.completes() && last.buffer() == (b == 1);
+            bool complete = false;
+        Halves_Guard:
+            for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+                complete = complete || (half_[h].completes() && half_[h].buffer() == (b == 1));
+            }
+            loading_[b][0] = complete;
         }
     }
+
+    // Whether the beat is for the last half that its pass has.
+    bool last_half() const { return held_.beat().single || turn_ == halves - 1; }
 
     template <int G, class First, class... Others>
     void step_groups(const bool (&loaded)[T::buffers], bool (&finishes)[groups], bool (&ends)[groups], First& entries,
@@ -136,16 +154,20 @@ class SkipArrayProcess {
     void write(bool takes) {
 #pragma HLS INLINE
         const Operands& beat = held_.beat();
+        const bool alone = half_[0].completes();
     Halves_Write:
         for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
             half_[h].step(window_, h);
+            if (h > 0 && alone) {
+                half_[h].pass_over();
+            }
             if (takes && turn_ == h) {
-                half_[h].take(beat);
+                half_[h].take(beat, last_half());
             }
         }
         if (takes && beat.fires) {
-            turn_ = turn_ == halves - 1 ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
+            turn_ = last_half() ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
         }
     }
 
@@ -175,11 +197,15 @@ class SkipArrayProcess {
     WindowMemory<Config> window_;
     HalfWriter<Config> half_[halves];
     half_t turn_;  // the half whose word comes next
-    bool loading_[T::buffers][window_guard];
+    bool loading_[T::buffers][skip_guard];
     bool used_[T::buffers], used_before_[T::buffers];
     SkipGroup<Config, Storage, Source> group_[groups];
     Forwarder forwarder_;
-    chunks_t chunks_;
+    // One chunk leaves when those behind it fill the windows.
+    ChunkQueue<T::buffers + 1> chunks_;
+    bool left_;   // the first of them, in the clock before
+    bool ended_;  // all that came before the stop has left
+    SumsBuffer<Config> sums_;
 };
 
 }  // namespace bfpga

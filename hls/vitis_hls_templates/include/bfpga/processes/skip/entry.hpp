@@ -1,7 +1,8 @@
 // Entries of the skip array: a value that is not zero, and which wide word of its window it multiplies.
 //
 // Each group takes its own entries from a stream, whose FIFO is the group's queue: groups are as far ahead of each
-// other as it is deep. A kernel without a value in a chunk has one entry of value zero, so that its sums leave.
+// other as it is deep. A kernel begins, in every chunk, with an entry of value zero that says its row; one without a
+// value in the chunk has another one, with which its sums leave.
 #pragma once
 #include "bfpga/processes/held_beat.hpp"
 
@@ -13,15 +14,22 @@ struct Entry {
                       Config::skip_chunk % Config::lanes == 0,
                   "a chunk has a power of two of wide words, whole words of channels");
     static constexpr int position_bits = bit_length(Config::skip_chunk - 1);
+    static_assert(Config::rows < (1 << position_bits), "a position can say a row, counted from one");
     static constexpr int marks_from = Config::weight_bits + position_bits;
     static constexpr int bits = marks_from + 2;
     using value_t = int_t<Config::weight_bits>;
     using position_t = uint_t<position_bits>;
 
     value_t value;
-    position_t position;  // of the wide word in its chunk
+    position_t position;  // of the wide word in its chunk; where a kernel begins: its row, counted from one
     bool last;            // of the kernel in this chunk: its sums leave
     bool ends;            // of the group in this chunk
+
+    // Whether a kernel begins: the only entry that neither adds nor ends anything.
+    bool begins() const {
+#pragma HLS INLINE
+        return value == 0 && !last && !ends;
+    }
 
     template <class Bits>
     void pack(Bits& to) const {

@@ -1,24 +1,38 @@
-// The forwarder of the skip array: finished sums wait here until they leave, while their groups go on.
+// The forwarder of the skip array: finished sums wait here for the sums buffer, while their groups go on.
 //
 // Sums leave in rounds: the first kernel of each group, then the second of each group that has one. A group whose chunk
 // has ended has none; as no group has more kernels than the one before it, the round ends there. The chunk has left
 // when all groups have ended it, and not before is anything of the next one kept.
 #pragma once
-#include "bfpga/processes/wires.hpp"
+#include "bfpga/processes/skip/entry.hpp"
 
 namespace bfpga {
+
+// What leaves in a clock, if anything: sums of one half of a finished kernel, and the row that they are for.
+template <class Config>
+struct KernelSums {
+    using half_t = uint_t<bit_length(Config::skip_halves)>;
+    using row_t = typename Entry<Config>::position_t;
+
+    bool there;
+    half_t half;
+    row_t row;  // counted from one
+    SumBeat<Config> sums;
+};
 
 template <class Config, class Storage>
 class SumForwarder {
     using accumulator_t = int_t<Config::accumulator_bits>;
-    using Sums = SumBeat<Config>;
+    using Kernel = KernelSums<Config>;
+    using half_t = typename Kernel::half_t;
     static constexpr int groups = Config::skip_groups;
     static constexpr int halves = Config::skip_halves;
     static constexpr int columns = Config::columns;
     using group_t = uint_t<bit_length(groups)>;
-    using half_t = uint_t<bit_length(halves)>;
 
    public:
+    using row_t = typename Kernel::row_t;
+
     // What leaves in a clock: the group whose last sums do, and the end of a chunk.
     struct Moves {
         bool sent[groups];
@@ -27,6 +41,7 @@ class SumForwarder {
 
     SumForwarder() {
 #pragma HLS ARRAY_PARTITION variable=finished_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=row_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=there_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=over_ complete dim=0
     }
@@ -47,20 +62,21 @@ class SumForwarder {
     // Whether a group can finish neither a kernel nor a chunk.
     bool shut(int group) const { return there_[group] || over_[group]; }
 
-    // Sends the sums whose turn it is, if they are there.
-    Moves send(stream<wire_t<Sums>>& sums) {
+    // Gives away the sums whose turn it is, if they are there and somebody takes them. `single`: half 0 is all.
+    Moves send(bool takes, bool single, Kernel& kernel) {
 #pragma HLS INLINE
-        const bool there = there_[static_cast<int>(group_)];
-        const bool wraps = !there && over_[static_cast<int>(group_)];
-        const bool last_half = half_ == halves - 1;
-        if (there) {
-            Sums beat;
+        const bool there = there_[static_cast<int>(group_)] && takes;
+        const bool wraps = !there_[static_cast<int>(group_)] && over_[static_cast<int>(group_)];
+        const bool last_half = single || half_ == halves - 1;
+        kernel.there = there;
+        kernel.half = half_;
+        kernel.row = row_[static_cast<int>(group_)];
+        if (there || !native_integers) {  // a simulation saves the time
         Columns_Send:
             for (int i = 0; i < columns; ++i) {
 #pragma HLS UNROLL
-                beat.sum[i] = finished_[i].get(static_cast<int>(group_) * halves + static_cast<int>(half_));
+                kernel.sums.sum[i] = finished_[i].get(static_cast<int>(group_) * halves + static_cast<int>(half_));
             }
-            sums.write(to_wire(beat));
         }
         Moves moves;
     Groups_Sent:
@@ -82,6 +98,12 @@ class SumForwarder {
         finished_[column].set(group * halves + half, sum);
     }
 
+    // The row of the sums, in the same clock.
+    void keep_row(int group, row_t row) {
+#pragma HLS INLINE
+        row_[group] = row;
+    }
+
     // A clock, behind `send`: whether the groups finish a kernel, or their chunk.
     void step(const Moves& moves, const bool (&finishes)[groups], const bool (&ends)[groups]) {
 #pragma HLS INLINE
@@ -100,6 +122,7 @@ class SumForwarder {
     using Column = typename Storage::RegisterSets::template Set<accumulator_t, groups * halves>;
 
     Column finished_[columns];
+    row_t row_[groups];
     // Of a group: its sums are there; its chunk has ended
     bool there_[groups], over_[groups];
     bool all_over_;  // a clock ago

@@ -24,7 +24,6 @@ class SkipGroup {
         pending_[0] = false;
         pending_[1] = false;
         buffer_ = false;
-        first_ = true;
     }
 
     // Whether it needs a buffer's chunk.
@@ -43,8 +42,13 @@ class SkipGroup {
         finishes = fires && entry.last;
         ends = fires && entry.ends;
         if (fires) {
-            multiply(window, forwarder, number, entry.value, T::address(buffer_, entry.position), entry.last);
-            first_ = marked;
+            multiply(window, forwarder, number, entry, T::address(buffer_, entry.position));
+        }
+        if (finishes) {
+            forwarder.keep_row(number, row_);
+        }
+        if (fires && entry.begins()) {
+            row_ = entry.position;
         }
     Buffers_Step:
         for (int b = 0; b < T::buffers; ++b) {
@@ -57,10 +61,10 @@ class SkipGroup {
     }
 
    private:
-    // sum = (first ? 0 : sum) + value * x in all lanes.
-    template <class Value>
-    void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, Value value,
-                  typename T::address_t address, bool last) {
+    // sum = (a kernel begins ? 0 : sum) + value * x in all lanes.
+    template <class Beat>
+    void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const Beat& entry,
+                  typename T::address_t address) {
 #pragma HLS INLINE
     Halves_Multiply:
         for (int h = 0; h < halves; ++h) {
@@ -69,12 +73,12 @@ class SkipGroup {
         Pairs_Multiply:
             for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-                const PixelPairs::product_t both = PixelPairs::multiply(word.pair[p], value);
+                const PixelPairs::product_t both = PixelPairs::multiply(word.pair[p], entry.value);
                 accumulator_t& low = sum_[h][2 * p];
                 accumulator_t& high = sum_[h][2 * p + 1];
-                low = PixelPairs::add_low<Config::accumulator_bits>(start(low), both);
-                high = PixelPairs::add_high<Config::accumulator_bits>(start(high), both);
-                if (last) {
+                low = PixelPairs::add_low<Config::accumulator_bits>(start(low, entry.begins()), both);
+                high = PixelPairs::add_high<Config::accumulator_bits>(start(high, entry.begins()), both);
+                if (entry.last) {
                     forwarder.keep(number, h, 2 * p, low);
                     forwarder.keep(number, h, 2 * p + 1, high);
                 }
@@ -83,16 +87,16 @@ class SkipGroup {
     }
 
     // What an entry is added to.
-    accumulator_t start(accumulator_t sum) const {
+    static accumulator_t start(accumulator_t sum, bool begins) {
 #pragma HLS INLINE
-        return first_ ? static_cast<accumulator_t>(0) : sum;
+        return begins ? static_cast<accumulator_t>(0) : sum;
     }
 
     Source source_;
     accumulator_t sum_[halves][Config::columns];
     bool pending_[T::buffers];
     bool buffer_;  // whose chunk the next entry is of
-    bool first_;   // the next entry is a kernel's first
+    typename Forwarder::row_t row_;
 };
 
 }  // namespace bfpga

@@ -10,8 +10,8 @@
 
 namespace bfpga {
 
-// Clocks between the last write of a chunk and its first read: more than the loop has between these stages.
-constexpr int window_guard = 8;
+// Clocks between the write of a word and its first read: more than the loop has between these stages.
+constexpr int skip_guard = 8;
 
 template <class Config>
 struct WindowTypes {
@@ -50,7 +50,7 @@ class WindowMemory {
 #pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=4
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// A chunk is read when `window_guard` clocks have passed, and written anew when all groups have left it.
+// A chunk is read when `skip_guard` clocks have passed, and written anew when all groups have left it.
 #pragma HLS DEPENDENCE variable=cell_ inter false
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
@@ -83,7 +83,7 @@ class WindowMemory {
 
    private:
     PixelPairs::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
-    Waiver<InterFalseBefore<window_guard>, Config::skip_halves * T::words> cell_waiver_;
+    Waiver<InterFalseBefore<skip_guard>, Config::skip_halves * T::words> cell_waiver_;
 };
 
 // Writes the words of one half.
@@ -103,6 +103,7 @@ class HalfWriter {
 #pragma HLS INLINE
         writes_ = false;
         last_ = false;
+        ends_ = false;
         lane_ = 0;
         last_lane_ = lanes == 1;
         position_ = 0;
@@ -112,7 +113,7 @@ class HalfWriter {
     // Whether a beat can be taken in this clock.
     bool free() const { return !writes_ || last_lane_; }
     // Whether the chunk is complete with this clock, and where it is.
-    bool completes() const { return writes_ && last_lane_ && last_; }
+    bool completes() const { return writes_ && last_lane_ && last_ && ends_; }
     bool buffer() const { return buffer_; }
 
     // A clock: the channel whose turn it is.
@@ -138,8 +139,14 @@ class HalfWriter {
         last_lane_ = lanes == 1 || (!last_lane_ && before_last);
     }
 
-    // A beat for this half, behind the step of a clock in which it was free.
-    void take(const OperandBeat<Config>& beat) {
+    // A chunk without this half, which is idle.
+    void pass_over() {
+#pragma HLS INLINE
+        buffer_ = !buffer_;
+    }
+
+    // A beat for this half, behind the step of a clock in which it was free. `ends`: no other half follows.
+    void take(const OperandBeat<Config>& beat, bool ends) {
 #pragma HLS INLINE
         simulation_check(!beat.fires || beat.first == (position_ == 0), "a chunk of a window",
                          "begins somewhere else than its first word, or is too long; word",
@@ -153,11 +160,12 @@ class HalfWriter {
         }
         writes_ = beat.fires;
         last_ = beat.last;
+        ends_ = ends;
     }
 
    private:
     Word<Config> word_[Config::columns];
-    bool writes_, last_;  // the word is complete; it is the chunk's last
+    bool writes_, last_, ends_;  // the word is complete; it is the chunk's last of this half; of all halves
     lane_t lane_;
     bool last_lane_;
     position_t position_;
