@@ -35,6 +35,11 @@ ALONE = [config for config in DRAWN if len(config.engines) == 1]
 #: Arrays of the slice that every test run verifies: the first of each kind without engines beside it
 #: (test_engine_verify.py has those with engines).
 CONFIGS = [next(config for config in ALONE if kind(config) == wanted) for wanted in KINDS]
+#: An array that multiplies by stored entries, whose numbers all differ.
+SKIPS = SystolicConfig(
+    columns=4, rows=8, lanes=2, multiplier="dsp_packed", accumulator_bits=24, activation_words=512, weight_words=512,
+    parameter_rows=256, kernel="processes", skip_groups=3, skip_chunk=64, skip_queue=16, skew=False,
+)
 
 
 @functools.cache
@@ -72,6 +77,16 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     report = verify(CONFIGS, ["virtual"], cases=16, seed=6)
     assert report.mismatch is None
     assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
+
+
+@pytest.mark.parametrize("target", ["csim", "virtual"])
+def test_random_networks_agree_on_a_skip_array(target: str) -> None:
+    """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
+    if target == "virtual":
+        pytest.importorskip("pynq")
+    report = verify([SKIPS], [target], cases=10, seed=16)
+    assert report.mismatch is None
+    assert report.cases == 10
 
 
 def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:

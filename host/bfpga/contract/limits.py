@@ -22,6 +22,8 @@ RING_LEADS = 8
 STAGE_EXPONENT_BITS = 17
 #: log2 of the values of which one may saturate, at most (`LeadCollector`, rule RATE).
 POSITION_RATE_BITS = 5
+#: Bits of the stored words of a pass of a skip array (`EntryRead::entry_word_bits`).
+ENTRY_WORD_BITS = 20
 #: Bits of the register that counts the cycles of a start.
 CYCLE_BITS = 32
 WORD_MIN, WORD_MAX = -(1 << 31), (1 << 31) - 1
@@ -69,6 +71,7 @@ def ranges(config: SystolicConfig, descriptor: Descriptor) -> Iterator[Range]:
     yield from (Range(field, -exponent, exponent - 1) for field in _EXPONENTS)
     yield Range("weight_words", 0, config.weight_words)
     yield Range("weight_base", 0, config.weight_words)
+    yield Range("entry_words", 0, (1 << ENTRY_WORD_BITS) - 1)
     yield Range("parameter_rows", 0, config.parameter_rows)
     yield Range("parameter_base", 0, config.parameter_rows)
     yield Range("position_rate", 0, (1 << POSITION_RATE_BITS) - 1)

@@ -41,14 +41,15 @@ class PassChunks {
     void clear() {}
     void take(const Descriptor&) {}
 
-    bool last_half() const { return true; }
-    // Whether the end of a window is that of the pass.
-    bool pass_ends(bool) const { return true; }
+    // Whether a step of the window ends with a slot that is the last one, of its half.
+    bool step_ends(bool slot_ends) const { return slot_ends; }
+    // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
+    bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
     // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
-    // one that goes, or later, if it is not `active` yet; whether a step goes on that had to wait.
+    // one that goes, or later; whether a step goes on that had to wait.
     bool halts() const { return false; }
     bool may_follow() const { return true; }
-    bool may_begin(bool) const { return true; }
+    bool may_begin() const { return true; }
     bool resumes() const { return false; }
     bool waits() const { return false; }
     // Whether results are awaited for a group of pixels from now on: the first of a pass, or the second.
@@ -59,6 +60,7 @@ class PassChunks {
     bool hears(NoWindows&) const { return false; }
     void step(bool, bool, bool, bool, bool) {}
     void walk(bool, const WindowStep&, bool) {}
+    void look(bool) {}
     int half() const { return 0; }
     template <class Beat>
     void mark(Beat& beat) const {
@@ -149,6 +151,7 @@ class PassChunks<Config, true> {
     void clear() {
 #pragma HLS INLINE
         held_.clear();
+        room_ = false;
         next_ = Step();
         begins_ = false;
         waits_ = false;
@@ -161,8 +164,10 @@ class PassChunks<Config, true> {
 #pragma HLS INLINE
         const int32_t groups = d.groups;
         chunked_ = reads_chunks<Config>(d);
-        odd_ = (groups & 1) != 0;
-        pairs_.set(static_cast<int_t<group_bits>>((groups + 1) >> 1));
+        odd_ = chunked_ && (groups & 1) != 0;
+        alone_ = chunked_ && groups == 1;
+        before_last_.set(groups <= 4 ? static_cast<int_t<group_bits>>(1)
+                                     : static_cast<int_t<group_bits>>((groups - 1) >> 1));
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         if (chunked_) {
             held_.set(d.chunk_buffers);
@@ -171,34 +176,17 @@ class PassChunks<Config, true> {
         }
     }
 
-    bool last_half() const { return !chunked_ || half_ || single(); }
-    bool pass_ends(bool last_block) const { return !chunked_ || last_block; }
+    bool step_ends(bool) const { return step_ends_; }
+    bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
+#pragma HLS INLINE
+        return step_ends & (now.window_ends & (!chunked_ | now.last_block));
+    }
 
     // Behind the last half of a step: the array still writes the first one, or has no room for the next chunk.
-    bool halts() const {
-#pragma HLS INLINE
-        const bool room = held_.room(next_.begins_chunk);
-        const bool pace = keeps_pace();
-        return next_.ends & !(pace & (!next_.chunk_ends | room));
-    }
-    bool may_follow() const {
-#pragma HLS INLINE
-        const bool room = held_.room(next_.begins_chunk);
-        const bool pace = keeps_pace();
-        return (!chunked_) || (pace & room);
-    }
-    bool may_begin(bool active) const {
-#pragma HLS INLINE
-        const bool room = held_.room(false);
-        const bool pace = pace_.reached();
-        return !active & !begins_ & ((!chunked_) || (pace & room));
-    }
-    bool resumes() const {
-#pragma HLS INLINE
-        const bool room = held_.room(false);
-        const bool pace = pace_.reached();
-        return waits_ & pace & (!needs_room_ | room);
-    }
+    bool halts() const { return next_.ends & !(keeps_pace() && (!next_.chunk_ends || room_behind())); }
+    bool may_follow() const { return !chunked_ || (keeps_pace() && room_behind()); }
+    bool may_begin() const { return !begins_ && (!chunked_ || (pace_.reached() && room_)); }
+    bool resumes() const { return waits_ && pace_.reached() && (!needs_room_ || room_); }
     bool waits() const { return waits_; }
     bool begins_group(bool begins, bool go) const { return begins | (go & next_.second); }
     // Three groups of pixels: those of the pass that would begin, and one that the flags do not know of yet.
@@ -219,30 +207,45 @@ class PassChunks<Config, true> {
         needs_room_ = stops ? next_.chunk_ends : needs_room_;
         begins_ = starts | (begins_ & (held_.any() | (awaits & !chunked_)));
         pace_.step(true, go & next_.paces);
-        held_.step(go & next_.begins_chunk, left);
+        const bool begun = go & next_.begins_chunk;
+        room_ = held_.room(begun);
+        held_.step(begun, left);
         issue_ = next_;
     }
 
     // The nest goes a step further.
     void walk(bool on, const WindowStep& now, bool starts) {
 #pragma HLS INLINE
+        const bool window_ends = step_ends_ & now.window_ends;
+        const bool pass_ends = window_ends & now.last_block;
         const bool half = on & now.slot_ends;
-        const bool last = last_half();
-        const bool ends = half & last;
+        const bool ends = on & step_ends_;
         const bool chunk_ends = steps_.last() || now.window_ends;
-        const bool window = ends & now.window_ends;
-        const bool pass = window & now.last_block;
+        const bool window = on & window_ends;
+        const bool pass = on & pass_ends;
         if (on) {
             prepare(now, chunk_ends);
         } else if (starts) {
             next_ = Step();
         }
-        half_ = !starts & (half ? !last : half_);
+        const bool alone = odd_ && before_last_.last();
+        const bool single = starts ? alone_ : (single_ | (pass & alone));
+        half_ = !starts & (half ? !last_half_ : half_);
+        const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
+        const bool last_half = ends ? whole : half | last_half_;
+        last_half_ = starts ? !chunked_ | alone_ : last_half;
+        single_ = single;
         first_ = starts | (ends ? chunk_ends : first_);
         opens_ = starts | ((ends & chunk_ends) ? now.window_ends : opens_);
         begun_ = starts | (ends ? (now.window_ends & now.last_block) : begun_);
         steps_.step(ends, window | starts);
-        pairs_.step(pass, starts);
+        before_last_.step(pass, starts);
+    }
+
+    // Behind `walk`; `last_slot`: the slot is its half's last one.
+    void look(bool last_slot) {
+#pragma HLS INLINE
+        step_ends_ = last_slot & last_half_;
     }
 
     template <class Beat>
@@ -269,14 +272,15 @@ class PassChunks<Config, true> {
         bool half, first, last, opens, closes, single;
     };
 
-    bool single() const { return odd_ && pairs_.last(); }
     // Whether the first half may be read again behind a step that goes in this clock.
     bool keeps_pace() const { return unpaced || (next_.half && pace_.reached()); }
+    // Whether there is room for a chunk behind it. That of a chunk that begins with it is known a clock later.
+    bool room_behind() const { return room_ && !next_.begins_chunk; }
 
     void prepare(const WindowStep& now, bool chunk_ends) {
 #pragma HLS INLINE
         const bool in_chunk = chunked_ & now.slot_ends;
-        next_.ends = in_chunk && last_half();
+        next_.ends = in_chunk & step_ends_;
         next_.chunk_ends = next_.ends & chunk_ends;
         next_.paces = in_chunk & !half_;
         next_.begins_chunk = in_chunk & !half_ & first_;
@@ -286,20 +290,22 @@ class PassChunks<Config, true> {
         next_.last = chunk_ends;
         next_.opens = opens_;
         next_.closes = now.window_ends & now.last_block;
-        next_.single = single();
+        next_.single = single_;
     }
 
     // The operation
-    bool chunked_, odd_;
-    Turns<group_bits> pairs_;
+    bool chunked_, odd_, alone_;     // of its groups
+    Turns<group_bits> before_last_;  // passes before the last one
     Turns<step_bits> steps_;
-    // The step of the nest: its half, whether it is the first one of a chunk, in the first chunk of a window, the first
-    // one of a pass
-    bool half_, first_, opens_, begun_;
+    // The step of the nest: its half, whether that is the last one; whether the step is the first one of a chunk, in
+    // the first chunk of a window, the first one of a pass; whether the pass has one half; whether the slot ends the
+    // step
+    bool half_, last_half_, first_, opens_, begun_, single_, step_ends_;
     // The step that comes, the one that is executed
     Step next_, issue_;
     // Room of the array
     HeldChunks held_;
+    bool room_;  // for another one; what the array has just left is not counted
     Pace<pace_bits> pace_;
     bool begins_;              // an operation waits for the one before
     bool waits_, needs_room_;  // a step waits, for more than the pace

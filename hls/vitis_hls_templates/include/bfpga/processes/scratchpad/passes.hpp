@@ -117,15 +117,18 @@ class PassNest {
         const bool room = chunks_.has_room(awaited_, returned);
         const bool halts = chunks_.halts();
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full) & chunks_.may_follow());
-        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin(active_);
-        const bool stays = active_ & !(may & halts);
-        const bool waits = (primes_ ? !may : stays) | (enters | chunks_.resumes());
+        const bool may_follow = !last_pass_ & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
+        const bool follows = may_end & may_follow;
+        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin();
+        const bool resumes = enters | chunks_.resumes();
+        const bool goes_on = (primes_ ? !may : active_) | resumes;
+        const bool goes_on_in_chunks = active_ ? !(may & (halts | primes_)) : (starts | resumes);
         const bool primed = go & primes_;
         const bool awaits = awaited_.any();
         awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
-        active_ = starts | (ends_reading ? follows : waits);
+        active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
+                                          : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
         between_ = primed | (pass & !last_pass_) | (between_ & !go);
         drain_.step(ticks, pass | starts);
@@ -169,8 +172,7 @@ class PassNest {
     void walk(bool on, bool starts) {
 #pragma HLS INLINE
         const bool slot_ends = slots_.last();
-        const bool last_half = chunks_.last_half();
-        const bool word_ends = slot_ends & last_half;
+        const bool word_ends = chunks_.step_ends(slot_ends);
         const bool tap_ends = word_ends & words_.last();
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
@@ -178,19 +180,19 @@ class PassNest {
         const bool tap = on & tap_ends;
         const bool row = on & row_ends;
         const bool read = on & read_ends;
-        const bool last_window = chunks_.pass_ends(blocks_.last());
+        const bool last_word = words_.last() && kernel_width_.last();
+        const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
         if (on) {
-            prepare(slot_ends, read_ends & last_window);
+            prepare(slot_ends, chunks_.pass_ends(read_ends, word_ends, step));
         } else if (starts) {
             next_.last = false;
         }
-        const bool last_column = words_.last() && kernel_width_.last();
-        const WindowStep step = {slot_ends, last_column && kernel_height_.last(), blocks_.last()};
         chunks_.walk(on, step, starts);
         walk_words(on, on & slot_ends, word, read, starts);
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
+        chunks_.look(slots_.last());
         words_.step(word, starts);
         kernel_width_.step(tap, starts);
         kernel_height_.step(row, starts);

@@ -20,6 +20,9 @@ class EntryRead {
     static constexpr int shift = Config::skip_halves - 1;
 
    public:
+    // Holds the words of a pass, more than memory has when they come from the stream.
+    static constexpr int entry_word_bits = 20;
+
     void clear() {
 #pragma HLS INLINE
         active_ = false;
@@ -50,7 +53,7 @@ class EntryRead {
         streams_ = d.has(Flag::StreamWeights);
         passes_.set(static_cast<coordinate_t>((d.groups + shift) >> shift));
         odd_ = (d.groups & shift) != 0;
-        entry_words_.set(static_cast<weight_address_t>(d.entry_words));
+        entry_words_.set(static_cast<int_t<entry_word_bits + 1>>(d.entry_words));
         output_rows_.set(static_cast<parameter_address_t>(d.output_rows));
         base_ = static_cast<weight_address_t>(d.weight_base);
         parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
@@ -113,7 +116,7 @@ class EntryRead {
     bool works_, over_;  // passes are left; the last one was the clock before
     Gate gate_;
     Turns<G::coordinate_bits> passes_;
-    Turns<G::weight_address_bits> entry_words_;
+    Turns<entry_word_bits + 1> entry_words_;
     Turns<G::parameter_address_bits> output_rows_;
     bool odd_;                 // the last pass has no second half
     bool last_pass_, single_;  // the pass that goes on
