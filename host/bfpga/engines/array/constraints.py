@@ -61,7 +61,7 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
     if config.skip_halves != SKIP_HALVES:
-        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands knows {SKIP_HALVES} of them"
+        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands knows {SKIP_HALVES}"
         yield Finding("kind", text)
     if config.wide_memory:
         yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
