@@ -47,10 +47,14 @@ struct Pad {
 template <class... Pads>
 struct List {};
 
-#if defined(SKIP_PADS)
+#if defined(SKIP_PADS) && defined(BFPGA_NATIVE_INTEGERS)
 template <class Storage>
 using All = List<Pad<Storage, 3, 16, 2, 5, 4, 0, 1, 2>, Pad<Storage, 6, 32, 4, 7, 2, 0, 1, 2>,
                  Pad<Storage, 1, 8, 1, 1, 1, 0, 1, 2>>;
+using Indexed = List<>;
+#elif defined(SKIP_PADS)
+template <class Storage>
+using All = List<Pad<Storage, 3, 16, 2, 5, 4, 0, 1, 2>>;
 using Indexed = List<>;
 #elif defined(BFPGA_NATIVE_INTEGERS)
 template <class Storage>

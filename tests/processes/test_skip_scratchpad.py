@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scratchpad_runs import Layers, Outcome, check, run, strict_order
+from scratchpad_runs import Layers, Outcome, ScheduleError, check, run, strict_order
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
@@ -64,3 +64,45 @@ def test_layers_are_read_in_halves_and_chunks(pad: int, integers: Integers) -> N
         outcome = run(pad, integers, layers.program, layers.model, seed % 3 * 3, True, patience=seed % 4 * 15)
         check(outcome, layers.program, layers.model)
         check_chunks(outcome, layers)
+
+
+def test_measured_and_kept_passes() -> None:
+    """MEASURE: chunks, no results; KEPT: results of every group, no chunk; a layer behind them gets its own."""
+    layers = Layers.of(PADS[0], 3)
+    source, target = layers.program.tensor(4, 5, 3), layers.program.tensor(4, 5, 9, 7)
+    layers.load(source)
+    chunks = {"chunk_steps": 2, "chunk_buffers": 2, "kernel_height": 3}
+    layers.compute(Operation.GEMM, source, target, flags=int(Flag.MEASURE | Flag.KEEP), **chunks)
+    layers.compute(Operation.GEMM, source, target, flags=int(Flag.KEPT), channel_words=1)
+    layers.compute(Operation.GEMM, source, target, **chunks)
+    layers.store(target)
+    strict_order(layers.program)
+    outcome = run(0, "native", layers.program, layers.model, 3, True, patience=20)
+    check(outcome, layers.program, layers.model)
+    check_chunks(outcome, layers)
+
+
+@pytest.mark.parametrize("between", [None, Operation.MAX])
+def test_vectors_wait_for_results_and_chunks_do_not(between: Operation | None) -> None:
+    """Nothing of a layer has come back when the next one is read, unless a maximum is between, which could stop both.
+
+    While the output stage has sums to take it takes no vectors, and the scratchpad takes no results then.
+    """
+    layers = Layers.of(PADS[0], 6)
+    source = layers.program.tensor(3, 4, 3)
+    first, pooled, second = (layers.program.tensor(3, 4, channels) for channels in (4, 3, 5))
+    layers.load(source)
+    layers.compute(Operation.GEMM, source, first, chunk_steps=1, chunk_buffers=2)
+    if between is not None:
+        layers.compute(between, source, pooled)
+    before = len(layers.model.operands)
+    layers.compute(Operation.GEMM, source, second, chunk_steps=2, chunk_buffers=1)
+    for operation in layers.program.operations[1:]:
+        operation.descriptor.after_loads = 1
+    if between is None:
+        outcome = run(0, "native", layers.program, layers.model, 2, True, (0, before + 1))
+        check(outcome, layers.program, layers.model)
+        check_chunks(outcome, layers)
+    else:
+        with pytest.raises(ScheduleError, match="asks in vain for a word of results"):
+            run(0, "native", layers.program, layers.model, 2, True, (0, before + 1))
