@@ -50,6 +50,7 @@ struct Layer {
     const uint8_t* control;  // (beats, 7): fires, first, last, opens, closes, single, a chunk begins
     const int32_t* entry;    // (entries of all groups, 4): value, position, last, ends
     const int32_t* entries;  // (groups): how many
+    int32_t chunks;          // that have room
     int32_t rarely;
     int32_t room;      // of the stream of sums, in words
     int32_t late;      // credits that come before sums are taken
@@ -93,7 +94,7 @@ class OperandSender : public bfpga::StreamWaits {
 
    public:
     OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
-        : to("operands"), layer_(layer), windows_(windows), random_(7) {
+        : to("operands"), layer_(layer), windows_(windows), random_(7), room_(layer.chunks) {
         to.join(*this);
     }
 
@@ -147,7 +148,7 @@ class OperandSender : public bfpga::StreamWaits {
     const Layer& layer_;
     bfpga::stream<bool>& windows_;
     std::mt19937 random_;
-    int32_t next_ = 0, room_ = 2, polls_ = 0;
+    int32_t next_ = 0, room_, polls_ = 0;
 };
 
 // Takes sums only when their stream has no room for another one, and then rarely.

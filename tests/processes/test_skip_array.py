@@ -25,6 +25,7 @@ class _Layer(ctypes.Structure):
     _fields_ = (
         ("beats", ctypes.c_int32),
         *((name, ctypes.c_void_p) for name in ("operand", "mine", "control", "entry", "entries")),
+        ("chunks", ctypes.c_int32),
         ("rarely", ctypes.c_int32),
         ("room", ctypes.c_int32),
         ("late", ctypes.c_int32),
@@ -63,18 +64,20 @@ class SkipArray:
 
     def run(
         self, operands: Operands, lists: list[list[Entry]], slots: int = 1, rarely: int = 0, *, room: int = 8,
-        late: int = 0,
+        late: int = 0, chunks: int = 4,
     ) -> Result:  # fmt: skip
         """One start. ``lists``: the entries of each group; ``rarely``: eighths of the clocks in which a stream that is
-        asked has nothing; ``room``: sums that their stream holds; ``late``: credits that come before one is taken."""
+        asked has nothing; ``room``: sums that their stream holds; ``late``: credits that come before one is taken;
+        ``chunks``: most credits at the beginning."""
         beats = operands.beats(self, slots)
         entries = np.array([entry for group in lists for entry in group], np.int32).reshape(-1, 4)
         counts = np.array([len(group) for group in lists], np.int32)
         sums = np.zeros((sum(entry[2] for entry in entries) * self.halves + 1, self.columns), np.int64)
         message = ctypes.create_string_buffer(256)
         job = _Layer(
-            len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)), rarely, room, late, len(sums),
-            sums.ctypes.data, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
+            len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)),
+            min(chunks, 2 * self.chunk // operands.chunk), rarely, room, late, len(sums), sums.ctypes.data, 0, 0, 0,
+            ctypes.cast(message, ctypes.c_char_p),
         )  # fmt: skip
         result = library("skip_array", self.integers).unit_skip_run(self.number, ctypes.byref(job))
         assert result == 0, message.value.decode()
@@ -335,6 +338,18 @@ def test_zeros_take_no_time(density: float) -> None:
     dense = weights.size // array.groups * len(operands.window)
     assert max(map(len, lists)) <= result.clocks < 1.1 * max(map(len, lists)) + 80
     assert result.clocks < 1.3 * density * dense
+
+
+def test_short_chunks_are_loaded_far_ahead() -> None:
+    """Where loading takes as long as multiplying, four chunks hide what two do not."""
+    array = SkipArray.of(SMALL[2], "exact")
+    operands = random_window(array, np.random.default_rng(14), 24, 8, 4)
+    weights = random_kernels(array, np.random.default_rng(14), 2, operands.window.shape[1], 0.8)
+    lists = entry_lists(array, weights, operands)
+    two, four = (array.run(operands, lists, chunks=chunks) for chunks in (2, 4))
+    assert np.array_equal(two.sums, four.sums)
+    assert np.array_equal(four.sums, expected(array, weights, operands))
+    assert four.clocks < 1.2 * max(map(len, lists)) < 0.8 * two.clocks
 
 
 def test_a_chunk_that_begins_in_the_middle_stops_the_simulation() -> None:

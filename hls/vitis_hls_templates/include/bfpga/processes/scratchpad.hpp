@@ -224,7 +224,7 @@ class ScratchpadProcess {
                             storer_.ends(store_.running())};
         const Moves free = {computer_.idle(), loader_.free(), storer_.free()};
         const Takes takes = computer_.takes(known_ && next_.computes, reader_.walked());
-        const bool idle = free.computes && free.loads && free.stores && store_.idle();
+        const bool idle = free.computes && free.loads && free.stores && store_.idle() && reader_.chunks().left_all();
         const bool writes = writer_.writes();
         const bool waits = load_.waits();
         const bool loaded = waits & !writes;

@@ -29,6 +29,7 @@ class SkipArrayProcess {
 #pragma HLS ARRAY_PARTITION variable=group_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=half_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=next_base_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_before_ complete dim=0
     }
@@ -55,7 +56,7 @@ class SkipArrayProcess {
             const bool ends_chunk = takes && beat.fires && beat.last && last_half();
             running = !ended_;
             ended_ = stops && chunks_.empty() && sums_.idle();
-            bool loaded[T::buffers];
+            bool loaded[T::chunks];
 #pragma HLS ARRAY_PARTITION variable=loaded complete dim=0
             bool finishes[groups];
 #pragma HLS ARRAY_PARTITION variable=finishes complete dim=0
@@ -99,54 +100,60 @@ class SkipArrayProcess {
 #pragma HLS UNROLL
             half_[h].clear();
         }
-    Buffers_Clear:
-        for (int b = 0; b < T::buffers; ++b) {
+        comes_ = 0;
+        loads_ = 0;
+    Chunks_Clear:
+        for (int c = 0; c < T::chunks; ++c) {
 #pragma HLS UNROLL
-            used_[b] = false;
-            used_before_[b] = false;
-        Clocks_Clear:
-            for (int k = 0; k < skip_guard; ++k) {
+            used_[c] = false;
+            used_before_[c] = false;
+        }
+    Clocks_Clear:
+        for (int k = 0; k < skip_guard; ++k) {
 #pragma HLS UNROLL
-                loading_[b][k] = false;
-            }
+            loading_[k] = false;
         }
     }
 
-    // Which buffers have been complete for so long that they can be read.
-    void guard(bool (&loaded)[T::buffers]) {
+    // Which chunk has been complete for so long that it can be read.
+    void guard(bool (&loaded)[T::chunks]) {
 #pragma HLS INLINE
-    Buffers_Guard:
-        for (int b = 0; b < T::buffers; ++b) {
+        const bool readable = loading_[skip_guard - 1];
+    Chunks_Guard:
+        for (int c = 0; c < T::chunks; ++c) {
 #pragma HLS UNROLL
-            loaded[b] = loading_[b][skip_guard - 1];
-        Clocks_Guard:
-            for (int k = skip_guard - 1; k > 0; --k) {
-#pragma HLS UNROLL
-                loading_[b][k] = loading_[b][k - 1];
-            }
-            bool complete = false;
-        Halves_Guard:
-            for (int h = 0; h < halves; ++h) {
-#pragma HLS UNROLL
-                complete = complete || (half_[h].completes() && half_[h].buffer() == (b == 1));
-            }
-            loading_[b][0] = complete;
+            loaded[c] = readable && loads_ == c;
         }
+        if (readable) {
+            loads_ = T::next(loads_);
+        }
+    Clocks_Guard:
+        for (int k = skip_guard - 1; k > 0; --k) {
+#pragma HLS UNROLL
+            loading_[k] = loading_[k - 1];
+        }
+        bool complete = false;
+    Halves_Guard:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            complete = complete || half_[h].completes();
+        }
+        loading_[0] = complete;
     }
 
     // Whether the beat is for the last half that its pass has.
     bool last_half() const { return held_.beat().single || turn_ == halves - 1; }
 
     template <int G, class First, class... Others>
-    void step_groups(const bool (&loaded)[T::buffers], bool (&finishes)[groups], bool (&ends)[groups], First& entries,
+    void step_groups(const bool (&loaded)[T::chunks], bool (&finishes)[groups], bool (&ends)[groups], First& entries,
                      Others&... others) {
 #pragma HLS INLINE
-        group_[G].step(window_, forwarder_, G, loaded, entries, finishes[G], ends[G]);
+        group_[G].step(window_, forwarder_, G, loaded, next_base_, entries, finishes[G], ends[G]);
         step_groups<G + 1>(loaded, finishes, ends, others...);
     }
 
     template <int G>
-    void step_groups(const bool (&)[T::buffers], bool (&)[groups], bool (&)[groups]) {
+    void step_groups(const bool (&)[T::chunks], bool (&)[groups], bool (&)[groups]) {
 #pragma HLS INLINE
     }
 
@@ -160,33 +167,38 @@ class SkipArrayProcess {
 #pragma HLS UNROLL
             half_[h].step(window_, h);
             if (h > 0 && alone) {
-                half_[h].pass_over();
+                half_[h].pass_over(half_[0].address());
             }
             if (takes && turn_ == h) {
                 half_[h].take(beat, last_half());
             }
+        }
+        // Halves before the last one may have gone on.
+        if (loading_[0]) {
+            next_base_[static_cast<int>(comes_)] = half_[halves - 1].address();
+            comes_ = T::next(comes_);
         }
         if (takes && beat.fires) {
             turn_ = last_half() ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
         }
     }
 
-    // A credit for a buffer that no group needs any more. No two become free in a clock: a group ends one at a time.
+    // A credit for a chunk that no group needs any more. No two become free in a clock: a group ends one at a time.
     void give_back(stream<bool>& windows) {
 #pragma HLS INLINE
         bool freed = false;
-    Buffers_Free:
-        for (int b = 0; b < T::buffers; ++b) {
+    Chunks_Free:
+        for (int c = 0; c < T::chunks; ++c) {
 #pragma HLS UNROLL
-            freed = freed || (used_before_[b] && !used_[b]);
-            used_before_[b] = used_[b];
+            freed = freed || (used_before_[c] && !used_[c]);
+            used_before_[c] = used_[c];
             bool used = false;
         Groups_Use:
             for (int g = 0; g < groups; ++g) {
 #pragma HLS UNROLL
-                used = used || group_[g].pending(b);
+                used = used || group_[g].pending(c);
             }
-            used_[b] = used;
+            used_[c] = used;
         }
         if (freed) {
             windows.write(true);
@@ -196,13 +208,15 @@ class SkipArrayProcess {
     HeldBeat<Operands> held_;
     WindowMemory<Config> window_;
     HalfWriter<Config> half_[halves];
-    half_t turn_;  // the half whose word comes next
-    bool loading_[T::buffers][skip_guard];
-    bool used_[T::buffers], used_before_[T::buffers];
+    half_t turn_;                                 // the half whose word comes next
+    bool loading_[skip_guard];                    // [k]: a chunk was complete k clocks before
+    typename T::chunk_t comes_, loads_;           // the chunk that comes; that can be read next
+    typename T::address_t next_base_[T::chunks];  // where the chunk behind each begins
+    bool used_[T::chunks], used_before_[T::chunks];
     SkipGroup<Config, Storage, Source> group_[groups];
     Forwarder forwarder_;
     // One chunk leaves when those behind it fill the windows.
-    ChunkQueue<T::buffers + 1> chunks_;
+    ChunkQueue<T::chunks + 1> chunks_;
     bool left_;   // the first of them, in the clock before
     bool ended_;  // all that came before the stop has left
     SumsBuffer<Config> sums_;

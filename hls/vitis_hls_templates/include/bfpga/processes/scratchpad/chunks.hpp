@@ -13,8 +13,9 @@
 //   returns the credits in the end. That passes are under way whose results have no room in their stream is harmless;
 // * the output stage takes vectors behind the sums of the operation before. While `vectors` is full the loop takes no
 //   results, so vectors begin when all results before them are back, and those of their own passes have room;
-// * an operation begins when all credits of the one before are back, for its chunks may be larger. Credits need nothing
-//   that it would bring: entries and parameters come from another process;
+// * an operation begins when all credits of the one before are back, for its chunks may be larger, and a start ends
+// with
+//   none missing. Credits need nothing that would come later: entries and parameters come from another process;
 // * groups of a store have credits of their own (transfer.hpp).
 #pragma once
 #include "bfpga/numeric/checks.hpp"
@@ -57,6 +58,8 @@ class PassChunks {
     // Whether those of a pass may be awaited besides; `returned`: others have come.
     bool has_room(const AwaitedPasses& awaited, bool returned) const { return !awaited.most() | returned; }
 
+    // Whether the array has left all chunks; whether it has left another one.
+    bool left_all() const { return true; }
     bool hears(NoWindows&) const { return false; }
     void step(bool, bool, bool, bool, bool) {}
     void walk(bool, const WindowStep&, bool) {}
@@ -192,7 +195,7 @@ class PassChunks<Config, true> {
     // Three groups of pixels: those of the pass that would begin, and one that the flags do not know of yet.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
 
-    // Whether the array has left a chunk.
+    bool left_all() const { return !held_.any(); }
     bool hears(stream<bool>& windows) const {
 #pragma HLS INLINE
         bool credit = false;

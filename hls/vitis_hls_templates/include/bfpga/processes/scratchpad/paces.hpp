@@ -49,6 +49,8 @@ class AwaitedPasses {
     }
 
     bool any() const { return !are_[0]; }
+    // Whether there is any besides `one` that has come and is not counted yet.
+    bool any_besides(bool one) const { return !(are_[0] | (one & are_[1])); }
     bool most() const { return are_[limit]; }
     // Whether fewer than three could be added.
     bool nearly_most() const { return are_[limit] | are_[limit - 1] | are_[limit - 2]; }

@@ -85,7 +85,11 @@ class ResultWriter {
     // Whether results are to come; a walk that is under way keeps the next operation from starting.
     bool running() const { return running_ || !walk_.full(); }
     // A run is written in this clock. Results of a KEPT operation may be there before their pass has begun.
-    bool writes() const { return held_ & open_ & due_.any(); }
+    bool writes() const {
+#pragma HLS INLINE
+        const bool due = Config::skip_groups > 0 ? due_.any_besides(returned_) : due_.any();
+        return held_ & open_ & due;
+    }
     // The last word of a pass was written in the clock before.
     bool returned() const { return returned_; }
 
@@ -136,8 +140,7 @@ class ResultWriter {
         words_.step(done, starts);
         const bool ends = group & groups_.last();
         groups_.step(group, starts);
-        // Beside a skip array a pass that may be told of too early, KEPT, ends with its group, and no other is open in
-        // the next clock: it may be counted a clock later.
+        // Counted a clock later beside a skip array, whose reader leaves less time in a clock.
         due_.step(begun_, Config::skip_groups > 0 ? returned_ : pass);
         begun_ = begun;
         returned_ = pass;

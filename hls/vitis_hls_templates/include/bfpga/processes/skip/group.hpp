@@ -10,6 +10,7 @@ class SkipGroup {
     using accumulator_t = int_t<Config::accumulator_bits>;
     using Forwarder = SumForwarder<Config, Storage>;
     using T = WindowTypes<Config>;
+    using address_t = typename T::address_t;
     static constexpr int halves = Config::skip_halves;
 
    public:
@@ -21,28 +22,33 @@ class SkipGroup {
     void clear() {
 #pragma HLS INLINE
         source_.clear();
-        pending_[0] = false;
-        pending_[1] = false;
-        buffer_ = false;
+        chunk_ = 0;
+        base_ = 0;
+    Chunks_Clear:
+        for (int c = 0; c < T::chunks; ++c) {
+#pragma HLS UNROLL
+            pending_[c] = false;
+        }
     }
 
-    // Whether it needs a buffer's chunk.
-    bool pending(int buffer) const { return pending_[buffer]; }
+    // Whether it needs a chunk.
+    bool pending(int chunk) const { return pending_[chunk]; }
 
     // A clock: multiplies the entry that waits, if its chunk is there and, at an end, the forwarder is free.
-    // `loaded`: of each buffer, whether its chunk can be read from now on. Says what ends with the entry.
+    // `loaded`: of each chunk, whether it can be read from now on; `next_base`: where the one behind it begins. Says
+    // what ends with the entry.
     template <class Stream>
-    void step(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const bool (&loaded)[T::buffers],
-              Stream& entries, bool& finishes, bool& ends) {
+    void step(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const bool (&loaded)[T::chunks],
+              const address_t (&next_base)[T::chunks], Stream& entries, bool& finishes, bool& ends) {
 #pragma HLS INLINE
         const auto& entry = source_.entry();
         const bool marked = entry.last || entry.ends;
-        const bool chunk_there = buffer_ ? pending_[1] : pending_[0];
+        const bool chunk_there = pending_[static_cast<int>(chunk_)];
         const bool fires = source_.there() && chunk_there && !(marked && forwarder.shut(number));
         finishes = fires && entry.last;
         ends = fires && entry.ends;
         if (fires) {
-            multiply(window, forwarder, number, entry, T::address(buffer_, entry.position));
+            multiply(window, forwarder, number, entry, T::behind(base_, entry.position));
         }
         if (finishes) {
             forwarder.keep_row(number, row_);
@@ -50,13 +56,16 @@ class SkipGroup {
         if (fires && entry.begins()) {
             row_ = entry.position;
         }
-    Buffers_Step:
-        for (int b = 0; b < T::buffers; ++b) {
+    Chunks_Step:
+        for (int c = 0; c < T::chunks; ++c) {
 #pragma HLS UNROLL
-            const bool leaves = ends && buffer_ == (b == 1);
-            pending_[b] = loaded[b] || (pending_[b] && !leaves);
+            const bool leaves = ends && chunk_ == c;
+            pending_[c] = loaded[c] || (pending_[c] && !leaves);
         }
-        buffer_ = buffer_ != ends;
+        if (ends) {
+            base_ = next_base[static_cast<int>(chunk_)];
+            chunk_ = T::next(chunk_);
+        }
         source_.step(fires, entries);
     }
 
@@ -64,12 +73,12 @@ class SkipGroup {
     // sum = (a kernel begins ? 0 : sum) + value * x in all lanes.
     template <class Beat>
     void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const Beat& entry,
-                  typename T::address_t address) {
+                  address_t address) {
 #pragma HLS INLINE
     Halves_Multiply:
         for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            const PairWord<Config> word = window.read(number, h, address);
+            const PairWord<Config> word = window.read(number, h, address, !entry.begins());
         Pairs_Multiply:
             for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
@@ -94,8 +103,9 @@ class SkipGroup {
 
     Source source_;
     accumulator_t sum_[halves][Config::columns];
-    bool pending_[T::buffers];
-    bool buffer_;  // whose chunk the next entry is of
+    bool pending_[T::chunks];
+    typename T::chunk_t chunk_;  // that the next entry is of
+    address_t base_;             // where it begins
     typename Forwarder::row_t row_;
 };
 

@@ -1,8 +1,8 @@
 // The windows of the skip array: wide words of one channel of one tap, all pixels of a pass side by side.
 //
-// Two chunks have room: one is multiplied while the next one comes. Each group has a copy, for it reads where its own
-// entry says. A word of operands has several channels, so it takes as many clocks to write; halves of the pixels come
-// in turns and each is written by itself.
+// The words are a ring: each chunk begins where the one before it has ended, and as many as have room come while one is
+// multiplied. Each group has a copy, for it reads where its own entry says. A word of operands has several channels, so
+// it takes as many clocks to write; halves of the pixels come in turns and each is written by itself.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/processes/skip/pixel_pairs.hpp"
@@ -19,16 +19,23 @@ struct WindowTypes {
     static_assert(Config::mantissa_bits <= PixelPairs::pixel_bits && Config::weight_bits <= PixelPairs::pixel_bits,
                   "two products share a DSP block only if their factors have 8 bits at most");
     static_assert(Config::skip_halves >= 1, "a pass has pixels");
-    static constexpr int buffers = 2;
     static constexpr int pairs = Config::columns / 2;
-    static constexpr int words = buffers * Config::skip_chunk;
+    static constexpr int words = 2 * Config::skip_chunk;
+    // Chunks that the ring has at most; they are numbered around.
+    static constexpr int chunks = 4;
+    using chunk_t = uint_t<bit_length(chunks - 1)>;
     using address_t = uint_t<bit_length(words - 1)>;
 
-    // Where a chunk's word is.
-    static address_t address(bool buffer, uint_t<bit_length(Config::skip_chunk - 1)> position) {
+    // The word so many behind another one.
+    static address_t behind(address_t address, uint_t<bit_length(Config::skip_chunk - 1)> by) {
 #pragma HLS INLINE
-        const address_t base = static_cast<address_t>(buffer ? Config::skip_chunk : 0);
-        return static_cast<address_t>(base | static_cast<address_t>(position));
+        const address_t wide = static_cast<address_t>(by);
+        return static_cast<address_t>(static_cast<address_t>(address + wide) & static_cast<address_t>(words - 1));
+    }
+
+    static chunk_t next(chunk_t chunk) {
+#pragma HLS INLINE
+        return static_cast<chunk_t>(static_cast<chunk_t>(chunk + 1) & static_cast<chunk_t>(chunks - 1));
     }
 };
 
@@ -55,9 +62,12 @@ class WindowMemory {
         cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
-    PairWord<Config> read(int group, int half, typename T::address_t address) const {
+    // `used`: the word matters.
+    PairWord<Config> read(int group, int half, typename T::address_t address, bool used) const {
 #pragma HLS INLINE
-        cell_waiver_.reads(half * T::words + static_cast<int>(address));
+        if (used) {
+            cell_waiver_.reads(half * T::words + static_cast<int>(address));
+        }
         PairWord<Config> word;
     Pairs_Read:
         for (int p = 0; p < T::pairs; ++p) {
@@ -92,7 +102,7 @@ class HalfWriter {
     using T = WindowTypes<Config>;
     static constexpr int lanes = Config::lanes;
     using lane_t = uint_t<bit_length(lanes)>;
-    using position_t = uint_t<bit_length(Config::skip_chunk - 1)>;
+    using address_t = typename T::address_t;
 
    public:
     HalfWriter() {
@@ -106,15 +116,16 @@ class HalfWriter {
         ends_ = false;
         lane_ = 0;
         last_lane_ = lanes == 1;
-        position_ = 0;
-        buffer_ = false;
+        address_ = 0;
+        words_ = 0;
     }
 
     // Whether a beat can be taken in this clock.
     bool free() const { return !writes_ || last_lane_; }
-    // Whether the chunk is complete with this clock, and where it is.
+    // Whether the chunk is complete with this clock.
     bool completes() const { return writes_ && last_lane_ && last_ && ends_; }
-    bool buffer() const { return buffer_; }
+    // Where the next word goes.
+    address_t address() const { return address_; }
 
     // A clock: the channel whose turn it is.
     void step(WindowMemory<Config>& memory, int half) {
@@ -129,28 +140,27 @@ class HalfWriter {
             word.pair[p] = PixelPairs::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
                                             word_[2 * p].lane[static_cast<int>(lane_)]);
         }
-        memory.write(half, T::address(buffer_, position_), word);
-        const bool chunk = last_lane_ && last_;
-        buffer_ = buffer_ != chunk;
-        position_ = chunk ? static_cast<position_t>(0) : static_cast<position_t>(position_ + 1);
+        memory.write(half, address_, word);
+        simulation_check(words_ < Config::skip_chunk, "a chunk of a window", "is too long; words:", words_ + 1);
+        words_ = last_lane_ && last_ ? 0 : words_ + 1;
+        address_ = T::behind(address_, 1);
         writes_ = !last_lane_;
         const bool before_last = lane_ == lanes - 2;
         lane_ = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
         last_lane_ = lanes == 1 || (!last_lane_ && before_last);
     }
 
-    // A chunk without this half, which is idle.
-    void pass_over() {
+    // A chunk without this half, which is idle; the next word goes where that of another half goes.
+    void pass_over(address_t address) {
 #pragma HLS INLINE
-        buffer_ = !buffer_;
+        address_ = address;
     }
 
     // A beat for this half, behind the step of a clock in which it was free. `ends`: no other half follows.
     void take(const OperandBeat<Config>& beat, bool ends) {
 #pragma HLS INLINE
-        simulation_check(!beat.fires || beat.first == (position_ == 0), "a chunk of a window",
-                         "begins somewhere else than its first word, or is too long; word",
-                         static_cast<int>(position_));
+        simulation_check(!beat.fires || beat.first == (words_ == 0), "a chunk of a window",
+                         "begins somewhere else than its first word; word", words_);
     Columns_Take:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
@@ -168,8 +178,8 @@ class HalfWriter {
     bool writes_, last_, ends_;  // the word is complete; it is the chunk's last of this half; of all halves
     lane_t lane_;
     bool last_lane_;
-    position_t position_;
-    bool buffer_;
+    address_t address_;
+    int words_;  // of the chunk so far, for checks alone
 };
 
 }  // namespace bfpga
