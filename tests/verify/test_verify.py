@@ -11,6 +11,7 @@ import pytest
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skip_arrays import SKIPS
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
@@ -35,11 +36,6 @@ ALONE = [config for config in DRAWN if len(config.engines) == 1]
 #: Arrays of the slice that every test run verifies: the first of each kind without engines beside it
 #: (test_engine_verify.py has those with engines).
 CONFIGS = [next(config for config in ALONE if kind(config) == wanted) for wanted in KINDS]
-#: An array that multiplies by stored entries, whose numbers all differ.
-SKIPS = SystolicConfig(
-    columns=4, rows=8, lanes=2, multiplier="dsp_packed", accumulator_bits=24, activation_words=512, weight_words=512,
-    parameter_rows=256, kernel="processes", skip_groups=3, skip_chunk=64, skip_queue=16, skew=False,
-)
 
 
 @functools.cache

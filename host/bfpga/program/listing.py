@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function, LeadRule, Operation, Policy
 from bfpga.contract.program import (
     EXACT_DB,
@@ -35,8 +36,8 @@ def listing(program: Program) -> str:
     memory = _memory(program)
     rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
     lines = [
-        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {program.config.columns} x "
-        f"{program.config.rows} x {program.config.lanes} at {program.clock_mhz:g} MHz, "
+        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {_shape_text(program.config)} at "
+        f"{program.clock_mhz:g} MHz, "
         f"{program.config.format.mantissa_bits}-bit mantissas",
         "",
     ]
@@ -47,6 +48,12 @@ def listing(program: Program) -> str:
     if has_choices(program):
         lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+
+
+def _shape_text(config: SystolicConfig) -> str:
+    if config.skip_groups:
+        return f"{config.skip_groups} groups x {config.skip_halves * config.columns} pixels"
+    return f"{config.columns} x {config.rows} x {config.lanes}"
 
 
 def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
