@@ -205,8 +205,8 @@ def test_clocks_are_those_of_the_longest_of_load_products_and_drain() -> None:
     _, dense = piece(np.ones((16, 3, 3, 16), np.int64), 1, PYNQ)
     clocks = pass_clocks(dense, entry_words(dense, PYNQ), PYNQ)
     assert (clocks.load.tolist(), clocks.multiply.tolist(), clocks.drain.tolist()) == ([144], [145], [33])
-    # Each of two buffers waits for the products of its chunk before.
-    assert clocks.total == (144 + 145 + TURN) // 2
+    # Three chunks have room, so that none waits for the products of the one before.
+    assert (clocks.held, clocks.total) == (3, 145)
     _, shallow = piece(np.ones((64, 1, 1, 16), np.int64), 1, PYNQ)
     clocks = pass_clocks(shallow, entry_words(shallow, PYNQ), PYNQ)
     assert clocks.total == clocks.drain[0] == 129
@@ -216,6 +216,12 @@ def test_clocks_are_those_of_the_longest_of_load_products_and_drain() -> None:
     assert clocks.drain.tolist() == [129] * 3
     assert clocks.multiply.tolist() == [4 * 193] * 3
     assert clocks.load.tolist() == [48 * 5] * 3
+
+
+def test_of_long_chunks_each_waits_for_the_products_of_the_one_that_was_in_its_place() -> None:
+    _, chunks = piece(np.ones((16, 1, 1, 256), np.int64), 1, PYNQ)
+    clocks = pass_clocks(chunks, entry_words(chunks, PYNQ), PYNQ)
+    assert (clocks.held, clocks.total) == (2, (256 + 257 + TURN) // 2)
 
 
 @pytest.mark.parametrize(("density", "smaller"), [(0.3, True), (1.0, False)])

@@ -14,7 +14,6 @@ from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.pieces import Piece, piece_of
-from bfpga.engines.skip_array.shape import BUFFERS
 from bfpga.errors import ProgramError
 
 
@@ -326,7 +325,7 @@ def _weights(place: Placement, result: Descriptor) -> None:
 
 def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
-    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, BUFFERS, piece.words
+    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, piece.held, piece.words
     result.weight_tap_step = result.weight_block_step = 0
     left = config.skip_halves * drain_cycles(config, result)
     result.steps = max(piece.clocks(result.read_slots).total, left)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfpga.engines.skip_array.entries import EntryWords
-from bfpga.engines.skip_array.shape import BUFFERS, SkipShape
+from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
 from bfpga.formats.arrays import Int64Array
 
@@ -23,16 +23,17 @@ TURN = 21
 
 @dataclass(frozen=True)
 class PassClocks:
-    """Clocks of one pass by what they are spent on, of each chunk."""
+    """Clocks of one pass by what they are spent on, of each chunk; as many as ``held`` have room at a time."""
 
     load: Int64Array
     multiply: Int64Array
     drain: Int64Array
+    held: int
 
     @property
     def total(self) -> int:
         """Clocks of the pass, among many."""
-        turns = -(-int((self.load + self.multiply + TURN).sum()) // BUFFERS)
+        turns = -(-int((self.load + self.multiply + TURN).sum()) // self.held)
         return max(turns, int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum()))
 
 
@@ -41,4 +42,4 @@ def pass_clocks(chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots
     # A wide word is written a clock; the last word of a step comes with the last slot of its last half.
     load = chunks.steps * max(shape.lanes + slots - 1, shape.halves * slots)
     drain = shape.halves * chunks.counts + 1
-    return PassClocks(load, words.fullest, drain)
+    return PassClocks(load, words.fullest, drain, shape.held(int(chunks.steps[0])))

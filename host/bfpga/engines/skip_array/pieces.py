@@ -43,6 +43,11 @@ class Piece:
         """Steps of every chunk but the last."""
         return int(self.chunks.steps[0])
 
+    @property
+    def held(self) -> int:
+        """Chunks that the array holds at a time."""
+        return self.shape.held(self.chunk_steps)
+
     def clocks(self, slots: int = 1) -> PassClocks:
         """Clocks of a pass. slots: in which the words of a step reach all columns."""
         return pass_clocks(self.chunks, self.entries, self.shape, slots)

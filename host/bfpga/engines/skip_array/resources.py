@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import Resources, memory_blocks, selection
-from bfpga.engines.skip_array.shape import BUFFERS
+from bfpga.engines.skip_array.shape import ROOM
 
 #: Look-up tables of two products that share a DSP block and their two sums, and of what else a group has.
 PAIR_LUT, GROUP_LUT = 49, 75
@@ -17,7 +17,7 @@ SUM_BUFFERS = 2
 def skip_memories(config: SystolicConfig) -> Resources:
     """DSP blocks, a copy of the windows for each group, and the sums of the passes."""
     lanes = config.skip_halves * config.columns
-    window = memory_blocks(BUFFERS * config.skip_chunk, lanes * config.format.container_bits)
+    window = memory_blocks(ROOM * config.skip_chunk, lanes * config.format.container_bits)
     depth = SUM_BUFFERS * config.skip_halves * (1 << (config.rows - 1).bit_length())
     sums = memory_blocks(depth, config.columns * config.accumulator_bits)
     return Resources(dsp=config.macs_per_clock // 2, bram36=config.skip_groups * window + sums)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
 
-#: Chunks of windows that the array has room for.
-BUFFERS = 2
+#: Longest chunks of windows that the array has room for, and the most chunks that it holds.
+ROOM, MOST_CHUNKS = 2, 4
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class SkipShape:
 
     A pass computes ``pixels`` output pixels. A step of a window brings a word of ``lanes`` channels of each of them:
     ``lanes`` wide words, each a channel of all pixels. Windows come in chunks of ``chunk_words`` wide words at most,
-    for ``BUFFERS`` of which there is room. A stream of entries holds ``queue`` of them.
+    for ``ROOM`` of which there is room. A stream of entries holds ``queue`` of them.
     """
 
     groups: int = 16
@@ -79,3 +79,7 @@ class SkipShape:
     def chunk_steps(self, steps: int) -> int:
         """Steps of each chunk but the last of a window of ``steps`` steps."""
         return -(-steps // -(-steps // self.steps))
+
+    def held(self, chunk_steps: int) -> int:
+        """Chunks of so many steps that the array holds at a time."""
+        return min(MOST_CHUNKS, ROOM * self.chunk_words // (chunk_steps * self.lanes))
