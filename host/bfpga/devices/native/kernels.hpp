@@ -5,7 +5,8 @@
 
 namespace bfpga_native {
 
-/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], 32 or 64 bits).
+/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], ``raw_pitch`` apart, 32 or 64
+/// bits).
 struct Sink {
     const Prepared* p;
     const Finish<s32>* epilogue = nullptr;
@@ -19,8 +20,10 @@ struct Sink {
     /// ``count`` pixels from ``pixel`` on, ``pitch`` apart, of V slots.
     void take(const s32* accumulators, int pitch, int count, int slot, int pixel) const {
         if (raw) {
+            const size_t raw_pitch = p->raw_pitch();
+            s32* const to = raw + pixel * raw_pitch + slot;
             for (int i = 0; i < count; i++)
-                memcpy(raw + (size_t)(pixel + i) * p->slots + slot, accumulators + (size_t)i * pitch, sizeof(vi));
+                memcpy(to + i * raw_pitch, accumulators + (size_t)i * pitch, sizeof(vi));
             return;
         }
         const Place place = {out + p->channel[slot], places + pixel, 0};
@@ -245,7 +248,7 @@ static void wide_piece(const Prepared& p, const s32* at, const s32* last, const 
         s64* to[P];
         const int left = pixels - i, count = left >= P ? P : left >= 2 ? 2 : 1;
         for (int j = 0; j < count; j++)
-            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
+            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.raw_pitch();
         if (count == P)
             wide_tile<P, Q, FIRST>(at, last, x, high, low, to);
         else if (count == 2)
@@ -334,7 +337,7 @@ static void depthwise_wide(const Prepared& p, const Element* in, const s32* star
             for (int t = 0; t < taps; t++)
                 sum += __builtin_convertvector(get(x + p.runs[t]), vl) *
                        __builtin_convertvector(load<vi>(p.pair_weights.data() + (size_t)t * p.slots + slot), vl);
-            save(raw + (size_t)i * p.slots + slot, sum);
+            save(raw + (size_t)i * p.raw_pitch() + slot, sum);
         }
 }
 

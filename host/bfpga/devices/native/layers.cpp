@@ -236,7 +236,7 @@ Workspace& Plan::space(int number) {
         for (auto& p : layers) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
-                raw = std::max(raw, samples * p->pixels * p->slots * (p->wide ? 8 : 4));
+                raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
             if (p->l.kind == PRODUCT)
@@ -475,7 +475,7 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
         for (s32 s = 0; s < count; s++) {
             if (!together)
                 accumulate(w, p, s, p.starts.data(), p.pixels, sink);
-            const size_t at = together ? (size_t)s * p.pixels * p.slots * (p.wide ? 8 : 4) : 0;
+            const size_t at = together ? (size_t)s * p.pixels * p.raw_pitch() * (p.wide ? 8 : 4) : 0;
             finish_sample(w, call, k, s, w.raw.data() + at, counts);
         }
     }
@@ -536,16 +536,20 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
     bool some = false;
     lead = NO_LEAD;
     alignas(64) T magnitudes[V];
+    const size_t pitch = p.raw_pitch();
     for (int slot = 0; slot < p.slots; slot += V) {
         VA most = load<VA>(raw + slot), least = most;
         for (int i = 1; i < p.pixels; i++) {
-            const VA v = load<VA>(raw + (size_t)i * p.slots + slot);
+            const VA v = load<VA>(raw + (size_t)i * pitch + slot);
             most = largest(most, v), least = smallest(least, v);
         }
         const SlotConstants<T> c(f, slot);
         const VT one = value_of<T, false>(f, c, __builtin_convertvector(most, VT), VT{});
-        const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
-        const VT magnitude = largest(largest(one, -one), largest(two, -two));
+        VT magnitude = largest(one, -one);
+        if (p.pixels > 1) {
+            const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
+            magnitude = largest(magnitude, largest(two, -two));
+        }
         // Few slots raise the maximum: those that may are found all at once.
         const VT distance =
             all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
@@ -579,13 +583,19 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     const s32 exponent = output_exponent(w, call, k, e_acc, lead, nonzero);
     const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), true);
     Element* out = w.buffers[l.output].data() + s * p.out.size;
-    for (int slot = 0; slot < p.slots; slot += V) {
+    const int pitch = (int)p.raw_pitch();
+    const bool row = p.pixels == 1 && p.groups == 1 && f.simple;
+    if (row && f.add)
+        finish_row<T, true>(f, raw, l.channels, out + p.places[0], counts);
+    else if (row)
+        finish_row<T, false>(f, raw, l.channels, out + p.places[0], counts);
+    for (int slot = 0; slot < p.slots && !row; slot += V) {
         const Place place = {out + p.channel[slot], p.places.data(), 0};
         const int two = slot % p.block_slots + V < p.block_slots ? p.left(slot) + p.left(slot + V) : 0;
-        if (finish_both(f, raw + slot, p.slots, p.pixels, place, slot, two, counts, 0, p.pixels))
+        if (finish_both(f, raw + slot, pitch, p.pixels, place, slot, two, counts, 0, p.pixels))
             slot += V;
         else
-            finish(f, raw + slot, p.slots, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
+            finish(f, raw + slot, pitch, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
     }
     w.exponents[l.output][s] = exponent;
     if (l.policy == ROLLING_MAX || l.policy == FEEDBACK)

@@ -55,10 +55,10 @@ struct Prepared {
     std::vector<std::vector<s32>> steps;
     std::vector<Chains> chains;
     Array<Weight> weights, low_weights;
-    Array<s32> pair_weights, correction, starts, places, dense, channel, uniform;
+    Array<s32> pair_weights, correction, starts, places, channel, uniform;
     Array<s64> bound;
     /// Pixels of several samples, for layers of few pixels.
-    Array<s32> chunk_starts, chunk_places, chunk_dense;
+    Array<s32> chunk_starts, chunk_places;
     Buffer in, second, out;
     bool fused = false;
     std::unique_ptr<Aligned> aligned;
@@ -76,12 +76,15 @@ struct Prepared {
         const int per_group = way == COLUMNS ? l.channels * join : l.channels / groups;
         return std::min(V, per_group - slot % block_slots);
     }
+    /// Distance of the raw accumulators of two pixels. Were it whole pages, those of all pixels would compete for the
+    /// same few places of the cache.
+    size_t raw_pitch() const { return slots % 256 ? slots : slots + V; }
     /// Where raw accumulators have a pixel of the layer and a channel of it.
     size_t raw_index(int pixel, int c) const {
         if (join > 1)
-            return (size_t)(pixel / join) * slots + pixel % join * l.channels + c;
+            return (size_t)(pixel / join) * raw_pitch() + pixel % join * l.channels + c;
         const int per_group = l.channels / groups;
-        return (size_t)pixel * slots + c / per_group * block_slots + c % per_group;
+        return (size_t)pixel * raw_pitch() + c / per_group * block_slots + c % per_group;
     }
     void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
     int place(int y, int x) const;
@@ -138,7 +141,7 @@ int Prepared::place(int y, int x) const {
     return out.first + row * out.row + column * out.pitch + l.channel_offset;
 }
 
-/// Where pixels of one sample begin in the input, in the output and among raw accumulators.
+/// Where pixels of one sample begin in the input and in the output.
 void Prepared::geometry(const Segment& g) {
     const Tensor &t = g.tensors[l.first], &o = g.tensors[l.output];
     in = Buffer(t);
@@ -166,9 +169,6 @@ void Prepared::slots_of(int per_group, int group_count) {
         const int c = i % block_slots;
         channel[i] = c < per_group ? i / block_slots * per_group + c : -1;
     }
-    dense.reset(pixels);
-    for (int i = 0; i < pixels; i++)
-        dense[i] = i * slots;
 }
 
 /// Largest magnitude of each accumulator; whether 32 bits hold all.
@@ -425,12 +425,10 @@ void Prepared::prepare_chunk(int samples) {
     const int count = samples * pixels;
     chunk_starts.reset(count);
     chunk_places.reset(count);
-    chunk_dense.reset(count);
     for (int i = 0; i < count; i++) {
         const int s = i / pixels, p = i % pixels;
         chunk_starts[i] = starts[p] + (s32)(s * in.size);
         chunk_places[i] = places[p] + (s32)(s * out.size);
-        chunk_dense[i] = i * slots;
     }
 }
 
