@@ -139,6 +139,16 @@ def test_threads_share_samples_and_change_nothing(threads: int, monkeypatch: pyt
     assert 0 < (counters.saturated_samples or 0) < 70
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_one_product_is_shared_by_its_rows(name: str) -> None:
+    """Fewer rows than pass all layers together; sums of a row in whole pages, exponents from the data, with a bias."""
+    rng = np.random.default_rng(2)
+    weights, bias = rng.integers(-127, 128, (1024, 512)), rng.integers(-999, 999, 1024)
+    node = gemm(weights, policy=PolicySpec(Policy.MAX), weight_exponents=rng.integers(-9, -6, 1024), bias=bias)
+    program = one_layer(node, 512, None)
+    both_ways(program, {"x": rng.normal(size=(70, 512))}, name, threads=2)
+
+
 # What needs more than 32 bits
 
 

@@ -57,6 +57,29 @@ struct Workspace {
     std::vector<Counters> counters;
 };
 
+/// Samples of a batch that no thread has taken yet.
+class Samples {
+   public:
+    /// most: that pass all layers together. Threads share the last ones in smaller pieces, to end at the same time.
+    Samples(s32 count, s32 most, s32 threads)
+        : count(count), most(most), least(threads > 1 ? std::max(1, most / SMALLER) : most), threads(threads) {}
+    /// The next samples for a thread: how many, from ``first`` on; 0 if none is left.
+    s32 take(s32& first) {
+        first = next;
+        s32 size;
+        do {
+            const s32 left = count - first;
+            size = std::min(left, std::max(least, std::min(most, left / (2 * threads))));
+        } while (size > 0 && !next.compare_exchange_weak(first, first + size));
+        return size;
+    }
+
+   private:
+    static constexpr s32 SMALLER = 8;
+    const s32 count, most, least, threads;
+    std::atomic<s32> next{0};
+};
+
 struct Call {
     const Port* ports;
     s32 samples;
@@ -80,6 +103,7 @@ class Plan {
     Workspace& space(int number);
     Aligned* align(const Prepared& p, s32 e_acc) const;
     s32 prescan(const Call& call) const;
+    s32 busy_threads(s32 samples) const;
     s32 chunk(Workspace& w, const Call& call, s32 first, s32 count) const;
     s32 enter(Workspace& w, const Call& call, s32 first, s32 count) const;
     void leave(Workspace& w, const Call& call, s32 first, s32 count) const;
@@ -267,14 +291,22 @@ s32 Plan::prescan(const Call& call) const {
         for (s32 s = 0; port.values && s < call.samples; s++) {
             s32 exponent = tensors[i].exponent, scale = 0;
             const size_t count = (size_t)tensors[i].height * tensors[i].width * tensors[i].channels;
-            bool negative = false;
             const float* x = port.values + s * port.sample_stride;
-            const s32 found = sample_exponent(g.format, port, x, count, exponent, scale, negative);
+            const s32 found = sample_exponent(g.format, port, x, count, exponent, scale);
             if (found)
                 return found;
         }
     }
     return ENTERED;
+}
+
+/// Threads that a batch keeps busy: starting one takes as long as some ten million products.
+s32 Plan::busy_threads(s32 samples) const {
+    constexpr s64 WORTH = 1 << 24;
+    s64 products = 0;
+    for (const auto& p : layers)
+        products += (s64)p->pixels * p->slots * std::max(p->depth, p->l.kernel_height * p->l.kernel_width);
+    return (s32)std::max<s64>((samples + g.chunk - 1) / g.chunk, std::min<s64>(samples, samples * products / WORTH));
 }
 
 s32 Plan::run(const Call& call, s32 threads, Counters* counters) {
@@ -285,16 +317,16 @@ s32 Plan::run(const Call& call, s32 threads, Counters* counters) {
             return found;
         threads = 1;
     }
-    const s32 chunks = (call.samples + g.chunk - 1) / g.chunk;
-    threads = std::max(1, std::min(threads, chunks));
+    threads = std::max(1, std::min(threads, busy_threads(call.samples)));
     space(threads - 1);
-    std::atomic<s32> next(0), error(0);
+    Samples samples(call.samples, g.chunk, threads);
+    std::atomic<s32> error(0);
     auto work = [&](int number) {
         Workspace& w = *spaces[number];
         for (Counters& c : w.counters)
             c = Counters();
-        for (s32 i; !error && (i = next++) < chunks;) {
-            const s32 found = chunk(w, call, i * g.chunk, std::min(g.chunk, call.samples - i * g.chunk));
+        for (s32 first, count; !error && (count = samples.take(first)) > 0;) {
+            const s32 found = chunk(w, call, first, count);
             if (found)
                 error = found;
         }
@@ -347,13 +379,16 @@ s32 Plan::enter(Workspace& w, const Call& call, s32 first, s32 count) const {
                 continue;
             }
             const float* x = port.values + (first + s) * port.sample_stride;
-            s32 scale = 0;
-            bool negative = false;
-            const Entry found = sample_exponent(g.format, port, x, size, exponent, scale, negative);
-            if (found)
-                return found;
-            w.positive[i] = (u8)((s == 0 || w.positive[i]) && !negative);
-            enter_values(g.format, t, places[i], port, x, scale, to, w.scratch.data());
+            s32 scale = exponent;
+            if (port.find || exponent < SMALLEST_SCALE || exponent > LARGEST_SCALE) {
+                const Entry found = sample_exponent(g.format, port, x, size, exponent, scale);
+                if (found)
+                    return found;
+            }
+            const Seen seen = enter_values(g.format, t, places[i], port, x, scale, to, w.scratch.data());
+            if (!seen.finite())
+                return NOT_FINITE;
+            w.positive[i] = (u8)((s == 0 || w.positive[i]) && !seen.negative());
         }
     }
     return ENTERED;
