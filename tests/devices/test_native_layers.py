@@ -202,6 +202,16 @@ def test_mantissas_of_16_bits(kind: str, saturation: str) -> None:
         both_ways(program, inputs, name)
 
 
+def test_wide_sums_as_far_from_their_estimate_as_can_be() -> None:
+    """Low bytes of activations and of weights that all push one way, over more products than one piece takes."""
+    config = replace(CONFIG, format=BlockFormat(mantissa_bits=16), accumulator_bits=48)
+    weights = np.repeat([32767, -32767, 32640, 32639, 128, 127, -128, -129], 1201).reshape(8, 1201)
+    program = one_layer(gemm(weights, policy=PolicySpec(Policy.MAX)), 1201, 0, config)
+    x = np.repeat([32767.0, -32767.0, 32512, 255, 128, -1], 1201).reshape(6, 1201)
+    for name in [item.name for item in available_sets() if item.element_bits == 16]:
+        both_ways(program, {"x": x}, name)
+
+
 @pytest.mark.parametrize("name", BOTH)
 def test_products_of_two_activations(name: str) -> None:
     specs = [TensorSpec(key, 1, 1, 1, onnx_shape=shape)

@@ -1,7 +1,7 @@
 // The accumulators of every kind of layer, block by block of V channels.
 #pragma once
 
-#include "prepared.hpp"
+#include "estimated.hpp"
 
 namespace bfpga_native {
 
@@ -60,9 +60,6 @@ static void save_magnitudes(Element* x, size_t count, size_t distance) {
     (void)x, (void)count, (void)distance;
 #endif
 }
-
-/// A group of activations in every lane.
-INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
 /// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
 /// magnitudes lie.

@@ -16,6 +16,8 @@ constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
 constexpr int WIDE_BLOCKS = V == 16 ? 2 : 1;
 /// Products of 16-bit activations with a weight's high or low byte that 32 bits hold: 2**22 each.
 constexpr int WIDE_PIECE = 256;
+/// Groups of a run in which half a step more does not matter.
+constexpr int LONG_RUN = 9;
 /// Columns of the widest depthwise kernel whose weights stay in registers.
 constexpr int MOST_COLUMNS = 8;
 /// Chains of groups that wait for one that fits.
@@ -55,6 +57,11 @@ struct Prepared {
     std::vector<std::vector<s32>> steps;
     std::vector<Chains> chains;
     Array<Weight> weights, low_weights;
+    /// The same where wide sums are estimated: places of steps of four activations, weights in words and in high bytes,
+    /// steps of the pieces of each block, sums of the high bytes in each piece.
+    std::vector<s32> estimated_places, high_sums;
+    std::vector<u8> estimated_weights;
+    std::vector<std::vector<s32>> estimated_pieces;
     Array<s32> pair_weights, correction, starts, places, channel, uniform;
     Array<s64> bound;
     /// Pixels of several samples, for layers of few pixels.
@@ -69,6 +76,7 @@ struct Prepared {
 
     Prepared(const Segment& g, const Layer& layer);
     void prepare_chunk(int samples);
+    bool estimated() const { return !estimated_places.empty(); }
     /// Blocks of a tile: wide sums take two registers each.
     int most_blocks() const { return wide ? WIDE_BLOCKS : MOST_BLOCKS; }
     /// Channels among the V slots from ``slot`` on.
@@ -94,6 +102,7 @@ struct Prepared {
     void slots_of(int per_group, int group_count);
     void bounds(const Segment& g);
     void pack_dense(const Format& f);
+    void pack_estimated(int slot, int width);
     std::vector<int> order_groups(int slot, int width, s32 most, Chains& chained) const;
     s32 group_weight(int slot, int group, int element) const;
     void pack_depthwise();
@@ -306,6 +315,12 @@ void Prepared::pack_dense(const Format& f) {
         runs[r] = y * l.dilation_y * in.row + x * l.dilation_x * in.pitch;
     }
     correction.reset(slots);
+    if (ESTIMATES && wide && l.kind == GEMM && (run_groups % 2 == 0 || run_groups >= LONG_RUN)) {
+        for (int n = 0; n < groups; n++)
+            for (int b = 0; b < blocks; b += most_blocks())
+                pack_estimated(n * block_slots + b * V, std::min(most_blocks(), blocks - b) * V);
+        return;
+    }
     weights.reset((size_t)depth * slots);
     if (wide)
         low_weights.reset((size_t)depth * slots);
