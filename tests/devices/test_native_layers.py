@@ -262,6 +262,18 @@ def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> 
     both_ways(program, {"x": 127 * np.concatenate([signs, np.ones((1, 48)), -np.ones((1, 48))])}, name)
 
 
+@pytest.mark.parametrize("name", BYTE_SETS)
+def test_long_sums_of_bytes_at_the_edge_of_16_bits(name: str) -> None:
+    """All products of a channel push one way; pairs of weights that 16 bits hold, just hold and do not hold."""
+    rng = np.random.default_rng(15)
+    rows = [np.full(322, value) for value in (127, -127, 65, 64, -64, 33, 32, -32, 22, 21)]
+    rows += [np.where(np.arange(322) % 4 < 2, a, b) for a, b in ((127, 1), (127, -127), (65, -64), (33, 31))]
+    rows += [rng.integers(-most, most + 1, 322) for most in (10, 20, 30, 40, 60, 127)]
+    program = one_layer(gemm(np.array(rows), policy=PolicySpec(Policy.MAX)), 322, 0)
+    signs = np.sign(np.concatenate([rows, rng.normal(size=(90, 322))]))
+    both_ways(program, {"x": 127 * np.concatenate([signs, -signs])}, name)
+
+
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("negate", [False, True])
 def test_sums_of_rows_without_gaps(name: str, negate: bool) -> None:

@@ -2,7 +2,8 @@
 // estimate by the high bytes of activations and weights, which is near enough to tell the other bits.
 //
 // x = 256 xh + 128 + d and w = 256 wh + wl, -128 <= d < 128: a sum of x w is T + e, T = 2^16 (sum of xh wh) + 2^15 (sum
-// of wh), |e| <= 2^15 (sum of |wh| + |wl|). As long as that stays below 2^31, e is the signed difference of the low bits.
+// of wh), |e| <= 2^15 (sum of |wh| + |wl|). As long as that stays below 2^31, e is the signed difference of the low
+// bits.
 #pragma once
 
 #include "prepared.hpp"
@@ -34,7 +35,7 @@ void Prepared::pack_estimated(int slot, int width) {
         std::fill(distances.begin(), distances.end(), 0), std::fill(sums.begin(), sums.end(), 0);
         steps = 0;
     };
-    for (int group = 0; group < (int)runs.size() * run_groups; group += group % run_groups + 2 > run_groups ? 1 : 2) {
+    for (int group = 0; group<(int)runs.size() * run_groups; group += group % run_groups + 2> run_groups ? 1 : 2) {
         std::vector<s16> words(width * 4);
         std::vector<s8> bytes(width * 4);
         bool near = true;

@@ -1,6 +1,7 @@
 // The accumulators of every kind of layer, block by block of V channels.
 #pragma once
 
+#include "centred.hpp"
 #include "estimated.hpp"
 
 namespace bfpga_native {
@@ -169,6 +170,44 @@ static void dense_blocks(const Steps& steps, const Element* in, const s32* start
         sink.take_blocks(result, Q, held, slot, first);
     }
 }
+
+#if defined(BFPGA_AVX2)
+/// The same of long sums, with the activations' offset in ``copy``.
+template <int Q>
+static void centred_blocks(const Prepared& p, const CentredBlock& block, const Element* in, const Element* copy,
+                           const s32* starts, int pixels, const Sink& sink, int slot) {
+    constexpr int HELD = 48, P = 3;
+    alignas(64) s32 result[HELD * Q * V];
+    alignas(64) s32 initial[Q * V];
+    for (int i = 0; i < Q * V; i++)
+        initial[i] = sink.initial[slot + i] + p.centred.correction[slot + i];
+    const Weight* const w = p.centred.weights.data() + block.weights;
+    for (int first = 0; first < pixels; first += HELD) {
+        const int held = std::min(HELD, pixels - first);
+        for (int i = 0; i < held;) {
+            const s32* const at = starts + first + i;
+            s32* const to = result + i * Q * V;
+            if (held - i >= P)
+                centred_tile<P, Q>(block, in, copy, at, w, initial, to), i += P;
+            else
+                centred_tile<1, Q>(block, in, copy, at, w, initial, to), i++;
+        }
+        sink.take_blocks(result, Q, held, slot, first);
+    }
+}
+
+static void dense_centred(const Prepared& p, const Element* in, const u8* copy, const s32* starts, int pixels,
+                          const Sink& sink) {
+    const Element* const x = (const Element*)copy;
+    for (int b = 0; b < p.blocks; b += MOST_BLOCKS) {
+        const CentredBlock& block = p.centred.blocks[b / MOST_BLOCKS];
+        if (p.blocks - b >= MOST_BLOCKS)
+            centred_blocks<MOST_BLOCKS>(p, block, in, x, starts, pixels, sink, b * V);
+        else
+            centred_blocks<1>(p, block, in, x, starts, pixels, sink, b * V);
+    }
+}
+#endif
 
 template <bool POSITIVE>
 static void dense(const Prepared& p, const Element* in, s32 magnitudes, const s32* starts, int pixels, const Weight* w,

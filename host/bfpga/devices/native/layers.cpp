@@ -51,8 +51,8 @@ struct Workspace {
     Array<u8> raw;
     Array<s32> column, largest_values;
     Array<Element> scratch;
-    /// High bytes of the tensor that an estimated layer reads.
-    Array<u8> high;
+    /// The tensor that a layer reads once more: high bytes of its activations, or activations with an offset.
+    Array<u8> copy;
     Array<Weight> product_weights, product_low;
     Array<s32> product_correction;
     std::vector<s64> overflows, drained;
@@ -242,13 +242,13 @@ Finish<T> Plan::epilogue(const Prepared& p, const Aligned& a, const Shifts<T>& s
 Workspace& Plan::space(int number) {
     while ((int)spaces.size() <= number) {
         std::unique_ptr<Workspace> w(new Workspace);
-        size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0, high = 0;
+        size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
         w->magnitudes.resize(tensors.size());
         for (auto& p : layers)
-            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative)
+            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative && !p->centred.offset)
                 w->magnitudes[p->l.first] = up((int)(places[p->l.first].size * g.chunk) + 256, 64);
         for (size_t i = 0; i < tensors.size(); i++) {
             Array<Element>& buffer = w->buffers[i];
@@ -265,8 +265,8 @@ Workspace& Plan::space(int number) {
                 raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
-            if (p->estimated())
-                high = std::max(high, places[p->l.first].size * g.chunk + 256);
+            if (p->estimated() || p->centred.offset)
+                copy = std::max(copy, places[p->l.first].size * g.chunk + 256);
             if (p->l.kind == PRODUCT)
                 weights = std::max(weights, (size_t)p->depth * p->slots);
             w->stages.emplace_back(new Stage(g, *p));
@@ -275,7 +275,7 @@ Workspace& Plan::space(int number) {
         w->shifts32.resize(layers.size());
         w->shifts64.resize(layers.size());
         w->raw.reset(raw + 64);
-        w->high.reset(high);
+        w->copy.reset(copy);
         w->column.reset(column);
         w->scratch.reset(scratch + 64);
         w->largest_values.reset(slots);
@@ -441,11 +441,15 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
     switch (p.way) {
         case DENSE:
             if (p.estimated())
-                return dense_estimated(p, in, w.high.data() + s * p.in.size, starts, pixels, sink.raw_wide);
+                return dense_estimated(p, in, w.copy.data() + s * p.in.size, starts, pixels, sink.raw_wide);
             if (p.wide)
                 return dense_wide(p, in, starts, pixels, weights, low, sink.raw_wide);
             if (w.positive[l.first])
                 return dense<POSITIVE_DIFFERS>(p, in, 0, starts, pixels, weights, sink);
+#if defined(BFPGA_AVX2)
+            if (p.centred.offset)
+                return dense_centred(p, in, w.copy.data() + s * p.in.size, starts, pixels, sink);
+#endif
             return dense<false>(p, in, (s32)w.magnitudes[l.first], starts, pixels, weights, sink);
         case DEPTHWISE:
             if (p.wide)
@@ -482,10 +486,14 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
     Counts counts;
     std::fill(w.overflows.begin(), w.overflows.begin() + count, 0);
     const bool together = p.way == DENSE && p.chunk_starts.size() && l.kind != PRODUCT;
-    if (p.way == DENSE && !w.positive[l.first] && w.magnitudes[l.first])
+#if defined(BFPGA_AVX2)
+    if (p.centred.offset && !w.positive[l.first])
+        save_offset_copy(w.buffers[l.first].data(), places[l.first].size * count, p.centred.offset, w.copy.data());
+#endif
+    if (p.way == DENSE && !p.centred.offset && !w.positive[l.first] && w.magnitudes[l.first])
         save_magnitudes(w.buffers[l.first].data(), places[l.first].size * count, w.magnitudes[l.first]);
     if (p.estimated())
-        save_high_bytes(w.buffers[l.first].data(), places[l.first].size * count, w.high.data());
+        save_high_bytes(w.buffers[l.first].data(), places[l.first].size * count, w.copy.data());
     Sink sink;
     sink.p = &p, sink.counts = &counts;
     static const Array<s32> nothing(1 << 16);

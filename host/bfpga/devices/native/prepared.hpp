@@ -25,8 +25,26 @@ constexpr size_t OPEN_CHAINS = 32;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
 constexpr int FEW_PIXELS = 32;
 
-/// Groups in chains of 4, 3 and 2, one kind after the other; single ones follow.
-typedef std::array<int, 3> Chains;
+/// Sums of so many signed bytes are worth a copy of the activations with an offset.
+constexpr int LONG_SUM = 256;
+
+/// Groups in chains of 4, 3, 2 and 1, one kind after the other; those follow that take no offset.
+typedef std::array<int, 4> Chains;
+
+/// A column block of a layer whose activations get an offset (``centred.hpp``). weights: where its weights begin.
+struct CentredBlock {
+    std::vector<s32> places;
+    Chains chains;
+    size_t weights = 0;
+};
+
+/// A layer with long sums of signed bytes; no offset: it is none. correction: what the sums begin with.
+struct Centred {
+    s32 offset = 0;
+    std::vector<CentredBlock> blocks;
+    Array<Weight> weights;
+    Array<s32> correction;
+};
 
 struct Buffer {
     s32 pitch = 0, row = 0, first = 0;
@@ -62,6 +80,7 @@ struct Prepared {
     std::vector<s32> estimated_places, high_sums;
     std::vector<u8> estimated_weights;
     std::vector<std::vector<s32>> estimated_pieces;
+    Centred centred;
     Array<s32> pair_weights, correction, starts, places, channel, uniform;
     Array<s64> bound;
     /// Pixels of several samples, for layers of few pixels.
@@ -103,7 +122,9 @@ struct Prepared {
     void bounds(const Segment& g);
     void pack_dense(const Format& f);
     void pack_estimated(int slot, int width);
-    std::vector<int> order_groups(int slot, int width, s32 most, Chains& chained) const;
+    std::vector<int> order_groups(int slot, int width, s32 offset, s32 most, Chains& chained) const;
+    void pack_centred(const Format& f);
+    void pack_beginnings(int slot, int width, const int* chain, int count, Weight*& to);
     s32 group_weight(int slot, int group, int element) const;
     void pack_depthwise();
     bool pack_columns();
@@ -227,13 +248,15 @@ struct Chain {
     std::vector<Lane> lanes;
 };
 
-/// Whether 16 bits hold a chain with one more group, whose activations are ``most`` at most.
-static bool fits(const Chain& chain, const Lane* group, s32 most) {
+/// Whether 16 bits hold a chain with one more group, whose activations are ``most`` at most. shared: what they hold is
+/// for both signs.
+static bool fits(const Chain& chain, const Lane* group, s32 most, bool shared) {
     bool all = true;
-    for (size_t i = 0; i < chain.lanes.size(); i++)
-        all &=
-            std::max(chain.lanes[i].positive + group[i].positive, chain.lanes[i].negative + group[i].negative) * most <=
-            INT16_MAX;
+    for (size_t i = 0; i < chain.lanes.size(); i++) {
+        const int positive = chain.lanes[i].positive + group[i].positive;
+        const int negative = chain.lanes[i].negative + group[i].negative;
+        all &= shared ? (positive + negative) * most <= UINT16_MAX : std::max(positive, negative) * most <= INT16_MAX;
+    }
     return all;
 }
 #endif
@@ -242,8 +265,9 @@ static bool fits(const Chain& chain, const Lane* group, s32 most) {
 ///
 /// Two products of bytes take 16 bits. Where weights are small, those of several groups fit together, and one widening
 /// multiplication serves them all. The largest groups look for room first, each in the first chain that has some.
-/// Activations that are never negative reach the sum of the weights of one sign at most.
-std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& chained) const {
+/// Activations that are never negative reach the sum of the weights of one sign at most. With an offset they are not,
+/// and both signs share what 16 bits hold; groups come last whose pairs of products alone are too large for that.
+std::vector<int> Prepared::order_groups(int slot, int width, s32 offset, s32 most, Chains& chained) const {
     const int count = depth / G;
     std::vector<int> order(count);
     for (int i = 0; i < count; i++)
@@ -258,22 +282,26 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
             Lane& lane = lanes[i * lane_count + c];
             for (int e = 0; e < 2; e++) {
                 const s32 w = group_weight(slot + (int)c / 2, i, (int)c % 2 * 2 + e);
-                (nonnegative && w < 0 ? lane.negative : lane.positive) += std::abs(w);
+                ((nonnegative || offset) && w < 0 ? lane.negative : lane.positive) += std::abs(w);
             }
             top[i] = std::max({top[i], lane.positive, lane.negative});
         }
     std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
     std::vector<Chain> open;
-    std::vector<int> found[MOST_CHAIN];
+    std::vector<int> found[MOST_CHAIN], alone;
     const auto close = [&](size_t i) {
         std::vector<int>& same = found[open[i].groups.size() - 1];
         same.insert(same.end(), open[i].groups.begin(), open[i].groups.end());
         open.erase(open.begin() + i);
     };
     for (int group : order) {
+        if (offset && top[group] * most > INT16_MAX) {
+            alone.push_back(group);
+            continue;
+        }
         const Lane* lane = &lanes[group * lane_count];
         size_t i = 0;
-        while (i < open.size() && !fits(open[i], lane, most))
+        while (i < open.size() && !fits(open[i], lane, most, offset != 0))
             i++;
         if (i == open.size()) {
             open.push_back({{group}, {lane, lane + lane_count}});
@@ -292,11 +320,11 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
     order.clear();
     for (int n = MOST_CHAIN; n-- > 0;) {
         order.insert(order.end(), found[n].begin(), found[n].end());
-        if (n > 0)
-            chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
+        chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
     }
+    order.insert(order.end(), alone.begin(), alone.end());
 #else
-    (void)slot, (void)width, (void)most;
+    (void)slot, (void)width, (void)offset, (void)most;
 #endif
     return order;
 }
@@ -334,7 +362,7 @@ void Prepared::pack_dense(const Format& f) {
             for (int i = 0; i < depth / G; i++)
                 order[i] = i;
             if (l.kind != PRODUCT)
-                order = order_groups(slot, width, std::max(f.mantissa_max, -f.mantissa_min), chained);
+                order = order_groups(slot, width, 0, std::max(f.mantissa_max, -f.mantissa_min), chained);
             std::vector<s32> places_of;
             for (int i : order) {
                 places_of.push_back(runs[i / run_groups] + i % run_groups * G);
@@ -352,6 +380,8 @@ void Prepared::pack_dense(const Format& f) {
             steps.push_back(places_of);
             chains.push_back(chained);
         }
+    if (MOST_CHAIN > 1 && l.kind == GEMM && !nonnegative && pixels == 1 && groups == 1 && depth >= LONG_SUM)
+        pack_centred(f);
 }
 
 /// The second operand of a product, (1, channels, inner) of one sample, in place of weights.
