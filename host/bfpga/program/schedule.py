@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -154,6 +154,15 @@ def schedule(
         needs = start_counts(operations, config, samples)
     rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
     return _Run(config, operations, samples, rates, needs).schedule()
+
+
+def works(config: SystolicConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
+    """Clocks of the work of each engine in a start, by its name: ``schedule`` takes more than the longest."""
+    result: dict[str, int] = {}
+    for operation in operations:
+        name = _ENGINE_OF.get(Operation(operation.descriptor.operation), COMPUTER)
+        result[name] = result.get(name, 0) + operation_cycles(config, operation.descriptor)
+    return result
 
 
 class _Run:
@@ -385,9 +394,8 @@ class _Run:
             return False
         return engine.done < STORE_CREDITS or self._at_post(self.tasks[engine.running].earlier_results)
 
-    def _moments(self) -> Iterator[float]:
-        """Clocks until something may happen."""
-        rates = self._rates()
+    def _moments(self, rates: Mapping[str, float]) -> Iterator[float]:
+        """Clocks until something may happen. rates: as ``_rates`` gives them."""
         if self.sending is not None:
             yield self.sending
         yield self.arrival - self.now
@@ -406,7 +414,7 @@ class _Run:
 
     def _advance(self) -> None:
         rates = self._rates()
-        clocks = min((moment for moment in self._moments() if moment > _NOTHING), default=math.inf)
+        clocks = min([moment for moment in self._moments(rates) if moment > _NOTHING], default=math.inf)
         assert clocks < math.inf, "no operation of the schedule may go on"
         self.now += clocks
         if self.sending is not None:

@@ -53,16 +53,22 @@ class Histogram:
 
     def squared_error(self, exponent: int, mantissa_max: int) -> float:
         """Sum of squared errors when the values become mantissas of ``exponent``, saturation included."""
-        filled = np.flatnonzero(self.counts)
-        low = (filled.astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
-        high = ((filled + 1).astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
-        center, step = (low + high) / 2, 2.0**exponent
+        counts, center, width = self._filled
+        step = 2.0**exponent
         rounded = np.minimum(np.rint(center / step), mantissa_max) * step
         error = (center - rounded) ** 2
         # A bin wider than half a step spreads its values over the grid: their error is that of even spread.
-        spread = (high - low > step / 2) & (center < mantissa_max * step)
+        spread = (width > step / 2) & (center < mantissa_max * step)
         error[spread] = step * step / 12
-        return float(np.dot(self.counts[filled], error))
+        return float(np.dot(counts, error))
+
+    @functools.cached_property
+    def _filled(self) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
+        """The bins with values: counts, centers and widths."""
+        filled = np.flatnonzero(self.counts)
+        low = (filled.astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        high = ((filled + 1).astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        return self.counts[filled], (low + high) / 2, high - low
 
 
 @dataclass
@@ -163,8 +169,11 @@ class _ChannelCounts:
         #: (samples, channels) of each batch: the largest magnitudes.
         self.peaks: list[Float32Array] = []
         self.top = 0
+        #: What ``_together`` found last, and of which groups.
+        self._groups: tuple[IndexArray, list[tuple[Float32Array, npt.NDArray[np.int64]]]] | None = None
 
     def add(self, values: Float32Array) -> None:
+        self._groups = None
         magnitude = self.grouping.apart(values, self.seen)
         if not len(magnitude):
             return
@@ -215,13 +224,26 @@ class _ChannelCounts:
         factors = np.exp2(scale.astype(np.float32))
         peaks = (np.concatenate(self.peaks) * factors).max(axis=1)
         result = Histogram(np.zeros(BINS, np.int64), peaks.astype(np.float64))
-        for factor in np.unique(factors):
-            counts = self.counts[factors == factor, 1:].sum(axis=0, dtype=np.int64)
-            found = np.flatnonzero(counts)
-            bins = (found + (self.top - KEPT_BINS + 1)).astype(np.uint32)
-            center = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32)
-            np.add.at(result.counts, (center * factor).view(np.uint32) >> BIN_SHIFT, counts[found])
+        values, member = np.unique(factors, return_inverse=True)
+        for factor, (center, counts) in zip(values, self._together(member), strict=True):
+            np.add.at(result.counts, (center * factor).view(np.uint32) >> BIN_SHIFT, counts)
         return result
+
+    def _together(self, member: npt.NDArray[np.int64]) -> list[tuple[Float32Array, npt.NDArray[np.int64]]]:
+        """Centers of the bins that channels of each group fill, and how often; member: the group of each channel.
+
+        Factors of whole tensors leave the groups as they are, so those of the last call are kept.
+        """
+        if self._groups is None or not np.array_equal(self._groups[0], member):
+            found = []
+            for group in range(int(member.max()) + 1):
+                counts = self.counts[member == group, 1:].sum(axis=0, dtype=np.int64)
+                filled = np.flatnonzero(counts)
+                bins = (filled + (self.top - KEPT_BINS + 1)).astype(np.uint32)
+                center = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32)
+                found.append((center, counts[filled]))
+            self._groups = member, found
+        return self._groups[1]
 
 
 def exponent_without_overflow(largest: float, form: BlockFormat) -> int:
