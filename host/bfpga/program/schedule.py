@@ -95,7 +95,7 @@ class StartSchedule:
     operations: list[TimedOperation]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Task:
     """One operation of one sample. Shares: of its clocks in which a computing operation reads and writes memory."""
 
@@ -121,7 +121,7 @@ class _Engine:
         self.done = self.left = 0.0
 
 
-@dataclass
+@dataclass(slots=True)
 class _Clock:
     """Start and end of every task."""
 

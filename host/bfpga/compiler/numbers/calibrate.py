@@ -101,10 +101,18 @@ class ChannelOrder:
     """Elements of an item, channel by channel. layout: (positions, channels), as ``Grouping.layout`` gives it."""
 
     def __init__(self, layout: IndexArray) -> None:
-        self.channels = layout.shape[1]
-        order = layout.T.reshape(-1)
+        self.size, self.channels, order = layout.size, layout.shape[1], layout.T
         #: None where they are in this order already.
-        self._order = None if np.array_equal(order, np.arange(order.size)) else order
+        self._order = None if np.array_equal(order, positions(order.shape)) else order.reshape(-1)
+
+    def spread(self, values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Numbers of channels (channels,) for every element of an item."""
+        repeated = np.repeat(values, self.size // self.channels)
+        if self._order is None:
+            return repeated
+        result = np.empty_like(repeated)
+        result[self._order] = repeated
+        return result
 
     def apart(self, values: Float32Array) -> Float32Array:
         """Values (items, elements) as (items, channels, positions)."""
@@ -159,13 +167,11 @@ class _ChannelCounts:
     def __init__(self, tensor: ArrayTensor, by_channel: bool, grouping: Grouping) -> None:
         self.grouping, self.seen = grouping, 0
         layout = grouping.layout(tensor.layout if by_channel else positions((1, tensor.layout.size, 1)))
-        self.channels = layout.shape[1]
+        self.channels, self.order = layout.shape[1], ChannelOrder(layout)
         #: (elements,): where the row of an element begins.
-        self.rows = np.empty(layout.size, np.int32)
-        self.rows[layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
+        self.rows = self.order.spread(np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1))
         #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
-        self.order = ChannelOrder(layout)
         #: (samples, channels) of each batch: the largest magnitudes.
         self.peaks: list[Float32Array] = []
         self.top = 0
