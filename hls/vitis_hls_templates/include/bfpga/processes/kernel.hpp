@@ -184,10 +184,8 @@ class ProcessKernel {
                                         post_reports_, store_reports_, descriptor_trace);
             },
             [&] {
-                multiplying_.with_windows([&](auto&... windows) {
-                    scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
-                                    windows..., scratchpad_reports_, descriptor_trace);
-                });
+                multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,
+                                            loads_, operands_, vectors_, results_, stored_, credits_);
             },
             [&] {
                 multiplying_.run_weights(weights_commands_, weights, parameters_, weights_reports_, descriptor_trace);
@@ -215,6 +213,16 @@ class ProcessKernel {
     void hold(const std::string& stream, int words) { held_words_[stream] = words; }
 
    private:
+    // Joins the streams that others have.
+    struct Join {
+        ProcessKernel& kernel;
+
+        template <class T>
+        void operator()(stream<T>& wire, int depth) const {
+            kernel.join(wire, depth);
+        }
+    };
+
     void join_streams() {
         join(scratchpad_commands_, Config::scratchpad_commands_depth);
         join(weights_commands_, Config::weights_commands_depth);
@@ -223,7 +231,7 @@ class ProcessKernel {
         join(loads_, Config::loads_depth);
         join(operands_, Config::operands_depth);
         join(vectors_, Config::vectors_depth);
-        multiplying_.join([&](auto& wire, int depth) { join(wire, depth); });
+        multiplying_.join(Join{*this});
         join(parameters_, Config::parameters_depth);
         join(sums_, Config::sums_depth);
         join(results_, Config::results_depth);

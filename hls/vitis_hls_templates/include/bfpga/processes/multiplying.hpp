@@ -15,10 +15,10 @@ class SystolicMultiplying {
         join(weight_words_, Config::weight_words_depth);
     }
 
-    // Calls `action` with the streams that only the scratchpad has besides.
-    template <class Action>
-    void with_windows(const Action& action) {
-        action();
+    // Runs the scratchpad between its `streams`, and those that it has to the array besides.
+    template <class Scratchpad, class Trace, class... Streams>
+    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
+        scratchpad.run(streams..., reports, trace);
     }
 
     template <class Source, class Trace>

@@ -91,23 +91,23 @@ class EntryMemory {
    public:
     EntryMemory() {
 // One memory for each slot: a whole word in a clock.
-#pragma HLS ARRAY_PARTITION variable=slot_ complete dim=2
-#pragma HLS BIND_STORAGE variable=slot_ type=ram_s2p impl=bram
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
 // As weights of a systolic array.
-#pragma HLS DEPENDENCE variable=slot_ inter false
-        slot_waiver_.states("slot_", __FILE__, __LINE__ - 1);
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
     }
 
     EntryWord<Config> read(address_t address) const {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "the skip array reads",
                          "beyond the memory of entries, word", static_cast<int>(address));
-        slot_waiver_.reads(static_cast<int>(address));
+        cell_waiver_.reads(static_cast<int>(address));
         EntryWord<Config> word;
     Slots_Read:
         for (int g = 0; g < groups; ++g) {
 #pragma HLS UNROLL
-            word.slot[g] = slot_[static_cast<int>(address)][g];
+            word.slot[g] = cell_[static_cast<int>(address)][g];
         }
         return word;
     }
@@ -116,17 +116,17 @@ class EntryMemory {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "a weight transfer writes",
                          "beyond the memory of entries, word", static_cast<int>(address));
-        slot_waiver_.writes(static_cast<int>(address));
+        cell_waiver_.writes(static_cast<int>(address));
     Slots_Write:
         for (int g = 0; g < groups; ++g) {
 #pragma HLS UNROLL
-            slot_[static_cast<int>(address)][g] = word.slot[g];
+            cell_[static_cast<int>(address)][g] = word.slot[g];
         }
     }
 
    private:
-    entry_code_t<Config> slot_[Config::weight_words][groups];
-    Waiver<InterFalseBefore<fill_guard>, Config::weight_words> slot_waiver_;
+    entry_code_t<Config> cell_[Config::weight_words][groups];
+    Waiver<InterFalseBefore<fill_guard>, Config::weight_words> cell_waiver_;
 };
 
 }  // namespace bfpga

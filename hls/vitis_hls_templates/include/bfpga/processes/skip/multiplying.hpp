@@ -17,7 +17,7 @@ class SkipMultiplying {
     using Groups = std::make_integer_sequence<int, Config::skip_groups>;
 
    public:
-    SkipMultiplying() : array_(new Array()) {
+    SkipMultiplying() : array_(std::make_unique<Array>()) {
         for (int group = 0; group < Config::skip_groups; ++group) {
             entries_.emplace_back(("entries_" + std::to_string(group)).c_str());
         }
@@ -31,9 +31,9 @@ class SkipMultiplying {
         }
     }
 
-    template <class Action>
-    void with_windows(const Action& action) {
-        action(windows_);
+    template <class Scratchpad, class Trace, class... Streams>
+    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
+        scratchpad.run(streams..., windows_, reports, trace);
     }
 
     template <class Source, class Trace>
@@ -46,7 +46,7 @@ class SkipMultiplying {
         run_array(operands, sums, Groups());
     }
 
-    void reset() { array_.reset(new Array()); }
+    void reset() { array_ = std::make_unique<Array>(); }
 
    private:
     using Stream = stream<wire_t<Entry<Config>>>;
