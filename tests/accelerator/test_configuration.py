@@ -328,13 +328,13 @@ SKIP = (READY / "pynq_z2_skip.yaml").read_text()
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("columns: 12", "columns: 13", "columns: is 13; must be even for a skip array"),
+    [("columns: 10", "columns: 13", "columns: is 13; must be even for a skip array"),
      ("profile: bfp8", "profile: bfp16", "format: has mantissas of 16 bits; a skip array takes 8 at most"),
      ("chunk: 256", "chunk: 128", "rows: is 128; must be less than chunk = 128"),
      ("rows: 128", "rows: 126", "rows: is 126; must be a multiple of lanes = 4"),
      ("parameter_rows: 2048", "parameter_rows: 64", "is 64; must be at least the 128 channels of a pass"),
      ("lanes: 4", "lanes: 4\n    multiplier: shift", "multiplier: unknown key"),
-     ("groups: 16", "groups: 24", "288 DSP blocks in its dot tiles")],
+     ("groups: 16", "groups: 24", "240 DSP blocks in its dot tiles")],
 )  # fmt: skip
 def test_wrong_numbers_of_a_skip_array_are_told(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert said in refusal(tmp_path, SKIP.replace(old, new, 1))
@@ -346,9 +346,9 @@ def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
 
 
 def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories() -> None:
-    """16 groups of 24 lanes, two in a block; 512 words of 192 bits 16 times for windows, 512 of 288 bits for sums."""
+    """16 groups of 20 lanes, two in a block; 512 words of 160 bits 16 times for windows, 512 of 240 bits for sums."""
     config = load_accelerator("pynq_z2_skip").systolic
-    assert config.macs_per_clock == 384
+    assert config.macs_per_clock == 320
     assert config.beats_per_weight_word == 5
     parts = estimate_resources(config).parts
     assert (parts["array"].dsp, parts["array"].bram36) == (192, 16 * 3 + 4)

@@ -202,7 +202,7 @@ def structure_cases() -> Iterator[Case]:
     yield case("odd rows", VALID.replace("rows: 16", "rows: 15"), "engines[0].rows", "multiple of lanes")
     yield case("wide mantissas packed", wide, "engines[0].multiplier")
     skips = (ROOT / "configs" / "accelerators" / "pynq_z2_skip.yaml").read_text()
-    for key in ("groups: 16", "chunk: 256", "queue: 32", "rows: 128", "columns: 12", "weight_words: 4096"):
+    for key in ("groups: 16", "chunk: 256", "queue: 32", "rows: 128", "columns: 10", "weight_words: 4096"):
         name = key.split(":", maxsplit=1)[0]
         for wrong in ("0", "100000", "'16'"):
             text = skips.replace(key, f"{name}: {wrong}", 1)
