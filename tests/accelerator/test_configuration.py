@@ -351,7 +351,7 @@ def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories() 
     assert config.macs_per_clock == 320
     assert config.beats_per_weight_word == 5
     parts = estimate_resources(config).parts
-    assert (parts["array"].dsp, parts["array"].bram36) == (192, 16 * 3 + 4)
+    assert (parts["array"].dsp, parts["array"].bram36) == (160, 16 * 3 + 4)
     assert parts["weights"].bram36 == 4096 * 288 // 36864 + memory_blocks(2048, 18)
 
 
