@@ -330,13 +330,13 @@ SKIP = re.sub("weight_words: .*", "weight_words: 4096", SKIP)
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("columns: 10", "columns: 13", "columns: is 13; must be even for a skip array"),
+    [("columns: 12", "columns: 13", "columns: is 13; must be even for a skip array"),
      ("profile: bfp8", "profile: bfp16", "format: has mantissas of 16 bits; a skip array takes 8 at most"),
      ("chunk: 256", "chunk: 128", "rows: is 128; must be less than chunk = 128"),
      ("rows: 128", "rows: 126", "rows: is 126; must be a multiple of lanes = 4"),
      ("parameter_rows: 2048", "parameter_rows: 64", "is 64; must be at least the 128 channels of a pass"),
      ("lanes: 4", "lanes: 4\n    multiplier: shift", "multiplier: unknown key"),
-     ("groups: 16", "groups: 24", "240 DSP blocks in its dot tiles")],
+     ("groups: 16", "groups: 24", "288 DSP blocks in its dot tiles")],
 )  # fmt: skip
 def test_wrong_numbers_of_a_skip_array_are_told(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert said in refusal(tmp_path, SKIP.replace(old, new, 1))
