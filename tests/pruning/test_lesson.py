@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from bfpga.compiler.read.network import read_network
 from bfpga.data import InputSamples, load_inputs
+from bfpga.pruning import tuning
 from bfpga.pruning.lesson import Augmentation, Batch, Lesson
 from bfpga.pruning.prune import prune
 from bfpga.pruning.scores import Scorer
@@ -89,3 +91,14 @@ def test_samples_without_labels_are_right_where_the_network_says_what_it_said() 
 def test_few_samples_are_seen_more_often() -> None:
     assert [Tuning().epochs_of(samples) for samples in (100, 2_000, 50_000)] == [100, 50, 10]
     assert Tuning(epochs=3).epochs_of(100) == 3
+
+
+def test_time_that_is_up_ends_it_with_what_was_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock of one second a batch: 20 seconds are 20 batches, and one at the end, of five an epoch."""
+    clock = count()
+    monkeypatch.setattr(tuning, "perf_counter", lambda: next(clock))
+    network = read_network(MODEL)
+    given = labelled(load_inputs(DIGITS, network.inputs), Scorer(network.graph(), []).scores)
+    found = prune(network, split(given, None, 0, DIGITS), 0.9, Tuning(epochs=5000, seconds=20))
+    assert found.epochs == 20 / 5
+    assert found.losses[2] < found.losses[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +75,10 @@ def prune(
     shift: Annotated[
         int, typer.Option("--shift", min=0, max=1000, help="Learn images moved by up to so many pixels.")
     ] = 0,
+    time_limit: Annotated[
+        float | None,
+        typer.Option("--time-limit", min=1, help="Seconds of fine-tuning: fewer epochs where they take longer."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed finds the same.")] = 0,
     input_shape: InputShapes = None,
     json: Json = None,
@@ -114,13 +119,13 @@ def prune(
     given = load_inputs(data, network.inputs, samples)
     judges = load_inputs(held_out, network.inputs) if held_out else given
     parts = split(labelled(given, answers), labelled(judges, answers) if held_out else None, seed, data)
-    tuning = Tuning(epochs, rate, seed=seed, augmentation=Augmentation(flip, shift))
+    tuning = Tuning(epochs, rate, seed=seed, augmentation=Augmentation(flip, shift), seconds=time_limit or inf)
     found = prune(network, parts, sparsity, tuning, group, _stage)
     replace_file(written, found.model.SerializeToString())
-    _show(found, parts, sparsity, tuning.epochs_of(len(parts.learning)), group, judges.y is not None)
+    _show(found, parts, sparsity, group, judges.y is not None)
     output.say(f"network in {written}")
-    facts = {"epochs": tuning.epochs_of(len(parts.learning)), "judged_by_labels": judges.y is not None}
-    output.write_json(json, {**content(found, parts, network.name, sparsity, group, written), **facts})
+    told = content(found, parts, network.name, sparsity, group, written)
+    output.write_json(json, {**told, "judged_by_labels": judges.y is not None})
 
 
 def group_of(structure: str | None) -> Group | None:
@@ -149,9 +154,7 @@ def _stage(text: str) -> Iterator[Callable[[int, int], None] | None]:
         yield show
 
 
-def _show(
-    found: Pruned, parts: Parts, sparsity: float, epochs: int, group: Group | None, by_labels: bool
-) -> None:
+def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_labels: bool) -> None:
     """Print the layers and what the network lost. by_labels: judged by labels, not by the network's own answers."""
     rows = [
         (layer.name, layer.weights, f"{100 * layer.sparsity:.1f} %", layer.nonzeros, round(layer.sensitivity, 4))
@@ -161,12 +164,13 @@ def _show(
     output.say(f"* what the zeros of this layer alone add to the loss, {found.losses[0]:.4g}, before fine-tuning")
     whole = "" if group is None else f", in groups of {group[0]} output x {group[1]} input channels"
     output.say(f"zeros: {100 * found.sparsity:.2f} % of the weights{whole}; asked for: {100 * sparsity:g} %")
-    counts = f"{len(parts.learning):,} samples learned from in {epochs:,} epochs" if epochs else "no fine-tuning"
-    output.say(f"{counts}, {len(parts.choosing):,} chose, {len(parts.judging):,} others judge:")
+    learned = f"{len(parts.learning):,} samples learned from in {found.epochs:.4g} epochs"
+    chose = f"{len(parts.choosing):,} chose, {len(parts.judging):,} others judge:"
+    output.say(f"{learned if found.epochs else 'no fine-tuning'}, {chose}")
     if not by_labels:
         output.say("they have no labels (`y`): right is what the network said before")
     steps = [("before", found.before), ("pruned, not fine-tuned", found.at_once), ("pruned", found.after)]
-    for name, share in steps if epochs else [steps[0], steps[2]]:
+    for name, share in steps if found.epochs else [steps[0], steps[2]]:
         output.say(f"accuracy {name}: {_share(share)}")
     low, high = found.changes.difference_interval
     output.say(
@@ -192,6 +196,7 @@ def content(
         "sparsity": found.sparsity,
         "group": group,
         "samples": {part: len(getattr(parts, part)) for part in ("learning", "choosing", "judging")},
+        "epochs": found.epochs,
         "losses": dict(zip(("before", "at_once", "pruned"), found.losses, strict=True)),
         "accuracy": {key: {"value": item.value, "interval": item.interval} for key, item in shares.items()},
         "lost_points": 100 * found.changes.difference,

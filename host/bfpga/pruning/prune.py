@@ -29,6 +29,8 @@ from bfpga.training.steps import cross_entropy
 
 #: Most of the samples that choose on which each layer is pruned alone, many times over.
 SENSING = 400
+#: Most of the samples by which layers are rebuilt: to try shares of zeros, and for good.
+TRYING, REBUILDING = 200, 1000
 Show = Callable[[int, int], None] | None
 #: Tells what is being done, and gives what hears how far it is.
 Stage = Callable[[str], AbstractContextManager[Show]]
@@ -59,7 +61,7 @@ class Pruned:
 
     before, at_once, after: accuracy on samples that chose nothing, of the unpruned network, before fine-tuning, at the
     end; changes: what the pruned network gains and loses there, sample by sample. losses: on the samples that chose, of
-    the unpruned network, before fine-tuning, at the end.
+    the unpruned network, before fine-tuning, at the end. epochs: of fine-tuning.
     """
 
     model: ModelProto
@@ -70,6 +72,7 @@ class Pruned:
     after: Share
     changes: Changes
     losses: tuple[float, float, float]
+    epochs: float
 
     @property
     def sparsity(self) -> float:
@@ -88,9 +91,9 @@ def prune(
     """Prune a network to ``sparsity``, the share of zeros of all weights of its convolutions and connected layers.
 
     Layers get the shares of zeros that together lose least on ``parts.choosing``. Each is then pruned so that its
-    results change least, and the network learns, both with ``parts.learning``. Nothing but the figures at the end sees ``parts.judging``. ConfigurationError for a sparsity
-    that the network has already; ModelError for one without such layers, a quantized one, and unless
-    ``tuning.epochs`` is 0 operators that cannot be trained.
+    results change least, and the network learns, both with ``parts.learning``; nothing but the figures at the end sees
+    ``parts.judging``. ConfigurationError for a sparsity that the network has already; ModelError for one without such
+    layers, a quantized one, and unless ``tuning.epochs`` is 0 operators that cannot be trained.
     """
     graph, layers = checked(network, sparsity)
     shards = Shards(graph, str(network.path)) if tuning.epochs != 0 else None
@@ -103,17 +106,21 @@ def prune(
     sensing = partial(loss, samples=parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
     with stage("sensitivity of layers") as show:
         found = curves(layers, sensing, group, show)
-    shares = best_shares(layers, found, sparsity, sensing, group)
+    rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)
+
+    def loss_with(shares: Mapping[str, float]) -> float:
+        return sensing(pruned_weights(layers, shares, group) if rebuild is None else rebuild(shares, TRYING))
+
+    shares = best_shares(layers, found, sparsity, loss_with)
     once: Mapping[str, FloatArray] = pruned_weights(layers, shares, group)
-    constants = once
-    if shards is not None:
-        copies = (LearningNetwork(graph, str(network.path)), LearningNetwork(graph, str(network.path)))
+    constants, epochs = once, 0.0
+    if shards is not None and rebuild is not None:
         with stage("weights of layers") as show:
-            once = min(once, Reconstruction(copies, layers, shares, group).run(parts.learning.inputs, show), key=loss)
+            once = min(once, rebuild(shares, REBUILDING, show), key=loss)
         lesson = Lesson(parts.learning, scorer, tuning.augmentation)
         with stage("fine-tuning") as show:
             zeros = [layer.constant for layer in layers]
-            constants = fine_tuned(shards, lesson, tuning, loss, once, zeros, show)
+            constants, epochs = fine_tuned(shards, lesson, tuning, loss, once, zeros, show)
     model = replaced(graph, constants)
     before, labels = scorer.scores(parts.judging.inputs), parts.judging.labels
     pruned = accuracy_of(scores_of(model, parts.judging), labels, before)
@@ -128,6 +135,7 @@ def prune(
         pruned.correct,
         pruned.changes,
         (loss({}), loss(once), loss(constants)),
+        epochs,
     )
 
 
@@ -147,6 +155,22 @@ def checked(network: Network, sparsity: float) -> tuple[Graph, list[PrunableLaye
             f"{network.path}: {100 * zeros:.1f} % of its weights are zero already; ask for a --sparsity above that"
         )
     return graph, layers
+
+
+def rebuilt(
+    network: Network,
+    graph: Graph,
+    layers: list[PrunableLayer],
+    inputs: Mapping[str, Float32Array],
+    group: Group | None,
+    shares: Mapping[str, float],
+    samples: int,
+    show: Show = None,
+) -> dict[str, Float32Array]:
+    """Constants of the network with ``shares`` of zeros, layers rebuilt with the first ``samples`` of ``inputs``."""
+    copies = (LearningNetwork(graph, str(network.path)), LearningNetwork(graph, str(network.path)))
+    few = {name: values[:samples] for name, values in inputs.items()}
+    return Reconstruction(copies, layers, shares, group).run(few, show)
 
 
 def graph_weights(shards: Shards | None, layers: list[PrunableLayer]) -> list[str]:

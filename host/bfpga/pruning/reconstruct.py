@@ -13,8 +13,8 @@ from bfpga.training import operators as ops
 from bfpga.training.layers import Convolution, Dense, Parameter
 from bfpga.training.network import LearningNetwork
 
-#: Most samples, bytes that all values of all of them take, and samples whose windows are made at once.
-SAMPLES, BYTES, PART = 1000, 1 << 30, 8
+#: Bytes that all values of all samples may take, and samples whose windows are made at once.
+BYTES, PART = 1 << 30, 8
 #: Multiplications of a layer's solutions above which its smallest weights go and the others stay as they are.
 LARGEST = 1e12
 
@@ -43,7 +43,7 @@ class Reconstruction:
     def run(
         self, inputs: Mapping[str, Float32Array], progress: Callable[[int, int], None] | None = None
     ) -> dict[str, Float32Array]:
-        """The learned constants of the pruned network, by samples of which some are enough."""
+        """The learned constants of the pruned network, by as many of the samples as there is room for."""
         count = self._samples(inputs)
         exact = {name: ops.last_channels(np.asarray(values[:count])) for name, values in inputs.items()}
         pruned = dict(exact)
@@ -59,7 +59,7 @@ class Reconstruction:
     def _samples(self, inputs: Mapping[str, Float32Array]) -> int:
         shapes = self.exact.graph.shapes
         each = 8 * sum(int(np.prod(shapes[name])) for name in [*inputs, *(step.output for step in self.exact.steps)])
-        return min(len(next(iter(inputs.values()))), SAMPLES, max(1, BYTES // each))
+        return min(len(next(iter(inputs.values()))), max(1, BYTES // each))
 
     def _prune(self, trained: ops.Trained, x: FloatArray, y: FloatArray) -> None:
         """Prune what an operator holds: x are the values that it reads now, y its results before."""
