@@ -416,6 +416,19 @@ def test_layers_that_wait_for_what_they_read_alone(pad: int, rarely: int) -> Non
     check(run(pad, "native", program, layers.model, rarely), program, layers.model)
 
 
+def test_an_operation_waits_as_long_for_results_that_are_there_when_its_command_is_taken() -> None:
+    """Operations of many lengths: one ends in the clock in which the one that reads its result is taken."""
+    for width in range(20, 40):
+        layers = Layers.of(PADS[0], width)
+        source, between, target = (layers.program.tensor(1, columns, 1) for columns in (width, 1, 1))
+        layers.load(source)
+        layers.compute(Operation.GEMM, source, between, kernel_width=width)
+        layers.compute(Operation.GEMM, between, target)
+        strict_order(layers.program)
+        held = 0, width
+        check(run(0, "exact", layers.program, layers.model, 0, True, held), layers.program, layers.model)
+
+
 def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
     """The maximum reads words that the load beside it has just written."""
     layers = Layers.of(PADS[0], 5)

@@ -56,9 +56,12 @@ class StartOrder {
                FinishedOperations::reached(now.stores, needed_.stores);
     }
 
-    // An operation waits from now on.
+    // An operation waits from now on. What was compared in this clock was the need of the one before it.
     void take(const Descriptor& d) {
 #pragma HLS INLINE
+        loads_ = false;
+        results_ = false;
+        stores_ = false;
         needed_.loads = static_cast<count_t>(d.after_loads);
         needed_.results = static_cast<count_t>(d.after_results);
         needed_.stores = static_cast<count_t>(d.after_stores);
