@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bfpga.compiler.read.network import read_network
-from bfpga.pruning import reconstruct
 from bfpga.pruning.layers import prunable_layers
 from bfpga.pruning.least_squares import Squares, pruned_squares
 from bfpga.pruning.reconstruct import Reconstruction
@@ -77,15 +76,14 @@ def test_weights_of_inputs_that_say_nothing_stay_and_go_first() -> None:
     np.testing.assert_allclose(pruned_squares(sums, weights, 1 / 3, choose), [[1], [0], [2]], rtol=1e-3)
 
 
-def test_a_network_keeps_its_scores_where_its_smallest_weights_alone_lose_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_keeps_its_scores_where_its_smallest_weights_alone_lose_them() -> None:
     """Convolutions with biases, and connected layers; the largest one as it is where solving takes too long."""
-    monkeypatch.setattr(reconstruct, "LARGEST", 1e9)
     graph = read_network(MODELS / "lenet_mnist.onnx").graph()
     with np.load(MODELS / "mnist_test.npz") as file:
         x = {"input": (file["x"][:40].astype(np.float32) / 255).reshape(40, 1, 28, 28)}
     layers, networks = prunable_layers(graph), (LearningNetwork(graph, "n"), LearningNetwork(graph, "n"))
     wanted, shares = networks[0].forward(x), {layer.name: 0.6 for layer in layers}
-    found, smallest = Reconstruction(networks, layers, shares).run(x), pruned_weights(layers, shares)
+    found, smallest = Reconstruction(networks, layers, shares, largest=1e9).run(x), pruned_weights(layers, shares)
     errors = []
     for constants in (found, smallest):
         networks[0].load(constants)

@@ -17,7 +17,7 @@ from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
 from bfpga.pruning.lesson import Lesson
-from bfpga.pruning.reconstruct import Reconstruction
+from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
 from bfpga.pruning.split import Labelled, Parts
@@ -109,14 +109,16 @@ def prune(
     rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)
 
     def loss_with(shares: Mapping[str, float]) -> float:
-        return sensing(pruned_weights(layers, shares, group) if rebuild is None else rebuild(shares, TRYING))
+        if rebuild is None:
+            return sensing(pruned_weights(layers, shares, group))
+        return sensing(rebuild(shares, TRYING, LARGEST_TRIED))
 
     shares = best_shares(layers, found, sparsity, loss_with)
     once: Mapping[str, FloatArray] = pruned_weights(layers, shares, group)
     constants, epochs = once, 0.0
     if shards is not None and rebuild is not None:
         with stage("weights of layers") as show:
-            once = min(once, rebuild(shares, REBUILDING, show), key=loss)
+            once = min(once, rebuild(shares, REBUILDING, LARGEST, show), key=loss)
         lesson = Lesson(parts.learning, scorer, tuning.augmentation)
         with stage("fine-tuning") as show:
             zeros = [layer.constant for layer in layers]
@@ -165,12 +167,13 @@ def rebuilt(
     group: Group | None,
     shares: Mapping[str, float],
     samples: int,
+    largest: float,
     show: Show = None,
 ) -> dict[str, Float32Array]:
     """Constants of the network with ``shares`` of zeros, layers rebuilt with the first ``samples`` of ``inputs``."""
     copies = (LearningNetwork(graph, str(network.path)), LearningNetwork(graph, str(network.path)))
     few = {name: values[:samples] for name, values in inputs.items()}
-    return Reconstruction(copies, layers, shares, group).run(few, show)
+    return Reconstruction(copies, layers, shares, group, largest).run(few, show)
 
 
 def graph_weights(shards: Shards | None, layers: list[PrunableLayer]) -> list[str]:

@@ -15,8 +15,9 @@ from bfpga.training.network import LearningNetwork
 
 #: Bytes that all values of all samples may take, and samples whose windows are made at once.
 BYTES, PART = 1 << 30, 8
-#: Multiplications of a layer's solutions above which its smallest weights go and the others stay as they are.
-LARGEST = 1e12
+#: Multiplications of a layer's solutions above which its smallest weights go and the others stay as they are: minutes;
+#: and where shares of zeros are tried alone, a second.
+LARGEST, LARGEST_TRIED = 1e12, 2e10
 
 
 class Reconstruction:
@@ -34,10 +35,11 @@ class Reconstruction:
         layers: Sequence[PrunableLayer],
         shares: Mapping[str, float],
         group: Group | None = None,
+        largest: float = LARGEST,
     ) -> None:
-        """networks: copies of one. shares: of zeros, by the layer's name."""
+        """networks: copies of one. shares: of zeros, by the layer's name. largest: as of ``LARGEST``."""
         self.exact, self.pruned = networks
-        self.shares, self.group = shares, group
+        self.shares, self.group, self._largest = shares, group, largest
         self._layers = {id(self.pruned.learned[layer.constant].parameter): layer for layer in layers}
 
     def run(
@@ -68,7 +70,7 @@ class Reconstruction:
         elif isinstance(trained, ops.Weighted):
             dense = trained.layer.dense if isinstance(trained.layer, Convolution) else trained.layer
             inputs, outputs = dense.weights.value.shape
-            if outputs * float(inputs) ** 3 > LARGEST:
+            if outputs * float(inputs) ** 3 > self._largest:
                 self._drop_smallest(dense.weights)
             else:
                 self._solve(self._layers[id(dense.weights)], trained.layer, dense, x, y)
