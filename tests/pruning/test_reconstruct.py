@@ -74,6 +74,7 @@ def test_weights_of_inputs_that_say_nothing_stay_and_go_first() -> None:
     sums.add(x, x @ weights)
     np.testing.assert_allclose(sums.damped(weights).best(np.ones((3, 1), bool))[0], weights, rtol=1e-6)
     np.testing.assert_allclose(pruned_squares(sums, weights, 1 / 3, choose), [[1], [0], [2]], rtol=1e-3)
+    np.testing.assert_array_equal(Squares.none(3, 1).damped(weights).best(np.ones((3, 1), bool))[0], weights)
 
 
 def test_a_network_keeps_its_scores_where_its_smallest_weights_alone_lose_them() -> None:

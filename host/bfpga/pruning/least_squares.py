@@ -38,8 +38,7 @@ class Squares:
     def damped(self, weights: FloatArray) -> Squares:
         """Sums that pull every weight a little to what it was; inputs that never say anything leave it there."""
         diagonal = np.diag(self.power)
-        least = LEAST * float(diagonal.mean()) + float(np.finfo(np.float64).tiny)
-        pull = DAMPING * diagonal + least
+        pull = DAMPING * diagonal + (LEAST * float(diagonal.mean()) or 1.0)
         return Squares(self.power + np.diag(pull), self.wanted + pull[:, None] * weights)
 
     def best(self, kept: BoolArray) -> tuple[FloatArray, FloatArray]:
