@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from kernel_pairs import QUICK, small
 from memory_walk import MemoryWalk, check_coverage
 from small_networks import Network, compiled, largest_error
 
+from bfpga.compiler.schedule import chain_choice
 from bfpga.compiler.schedule import schedule as schedule_module
 from bfpga.compiler.schedule.depth_first import Chain, rows_of_strips
 from bfpga.contract.configuration import SystolicConfig
@@ -89,6 +90,30 @@ def test_depth_first_saves_clocks(fire: Program, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(schedule_module, "best_chain", lambda *_: None)
     apart = compiled(fire_network(), tmp_path, fire.config)
     assert clocks(fire) < 0.9 * clocks(apart)
+
+
+def test_chains_that_promise_too_little_are_left_out_unseen(
+    fire: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The choice is that of all candidates: what a start takes at least is never more than what it takes."""
+    if fire.config.kernel == "loop":
+        pytest.skip("what a kernel of one loop takes is the sum over its operations")
+    seen: list[int] = []
+
+    def counted(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
+        found = clocks_of(config, starts)
+        assert least_clocks(config, starts) <= found
+        seen.append(found)
+        return found
+
+    clocks_of, least_clocks = chain_choice._clocks, chain_choice._least_clocks
+    monkeypatch.setattr(chain_choice, "_clocks", counted)
+    compiled(fire_network(), tmp_path, fire.config)
+    bounded = len(seen)
+    monkeypatch.setattr(chain_choice, "_least_clocks", lambda *_: 0)
+    every = compiled(fire_network(), tmp_path, fire.config)
+    assert bounded < len(seen) - bounded
+    assert [item.descriptor for item in operations(every)] == [item.descriptor for item in operations(fire)]
 
 
 @pytest.mark.parametrize("integers", ["native", "exact"])

@@ -89,13 +89,18 @@ def test_a_width_that_is_no_multiple_of_the_stride_is_the_hosts(tmp_path: Path) 
 
 
 def test_decoders_of_processes_give_the_same_bits_on_the_c_simulation(tmp_path: Path) -> None:
-    """A transposed convolution of two groups and what it is joined with: the host rearranges one of the two alone."""
+    """A transposed convolution of two groups, the two operators behind it, and what it is joined with.
+
+    The layer takes up both operators; the host rearranges one of the joined values alone.
+    """
     network = Network(3, 6, 8)
     skip = network.add("Relu", network.conv(4, 3, 1))
     network.conv(4, 4, 2, strides=[2, 2])
     up = network.add("ConvTranspose", network.last, network.weights(4, 2, 4, 4), network.weights(4), group=2,
                      strides=[2, 2], pads=[1, 1, 1, 1])  # fmt: skip
-    network.add("Concat", network.add("Tanh", up), skip, axis=1)
+    statistics = [network.constant(np.linspace(0.5, 2, 4, dtype=np.float32)) for _ in range(4)]
+    normal = network.add("BatchNormalization", up, *statistics)
+    network.add("Concat", network.add("Tanh", normal), skip, axis=1)
     network.conv(3, 8, 3)
     path = tmp_path / "net.onnx"
     onnx.save(network.model(), path)

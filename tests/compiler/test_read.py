@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import TensorProto, helper
 from small_networks import Network
 
 import bfpga
+from bfpga.compiler.read import simplify
 from bfpga.compiler.read.ceil_pooling import end_padding, starts_in_padding
 from bfpga.compiler.read.network import read_network
 from bfpga.errors import ModelError
@@ -159,3 +161,41 @@ def test_networks_with_a_batch_of_one_are_evaluated_on_many_samples(tmp_path: Pa
     for name, value in free.float_outputs.items():
         np.testing.assert_allclose(found.float_outputs[name], value, rtol=1e-5, atol=1e-6)
     assert found.sqnr_db == pytest.approx(free.sqnr_db, rel=1e-3)
+
+
+def with_constants(network: Network) -> None:
+    """A normalization with constants, a pooling, a layer: nothing to simplify."""
+    statistics = [network.constant(np.full(4, value, np.float32)) for value in (0.5, 1.0, -0.5, 2.0)]
+    network.add("Relu", network.add("BatchNormalization", network.conv(4, 2, 3), *statistics))
+    network.add("Gemm", network.add("Flatten", network.add("GlobalAveragePool")), network.weights(4, 3))
+
+
+def computed_twice(network: Network) -> None:
+    first = network.conv(4, 2, 3)
+    network.add("Add", *(network.conv(4, 4, 1, source=network.add("Relu", first)) for _ in range(2)))
+
+
+def shaped_twice(network: Network) -> None:
+    for shape in ([0, 4, -1], [0, 64]):
+        network.add("Reshape", network.last, network.constant(np.array(shape, np.int64)))
+    network.add("Gemm", network.last, network.weights(64, 3))
+
+
+@pytest.mark.parametrize(
+    ("build", "asked", "kinds"),
+    [
+        (with_constants, False, ["BatchNormalization", "Conv", "Flatten", "Gemm", "GlobalAveragePool", "Relu"]),
+        (computed_twice, True, ["Add", "Conv", "Conv", "Conv", "Relu"]),
+        (shaped_twice, True, ["Gemm", "Reshape", "Reshape"]),
+    ],
+)
+def test_a_library_simplifies_networks_where_it_may_find_something(
+    build: Callable[[Network], None], asked: bool, kinds: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 15, time of `compile`: importing it takes longer than reading most networks."""
+    network, calls, real = Network(2, 4, 8), [], simplify._slim
+    build(network)
+    monkeypatch.setattr(simplify, "_slim", lambda model: calls.append(model) or real(model))
+    graph = read_network(saved(network, tmp_path)).graph()
+    assert bool(calls) == asked
+    assert sorted(operator.type for operator in graph.operators) == kinds

@@ -139,6 +139,16 @@ def test_threads_share_samples_and_change_nothing(threads: int, monkeypatch: pyt
     assert 0 < (counters.saturated_samples or 0) < 70
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_one_product_is_shared_by_its_rows(name: str) -> None:
+    """Fewer rows than pass all layers together; sums of a row in whole pages, exponents from the data, with a bias."""
+    rng = np.random.default_rng(2)
+    weights, bias = rng.integers(-127, 128, (1024, 512)), rng.integers(-999, 999, 1024)
+    node = gemm(weights, policy=PolicySpec(Policy.MAX), weight_exponents=rng.integers(-9, -6, 1024), bias=bias)
+    program = one_layer(node, 512, None)
+    both_ways(program, {"x": rng.normal(size=(70, 512))}, name, threads=2)
+
+
 # What needs more than 32 bits
 
 
@@ -192,6 +202,16 @@ def test_mantissas_of_16_bits(kind: str, saturation: str) -> None:
         both_ways(program, inputs, name)
 
 
+def test_wide_sums_as_far_from_their_estimate_as_can_be() -> None:
+    """Low bytes of activations and of weights that all push one way, over more products than one piece takes."""
+    config = replace(CONFIG, format=BlockFormat(mantissa_bits=16), accumulator_bits=48)
+    weights = np.repeat([32767, -32767, 32640, 32639, 128, 127, -128, -129], 1201).reshape(8, 1201)
+    program = one_layer(gemm(weights, policy=PolicySpec(Policy.MAX)), 1201, 0, config)
+    x = np.repeat([32767.0, -32767.0, 32512, 255, 128, -1], 1201).reshape(6, 1201)
+    for name in [item.name for item in available_sets() if item.element_bits == 16]:
+        both_ways(program, {"x": x}, name)
+
+
 @pytest.mark.parametrize("name", BOTH)
 def test_products_of_two_activations(name: str) -> None:
     specs = [TensorSpec(key, 1, 1, 1, onnx_shape=shape)
@@ -240,6 +260,18 @@ def test_sums_of_bytes_at_the_edge_of_16_bits(name: str, function: Function) -> 
     second = gemm(np.array(rows), inputs=("a",), name="y", policy=static(8))
     program = chain(CONFIG, [vector("x", 48, 0), vector("a", 48), vector("y", len(rows))], [first, second])
     both_ways(program, {"x": 127 * np.concatenate([signs, np.ones((1, 48)), -np.ones((1, 48))])}, name)
+
+
+@pytest.mark.parametrize("name", BYTE_SETS)
+def test_long_sums_of_bytes_at_the_edge_of_16_bits(name: str) -> None:
+    """All products of a channel push one way; pairs of weights that 16 bits hold, just hold and do not hold."""
+    rng = np.random.default_rng(15)
+    rows = [np.full(322, value) for value in (127, -127, 65, 64, -64, 33, 32, -32, 22, 21)]
+    rows += [np.where(np.arange(322) % 4 < 2, a, b) for a, b in ((127, 1), (127, -127), (65, -64), (33, 31))]
+    rows += [rng.integers(-most, most + 1, 322) for most in (10, 20, 30, 40, 60, 127)]
+    program = one_layer(gemm(np.array(rows), policy=PolicySpec(Policy.MAX)), 322, 0)
+    signs = np.sign(np.concatenate([rows, rng.normal(size=(90, 322))]))
+    both_ways(program, {"x": 127 * np.concatenate([signs, -signs])}, name)
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -177,6 +177,8 @@ MUTATIONS = [
     Mutation("kernel of another version", BLOCK, "-vlnv xilinx.com:hls:bfpga_systolic:1.0 accelerator",
              "-vlnv xilinx.com:hls:bfpga_systolic:1.1 accelerator", "kernel-name", "bfpga_systolic:1.1"),
     Mutation("other clock for HLS", HLS, "-period 7", "-period 10", "clock", "create_clock"),
+    Mutation("another share for wires", HLS, "set_clock_uncertainty 27%", "set_clock_uncertainty 12.5%", "clock",
+             "set_clock_uncertainty"),
     Mutation("other clock in the processing system", BLOCK, "FREQMHZ {142}", "FREQMHZ {100}", "clock",
              "processing_system7] ps"),
     # Text

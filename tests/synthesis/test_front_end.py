@@ -12,6 +12,8 @@ from bfpga.errors import ToolError
 from bfpga.synthesis.body import LoopBody, Opcode, Waiver
 from bfpga.synthesis.frontend.annotate import annotate
 from bfpga.synthesis.frontend.kernel import analyse_source
+from bfpga.synthesis.frontend.loops import bindings
+from bfpga.vendor.render import library_directory
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
 
@@ -107,6 +109,14 @@ def test_a_table_that_ends_in_zeros_has_all_its_words() -> None:
     assert {begin: (table.words, len(table.initial)) for begin, table in tables.items()} == {
         (1, 2, 3, 0): (64, 64), (5, 6, 7, 8): (64, 64)
     }  # fmt: skip
+
+
+def test_of_several_bindings_of_one_name_the_nearest_counts() -> None:
+    header = "bfpga/array/lane_multiplier.hpp"
+    text = (library_directory() / header).read_text(encoding="utf-8")
+    products = [line for line, code in enumerate(text.split("\n"), 1) if "product = static_cast" in code]
+    found = bindings({header: text})
+    assert [found[header, line] for line in products] == ["dsp", "dsp", "fabric"]  # PixelPair, LaneDsp, LaneLut
 
 
 def test_waivers_are_of_the_memory_that_the_pragma_names() -> None:

@@ -81,8 +81,9 @@ def test_a_netlist_that_does_other_is_found() -> None:
     recorded = loop(PROCESSES, "Store")
     replay = recorded.replay(ITERATIONS)
     replay.run()
+    wrong = replace(recorded, body=_with_a_wrong_choice(recorded.body))
     with pytest.raises(ToolError, match="Store: the netlist does other than its graph: iteration"):
-        repeated_iterations(accelerator(PROCESSES), _with_a_wrong_choice(recorded.body), replay.runs)
+        repeated_iterations(accelerator(PROCESSES), wrong, replay.runs)
 
 
 @pytest.mark.parametrize("damage", ["other", "fewer", "more"])

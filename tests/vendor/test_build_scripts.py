@@ -38,12 +38,22 @@ def test_both_flows_of_hls_ask_for_the_same(accelerator: str) -> None:
     vendor, library, name, version = kernel_vlnv().split(":")
     assert f"set_part {{{config['part']}}}" in tcl
     assert f"create_clock -period {config['clock'].removesuffix('ns')} " in tcl
+    assert config["clock_uncertainty"] == "27%"
+    assert "set_clock_uncertainty 27%\n" in tcl
     assert f"add_files {{{config['syn.file']}}} -cflags {{{config['syn.cflags']}}}" in tcl
     assert f"add_files -tb {{{config['tb.file']}}} -cflags {{{config['tb.cflags']}}}" in tcl
     assert f"csim_design -clean -argv {{{config['csim.argv']}}}" in tcl
     assert f"set_top {config['syn.top']}\n" in tcl
     assert (config["package.ip.vendor"], config["package.ip.library"]) == (vendor, library)
     assert (config["package.ip.name"], config["package.ip.version"]) == (name, version)
+
+
+def test_c_synthesis_of_the_output_stage_leaves_more_for_wires_on_ultrascale() -> None:
+    wide, usual = scripts("zcu104_dense"), scripts("pynq_z2_dense")
+    assert "set_clock_uncertainty 46%\n" in wide["hls_post.tcl"]
+    assert keys(wide["hls_post_config.cfg"])["clock_uncertainty"] == "46%"
+    for text in (wide["hls_array.tcl"], usual["hls_post.tcl"]):
+        assert "set_clock_uncertainty 27%\n" in text
 
 
 def test_sources_are_those_of_the_rendered_project() -> None:

@@ -194,6 +194,16 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     assert wanted <= seen
 
 
+def test_kernels_that_keep_accumulators_in_memory_are_drawn_and_do() -> None:
+    """STORE_WIDE and LOAD_WIDE of issue 14: a few percent of the networks on kernels of processes move accumulators."""
+    kernels = [config for config in random_configs(120) if config.kernel == "processes"]
+    keeping = [config for config in kernels if config.wide_memory]
+    assert len(keeping) >= 0.05 * len(kernels)
+    programs = [random_program(np.random.default_rng(seed), config) for config in keeping[:4] for seed in range(8)]
+    launches = [step for program in programs for step in program.steps if isinstance(step, LaunchStep)]
+    assert sum(any(each.descriptor.flags & Flag.WIDE for each in step.operations) for step in launches) >= 8
+
+
 def test_ready_accelerators_agree_with_exact_integers() -> None:
     """The smallest, and one with both engines beside a mixed array."""
     exact_compiler()

@@ -13,6 +13,12 @@ from bfpga.errors import ConfigurationError
 #: MHz of the IO PLL, which PYNQ images leave as it is, by processing system.
 PLL_MHZ = {"zynq7": 1000.0, "zynqmp": 1500.0}
 LARGEST_DIVIDER = 63
+#: Percent of a clock that C synthesis leaves for wires unless told otherwise (UG1399, ``set_clock_uncertainty``).
+WIRE_PERCENT = 27
+#: That of the output stage on UltraScale+, by the name of its IP. Its chains there are of many short levels, each of
+#: which the tool takes for half of what it has with its wire: such a chain fits the clock and is too long when it is
+#: mapped (docs/synthesis.md).
+_WIDER = {("zynqmp", "post"): 46}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 
@@ -34,6 +40,14 @@ class ClockSetting:
     def period_ns(self) -> float:
         """Period in nanoseconds, rounded down to a picosecond so that no script asks for less speed."""
         return int(1e6 / max(self.actual_mhz, self.requested_mhz)) / 1000
+
+
+def wire_percent(system: str, part: str) -> int:
+    """Percent of the clock that C synthesis of an IP leaves for wires on a processing system.
+
+    ``part``: the IP's name in a kernel of several, or nothing.
+    """
+    return _WIDER.get((system, part), WIRE_PERCENT)
 
 
 def clock_setting(system: str, mhz: float) -> ClockSetting:

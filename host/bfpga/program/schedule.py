@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -42,6 +42,8 @@ from bfpga.formats.arrays import IntArray
 
 _FIELDS = {command.process: command.fields for command in COMMANDS}
 
+#: Flags as numbers, which are faster.
+_KEPT, _MEASURE, _STREAM = int(Flag.KEPT), int(Flag.MEASURE), int(Flag.STREAM_WEIGHTS)
 #: Clocks between the end of an operation's reading of operands and the first step of one that reads its results:
 #: through the array, the output stage and back into memory, and the guard of the order.
 RESULT_LATENCY = 70
@@ -93,7 +95,7 @@ class StartSchedule:
     operations: list[TimedOperation]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Task:
     """One operation of one sample. Shares: of its clocks in which a computing operation reads and writes memory."""
 
@@ -119,7 +121,7 @@ class _Engine:
         self.done = self.left = 0.0
 
 
-@dataclass
+@dataclass(slots=True)
 class _Clock:
     """Start and end of every task."""
 
@@ -154,6 +156,16 @@ def schedule(
         needs = start_counts(operations, config, samples)
     rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
     return _Run(config, operations, samples, rates, needs).schedule()
+
+
+def works(config: SystolicConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
+    """Clocks of the work of each engine in a start, by its name: ``schedule`` takes more than the longest."""
+    result: dict[str, int] = {}
+    for operation in operations:
+        kind = operation.descriptor.operation
+        name = COMPUTER if kind in ARRAY_OPERATIONS else _ENGINE_OF[Operation(kind)]
+        result[name] = result.get(name, 0) + operation_cycles(config, operation.descriptor)
+    return result
 
 
 class _Run:
@@ -220,8 +232,9 @@ class _Run:
         """Whether something happened that takes no time."""
         if self._send() or self._take() or self._hand(SCRATCHPAD) or self._hand(WEIGHTS):
             return True
-        for name in ENGINES:  # noqa: SIM110 - a loop: this is asked a hundred thousand times while a network is compiled
-            if self._begin(name):
+        # A loop that asks few: all this is done a hundred thousand times while a network is compiled.
+        for name, engine in self.engines.items():
+            if engine.taken is not None and engine.running is None and self._begin(name, engine.taken):
                 return True
         return False
 
@@ -324,12 +337,10 @@ class _Run:
         engine = self.tasks[index].engine
         return READER if process == WEIGHTS and engine == COMPUTER else engine
 
-    def _begin(self, name: str) -> bool:
-        engine = self.engines[name]
-        if engine.taken is None or engine.running is not None:
-            return False
-        index, ready = engine.taken
-        if not self._past(max(ready, self._ready(name, index))):
+    def _begin(self, name: str, taken: tuple[int, float]) -> bool:
+        """An idle engine begins what it has taken, once that may."""
+        engine, (index, ready) = self.engines[name], taken
+        if not self._past(ready) or not self._past(self._ready(name, index)):
             return False
         engine.taken, engine.running = None, index
         engine.done, engine.left = 0.0, self._clocks(name, index)
@@ -385,9 +396,8 @@ class _Run:
             return False
         return engine.done < STORE_CREDITS or self._at_post(self.tasks[engine.running].earlier_results)
 
-    def _moments(self) -> Iterator[float]:
-        """Clocks until something may happen."""
-        rates = self._rates()
+    def _moments(self, rates: Mapping[str, float]) -> Iterator[float]:
+        """Clocks until something may happen. rates: as ``_rates`` gives them."""
         if self.sending is not None:
             yield self.sending
         yield self.arrival - self.now
@@ -406,7 +416,7 @@ class _Run:
 
     def _advance(self) -> None:
         rates = self._rates()
-        clocks = min((moment for moment in self._moments() if moment > _NOTHING), default=math.inf)
+        clocks = min([moment for moment in self._moments(rates) if moment > _NOTHING], default=math.inf)
         assert clocks < math.inf, "no operation of the schedule may go on"
         self.now += clocks
         if self.sending is not None:
@@ -441,34 +451,35 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
 
 
 def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
-    operation = Operation(descriptor.operation)
+    operation, flags = descriptor.operation, descriptor.flags
     work = operation_cycles(config, descriptor)
     computes = operation in ARRAY_OPERATIONS
     moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
     if operation in (Operation.LOAD, Operation.STORE):
         moved = (1 + tensor_beats(config, descriptor)) * config.stream_bits / 8
-        rate = rates.input if operation is Operation.LOAD else rates.output
+        rate = rates.input if operation == Operation.LOAD else rates.output
     limit = moved / rate if rate is not None else 0.0
     streamed = max(limit, _weight_beats(config, descriptor) if computes else 0)
     reads = writes = rows = 0.0
     if computes and work:
-        kept = descriptor.flags & Flag.KEPT and not takes_accumulators(descriptor)
+        count, drained = passes(config, descriptor), drain_cycles(config, descriptor)
+        kept = flags & _KEPT and not takes_accumulators(descriptor)
         steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
-        reads = passes(config, descriptor) * steps / work
-        words = drain_cycles(config, descriptor) // max(config.lanes, descriptor.write_slots)
-        rows = passes(config, descriptor) * words * config.lanes
-        written = 0 if descriptor.flags & Flag.MEASURE else words * descriptor.write_slots
+        reads = count * steps / work
+        words = drained // max(config.lanes, descriptor.write_slots)
+        rows = count * words * config.lanes
+        written = 0 if flags & _MEASURE else words * descriptor.write_slots
         if sends_accumulators(descriptor):
-            written = drain_cycles(config, descriptor)
-        writes = min(1.0, passes(config, descriptor) * written / work)
-    engine = COMPUTER if computes else _ENGINE_OF[operation]
-    return _Task(engine, work, (), operation is Operation.GEMM, reads, writes, streamed, rows)
+            written = drained
+        writes = min(1.0, count * written / work)
+    engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
+    return _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
 
 
 def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Beats of the weight stream that an operation takes."""
     if descriptor.operation == Operation.WEIGHTS:
         return operation_cycles(config, descriptor)
-    if descriptor.operation == Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
+    if descriptor.operation == Operation.GEMM and descriptor.flags & _STREAM:
         return passes(config, descriptor) * kernel_steps(config, descriptor) * config.beats_per_weight_word
     return 0

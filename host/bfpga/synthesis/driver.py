@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.engines.interface.beside_kernel import BESIDE
 from bfpga.engines.interface.fifos import stream_cells
@@ -45,9 +46,12 @@ def scheduled_loops(
     """
     analyses = analyse_kernel(accelerator, only, cache)
     bodies = [(ip, body) for ip, analysis in enumerate(analyses) for body in analysis.loops]
-    part, clock = accelerator.board.part, clock_of(accelerator)
+    part = accelerator.board.part
+    clocks = [clock_of(accelerator, name) for name in ip_names(accelerator)]
     with ProcessPoolExecutor() as pool:
-        runs = [pool.submit(schedule_loop, body, part, clock) if body.name != OUTSIDE else None for _, body in bodies]
+        runs = [
+            pool.submit(schedule_loop, body, part, clocks[ip]) if body.name != OUTSIDE else None for ip, body in bodies
+        ]
         loops = []
         for (ip, body), run in zip(bodies, runs, strict=True):
             loops.append(Loop(body, run.result() if run is not None else None, ip))
@@ -56,9 +60,10 @@ def scheduled_loops(
     return loops
 
 
-def clock_of(accelerator: Accelerator) -> Clock:
-    """The accelerator's clock with the tool's default uncertainty."""
-    return Clock.default(1000 / accelerator.clock_mhz)
+def clock_of(accelerator: Accelerator, part: str = "") -> Clock:
+    """The accelerator's clock with the uncertainty that the build states for an IP; ``part``: its name."""
+    period = 1000 / accelerator.clock_mhz
+    return Clock(period, period * wire_percent(accelerator.board.processing_system, part) / 100)
 
 
 def synthesize(

@@ -6,8 +6,10 @@ import hashlib
 import importlib.resources
 from pathlib import Path
 
+from bfpga.accelerator.clocks import wire_percent
 from bfpga.accelerator.loader import Accelerator
 from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
+from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, top_files
 
 #: How cells are counted; figures of another way are none. 2: two functions in one look-up table where they share it.
@@ -23,8 +25,10 @@ def kernel_files(accelerator: Accelerator) -> dict[str, str]:
 
 
 def sources_digest(accelerator: Accelerator) -> str:
-    """What figures belong to: the sources of the kernel, the device, the clock and the way of counting."""
-    digest = hashlib.sha256(f"{_COUNTING}\0{accelerator.board.part}\0{accelerator.clock_mhz}".encode())
+    """What figures belong to: the sources of the kernel, the device, the clock and its margins, the way of counting."""
+    board = accelerator.board
+    margins = [wire_percent(board.processing_system, ip.part) for ip in kernel_ips(accelerator.systolic)]
+    digest = hashlib.sha256(f"{_COUNTING}\0{board.part}\0{accelerator.clock_mhz}\0{margins}".encode())
     for path, text in sorted(kernel_files(accelerator).items()):
         digest.update(f"\0{path}\0{text}".encode())
     return digest.hexdigest()

@@ -72,7 +72,7 @@ def prove(
     for loop in recorded_loops(accelerator, traffic, only):
         replay = loop.replay(iterations)
         replay.run()
-        repeated = repeated_iterations(accelerator, loop.body, replay.runs)
+        repeated = repeated_iterations(accelerator, loop, replay.runs)
         proofs.append(Proof(loop.title, replay.compared, repeated))
         if hear is not None:
             hear(proofs[-1])
@@ -95,7 +95,7 @@ def recorded_loops(accelerator: Accelerator, traffic: Sequence[Traffic], only: s
     return loops
 
 
-def repeated_iterations(accelerator: Accelerator, body: LoopBody, runs: Sequence[Run]) -> int:
+def repeated_iterations(accelerator: Accelerator, loop: RecordedLoop, runs: Sequence[Run]) -> int:
     """How many iterations the netlist of a loop has done as they were recorded, which are all of them.
 
     Raises:
@@ -103,10 +103,10 @@ def repeated_iterations(accelerator: Accelerator, body: LoopBody, runs: Sequence
     """
     if not runs:
         return 0
-    schedule = schedule_loop(body, accelerator.board.part, clock_of(accelerator))
-    simulator = Simulator(translate(body, schedule))
+    schedule = schedule_loop(loop.body, accelerator.board.part, clock_of(accelerator, loop.ip.part))
+    simulator = Simulator(translate(loop.body, schedule))
     for run in runs:
         found = differences(simulator, run)
         if found:
-            raise ToolError(f"{body.name}: the netlist does other than its graph: {found[0]}")
+            raise ToolError(f"{loop.body.name}: the netlist does other than its graph: {found[0]}")
     return sum(len(run.iterations) for run in runs)

@@ -15,6 +15,7 @@ from typing import Any
 import jinja2
 
 from bfpga.accelerator.boards import Board
+from bfpga.accelerator.clocks import wire_percent
 from bfpga.errors import ConfigurationError
 from bfpga.vendor.block_design import BlockDesign, Cell, Segment
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
@@ -226,6 +227,7 @@ def _context(design: BlockDesign, paths: ScriptPaths, jobs: int, options: Script
         "part": f"{{{part}}}",
         "part_text": part,
         "period_ns": f"{design.clock.period_ns:g}",
+        "system": design.system.name,
         "jobs": jobs,
         "options": options,
         "paths": {
@@ -274,6 +276,7 @@ def _ip_context(ip: KernelIp, paths: ScriptPaths, context: dict[str, Any]) -> di
     return {
         "kernel": _kernel(ip, paths),
         "hls": _hls(ip, paths),
+        "uncertainty": f"{wire_percent(context['system'], ip.part)}%",
         "results": {"hls": _braced(paths.result(ip.stem))},
         "partial": {"hls": _braced(paths.results / f"{ip.stem}.txt.partial")},
         "reports": {"hls": _braced(paths.hls_report(ip))},

@@ -12,6 +12,7 @@ import numpy as np
 from bfpga.accelerator.constraints import config_findings
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
@@ -54,13 +55,18 @@ def random_config(rng: Generator) -> SystolicConfig:
 
 
 def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """An array without engines beside it as one loop, or, of three of four, as processes (docs/kernel.md)."""
+    """An array without engines beside it as one loop, or, of three of four, as processes (docs/kernel.md).
+
+    Where memory takes accumulators, there is no buffer that would keep those of most layers, or a small one.
+    """
     if rng.random() < 0.25:
         return config
     columns = config.columns
     hops = [0, *(count for count in range(1, columns + 1) if columns % count == 0)]
-    config = replace(config, kernel="processes", hop_columns=int(rng.choice(hops)), wide_memory=True)
-    return config if not config_findings(config) else replace(config, wide_memory=False)
+    config = replace(config, kernel="processes", hop_columns=int(rng.choice(hops)))
+    small = config.wide_words if config.wide_words <= WIDE_WORDS else 0
+    keeping = replace(config, wide_memory=True, wide_words=small)
+    return config if config_findings(keeping) else keeping
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

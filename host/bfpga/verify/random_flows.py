@@ -31,8 +31,9 @@ def random_rule(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
 
 
 def random_flow(rng: Generator, config: SystolicConfig) -> dict[str, Any]:
-    """Fields of a policy that say what is measured, and what is kept."""
-    flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * config.keeps
+    """Fields of a policy that say what is measured, and what is kept; mostly kept where memory takes accumulators."""
+    keeping = 4 if config.wide_memory else int(config.keeps)
+    flows = ["auto", "two_pass", "two_pass_sampled"] + ["keep", "keep_sampled"] * keeping
     return {
         "flow": str(rng.choice(flows)),
         "sample_period": int(rng.choice([1, 2, 3, 8])),

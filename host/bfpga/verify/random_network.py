@@ -46,8 +46,12 @@ class NetworkBuilder:
         return name
 
     def policy(self) -> PolicySpec:
-        """Static around a plausible exponent, or any policy of the kernel."""
-        kind = Policy(int(self.rng.choice([0, 0, 0, 1, 2, 3, 4])))
+        """Static around a plausible exponent, or any policy of the kernel.
+
+        Arrays that keep accumulators in memory are rare, so every other layer on one has the policy that keeps.
+        """
+        kinds = [0, 0, 0, 1, 2, 3, 4] + [int(Policy.MAX)] * 6 * self.config.wide_memory
+        kind = Policy(int(self.rng.choice(kinds)))
         exponent = int(self.rng.integers(-14, 3)) + (8 - self.config.format.mantissa_bits) // 2
         exponent = int(np.clip(exponent, self.config.format.exponent_min, self.config.format.exponent_max))
         if kind is Policy.STATIC:

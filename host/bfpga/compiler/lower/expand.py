@@ -20,6 +20,7 @@ from bfpga.compiler.lower.functions import find_functions
 from bfpga.compiler.lower.row_phases import phases_as_channels
 from bfpga.compiler.read.graphs import attributes_of
 from bfpga.compiler.read.importer import Graph, Operator, rebuilt
+from bfpga.compiler.read.simplify import without_unused
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
 
@@ -60,7 +61,10 @@ def expand(graph: Graph, config: SystolicConfig, kept: Collection[str]) -> Expan
         else:
             parts[operator.name] = {made.name for made in rewriter.nodes[before:]} - own
             written |= {name for made in rewriter.nodes[before:] for name in made.output}
-    return Expanded(rebuilt(graph, rewriter.finish()), parts) if parts else Expanded(graph)
+    if not parts:
+        return Expanded(graph)
+    # Of several operators that a layer takes up, the results between them are left, and those that gave them.
+    return Expanded(rebuilt(graph, without_unused(rewriter.finish())), parts)
 
 
 def _scaled(rewriter: Rewriter, value: str, factor: Floats) -> str:

@@ -63,8 +63,14 @@ class ArrayTensor:
 def axes_of(shape: tuple[int, ...], layout: IndexArray) -> tuple[int, ...] | None:
     """The transposition of an array of ``shape`` that gives the order of ``layout``, if there is one."""
     flat, source = layout.ravel(), positions(shape)
+    if flat.size != source.size:
+        return None
     for axes in permutations(range(len(shape))):
-        if np.array_equal(source.transpose(axes).ravel(), flat):
+        turned = source.transpose(axes)
+        # A few elements tell most of them apart.
+        spots = [np.unravel_index(place, turned.shape) for place in (flat.size // 2, flat.size - 2) if place > 0]
+        ordered = flat.reshape(turned.shape)
+        if all(turned[spot] == ordered[spot] for spot in spots) and np.array_equal(turned, ordered):
             return axes
     return None
 

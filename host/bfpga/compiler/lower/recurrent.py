@@ -16,7 +16,8 @@ from onnx import ModelProto, NodeProto
 
 from bfpga.compiler.lower.batch_first import Moved, Rewriter, move
 from bfpga.compiler.read.graphs import attributes_of
-from bfpga.compiler.read.importer import BATCH_PROBES, Graph, rebuilt, with_batch
+from bfpga.compiler.read.importer import BATCH_PROBES, Graph, rebuilt
+from bfpga.compiler.read.shapes import inferred_shapes
 
 Floats = npt.NDArray[np.float32]
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -58,15 +59,7 @@ def _captured(node: NodeProto) -> list[str]:
 
 def _shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
     """Shapes of all values that have numbers for their axes; 0 where the size follows the batch alone."""
-    found = []
-    for batch in BATCH_PROBES:
-        graph = onnx.shape_inference.infer_shapes(with_batch(model, batch), data_prop=True).graph
-        found.append({
-            value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-            for value in [*graph.input, *graph.value_info, *graph.output]
-            if all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
-        })  # fmt: skip
-    first, second = found
+    first, second = (inferred_shapes(model, batch) for batch in BATCH_PROBES)
     return {
         name: tuple(0 if (a, b) == BATCH_PROBES else a for a, b in zip(shape, second[name], strict=True))
         for name, shape in first.items()

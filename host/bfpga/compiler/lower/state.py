@@ -92,7 +92,7 @@ class LoweringState:
     def _tensor(self, value: str, wanted: IndexArray) -> str:
         """The array tensor whose layout is ``wanted`` (positions in ``value``); made or moved to the host if needed."""
         view = self._view(value)
-        layout = view.index.reshape(-1)[wanted]
+        layout = wanted if view.root == value else view.index.reshape(-1)[wanted]
         tensor = self.tensors.get(view.root)
         if tensor is None and axes_of(self.graph.shapes[view.root], layout) is not None:
             self.tensors[view.root] = ArrayTensor(view.root, self.graph.shapes[view.root], layout)
@@ -126,6 +126,8 @@ class LoweringState:
         tensor = self.tensors[view.root]
         if tensor.layout.size != view.index.size:
             raise NotOnArrayError("its input is a part of a tensor")
+        if view.root == value:
+            return tensor, tensor.layout
         inverse = np.empty(view.index.size, np.int64)
         inverse[view.index.reshape(-1)] = np.arange(view.index.size)
         return tensor, inverse[tensor.layout]

@@ -53,16 +53,22 @@ class Histogram:
 
     def squared_error(self, exponent: int, mantissa_max: int) -> float:
         """Sum of squared errors when the values become mantissas of ``exponent``, saturation included."""
-        filled = np.flatnonzero(self.counts)
-        low = (filled.astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
-        high = ((filled + 1).astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
-        center, step = (low + high) / 2, 2.0**exponent
+        counts, center, width = self._filled
+        step = 2.0**exponent
         rounded = np.minimum(np.rint(center / step), mantissa_max) * step
         error = (center - rounded) ** 2
         # A bin wider than half a step spreads its values over the grid: their error is that of even spread.
-        spread = (high - low > step / 2) & (center < mantissa_max * step)
+        spread = (width > step / 2) & (center < mantissa_max * step)
         error[spread] = step * step / 12
-        return float(np.dot(self.counts[filled], error))
+        return float(np.dot(counts, error))
+
+    @functools.cached_property
+    def _filled(self) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
+        """The bins with values: counts, centers and widths."""
+        filled = np.flatnonzero(self.counts)
+        low = (filled.astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        high = ((filled + 1).astype(np.uint32) << BIN_SHIFT).view(np.float32).astype(np.float64)
+        return self.counts[filled], (low + high) / 2, high - low
 
 
 @dataclass
@@ -95,10 +101,18 @@ class ChannelOrder:
     """Elements of an item, channel by channel. layout: (positions, channels), as ``Grouping.layout`` gives it."""
 
     def __init__(self, layout: IndexArray) -> None:
-        self.channels = layout.shape[1]
-        order = layout.T.reshape(-1)
+        self.size, self.channels, order = layout.size, layout.shape[1], layout.T
         #: None where they are in this order already.
-        self._order = None if np.array_equal(order, np.arange(order.size)) else order
+        self._order = None if np.array_equal(order, positions(order.shape)) else order.reshape(-1)
+
+    def spread(self, values: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Numbers of channels (channels,) for every element of an item."""
+        repeated = np.repeat(values, self.size // self.channels)
+        if self._order is None:
+            return repeated
+        result = np.empty_like(repeated)
+        result[self._order] = repeated
+        return result
 
     def apart(self, values: Float32Array) -> Float32Array:
         """Values (items, elements) as (items, channels, positions)."""
@@ -153,18 +167,19 @@ class _ChannelCounts:
     def __init__(self, tensor: ArrayTensor, by_channel: bool, grouping: Grouping) -> None:
         self.grouping, self.seen = grouping, 0
         layout = grouping.layout(tensor.layout if by_channel else positions((1, tensor.layout.size, 1)))
-        self.channels = layout.shape[1]
+        self.channels, self.order = layout.shape[1], ChannelOrder(layout)
         #: (elements,): where the row of an element begins.
-        self.rows = np.empty(layout.size, np.int32)
-        self.rows[layout] = np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1)
+        self.rows = self.order.spread(np.arange(self.channels, dtype=np.int32) * (KEPT_BINS + 1))
         #: (channels, bins): the bins below the kept ones, then ``KEPT_BINS`` up to ``top``. No cell meets 2^32 values.
         self.counts = np.zeros((self.channels, KEPT_BINS + 1), np.uint32)
-        self.order = ChannelOrder(layout)
         #: (samples, channels) of each batch: the largest magnitudes.
         self.peaks: list[Float32Array] = []
         self.top = 0
+        #: What ``_together`` found last, and of which groups.
+        self._groups: tuple[IndexArray, list[tuple[Float32Array, npt.NDArray[np.int64]]]] | None = None
 
     def add(self, values: Float32Array) -> None:
+        self._groups = None
         magnitude = self.grouping.apart(values, self.seen)
         if not len(magnitude):
             return
@@ -215,13 +230,26 @@ class _ChannelCounts:
         factors = np.exp2(scale.astype(np.float32))
         peaks = (np.concatenate(self.peaks) * factors).max(axis=1)
         result = Histogram(np.zeros(BINS, np.int64), peaks.astype(np.float64))
-        for factor in np.unique(factors):
-            counts = self.counts[factors == factor, 1:].sum(axis=0, dtype=np.int64)
-            found = np.flatnonzero(counts)
-            bins = (found + (self.top - KEPT_BINS + 1)).astype(np.uint32)
-            center = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32)
-            np.add.at(result.counts, (center * factor).view(np.uint32) >> BIN_SHIFT, counts[found])
+        values, member = np.unique(factors, return_inverse=True)
+        for factor, (center, counts) in zip(values, self._together(member), strict=True):
+            np.add.at(result.counts, (center * factor).view(np.uint32) >> BIN_SHIFT, counts)
         return result
+
+    def _together(self, member: npt.NDArray[np.int64]) -> list[tuple[Float32Array, npt.NDArray[np.int64]]]:
+        """Centers of the bins that channels of each group fill, and how often; member: the group of each channel.
+
+        Factors of whole tensors leave the groups as they are, so those of the last call are kept.
+        """
+        if self._groups is None or not np.array_equal(self._groups[0], member):
+            found = []
+            for group in range(int(member.max()) + 1):
+                counts = self.counts[member == group, 1:].sum(axis=0, dtype=np.int64)
+                filled = np.flatnonzero(counts)
+                bins = (filled + (self.top - KEPT_BINS + 1)).astype(np.uint32)
+                center = ((bins << BIN_SHIFT) + (1 << BIN_SHIFT - 1)).view(np.float32)
+                found.append((center, counts[filled]))
+            self._groups = member, found
+        return self._groups[1]
 
 
 def exponent_without_overflow(largest: float, form: BlockFormat) -> int:

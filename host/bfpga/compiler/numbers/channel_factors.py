@@ -83,9 +83,15 @@ class _Sums:
 
     @staticmethod
     def of(counts: ChannelCounts) -> _Sums:
-        weighed = [counts.counts * counts.centers**power for power in range(3)]
-        first, second, third = (np.pad(np.cumsum(item, axis=1), ((0, 0), (1, 0))) for item in weighed)
-        return _Sums(counts.centers, (first, second, third))
+        numbers = counts.counts.astype(np.float64)
+
+        def sums(values: Float64Array) -> Float64Array:
+            result = np.zeros((len(values), values.shape[1] + 1))
+            np.cumsum(values, axis=1, out=result[:, 1:])
+            return result
+
+        powers = sums(numbers), sums(numbers * counts.centers), sums(numbers * counts.centers**2)
+        return _Sums(counts.centers, powers)
 
     def below(self, limits: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
         """The three sums over values below a limit of each channel."""

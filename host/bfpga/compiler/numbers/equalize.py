@@ -107,6 +107,11 @@ class Reader:
         """Whether the weights of one row meet one channel only: the row's exponent absorbs any shift."""
         return bool(self.channel.shape[1] == 1)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every row meets all channels, in their order."""
+        return self.channel.shape[1] == len(self.power)
+
 
 @dataclass
 class Family:
@@ -114,7 +119,7 @@ class Family:
 
     tensors: set[str]
     scalable: bool = True
-    readers: list[Reader] = field(default_factory=list)
+    readers: list[Layer] = field(default_factory=list)
 
 
 def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict[str, IndexArray]:
@@ -130,7 +135,8 @@ def equalize(lowered: Lowered, ranges: ChannelRanges, form: BlockFormat) -> dict
             np.max([item.square for item in members], axis=0),
             np.max([item.expected for item in members], axis=0),
         )
-        shift = choose_shifts(together, family.readers, form)
+        readers = [_reader(layer, len(together.largest)) for layer in family.readers]
+        shift = choose_shifts(together, readers, form)
         if shift.any():
             shifts.update(dict.fromkeys(family.tensors, shift))
     for layer in lowered.layers:
@@ -159,8 +165,7 @@ def _families(lowered: Lowered) -> list[Family]:
                 owner[name].scalable = False
         elif layer.kind == "gemm":
             owner[layer.output].scalable &= layer.function.row.homogeneous
-            source = lowered.tensors[layer.inputs[0]]
-            owner[source.name].readers.append(_reader(layer, source.channels))
+            owner[layer.inputs[0]].readers.append(layer)
     return list({id(family): family for family in owner.values()}.values())
 
 
@@ -222,10 +227,18 @@ def _refine(
 ) -> tuple[IndexArray, float]:
     """Shifts up to ``limit`` for one step of the activations, refined as the weights' steps follow; their cost."""
     limit = np.clip(limit, -LIMIT, LIMIT)
+    known: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def errors(shift: IndexArray) -> tuple[Floats, Floats]:
+        key = shift.tobytes()
+        if key not in known:
+            known[key] = _errors(shift, step, ranges, readers, form)
+        return known[key]
+
     candidates = [limit, np.minimum(limit, 0)]
     shift = np.minimum(limit, 0)
     for _ in range(ROUNDS):
-        rounding, weighing = _errors(shift, step, ranges, readers, form)
+        rounding, weighing = errors(shift)
         with np.errstate(divide="ignore", invalid="ignore"):
             ideal = np.where(weighing > 0, 0.25 * np.log2(rounding / weighing), np.inf)
         ideal = np.where(np.isnan(ideal), 0, ideal)
@@ -233,7 +246,7 @@ def _refine(
         candidates.append(shift)
     costs = []
     for candidate in candidates:
-        rounding, weighing = _errors(candidate, step, ranges, readers, form)
+        rounding, weighing = errors(candidate)
         factor = np.exp2(2.0 * candidate)
         costs.append(float((rounding / factor + weighing * factor).sum()))
     best = int(np.argmin(costs))
@@ -262,8 +275,12 @@ def _errors(
             continue
         rounding += reader.power * step * step / size
         if not reader.free:
-            scaled = reader.largest * np.exp2(-shift.astype(np.float64))[reader.channel]
+            factor = np.exp2(-shift.astype(np.float64))
+            scaled = reader.largest * (factor if reader.whole else factor[reader.channel])
             error = (scaled.max(axis=1) / form.mantissa_max) ** 2 * reader.taps / size
+            if reader.whole:
+                weighing += np.cumsum(error)[-1] * ranges.square  # added one after the other, as below
+                continue
             met = np.broadcast_to(error[:, None], reader.channel.shape)
             weighing += np.bincount(reader.channel.ravel(), met.ravel(), channels) * ranges.square
     return rounding, weighing

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bfpga.compiler.lower.layers import ArrayTensor, Layer
+from bfpga.compiler.lower.layers import ArrayTensor, IndexArray, Layer
 from bfpga.compiler.numbers.shift_weights import Moments
-from bfpga.compiler.numbers.values import Float32Array, stored
+from bfpga.compiler.numbers.values import Float32Array
 from bfpga.engines.array.windows import padded, patches
 
 Matrix = npt.NDArray[np.float64]
@@ -44,17 +44,17 @@ class InputMoments:
     def __init__(
         self, tensors: Mapping[str, ArrayTensor], layers: Iterable[Layer], count: int, limits: Limits = SHIFTING
     ) -> None:
-        self._tensors, self._most = tensors, limits.windows
         self._layers = [layer for layer in layers if _terms(layer) <= limits.terms]
         self._sums = {layer.name: np.zeros((layer.groups, _terms(layer), _terms(layer))) for layer in self._layers}
         self._windows = dict.fromkeys(self._sums, 0)
         self.names = sorted({layer.inputs[0] for layer in self._layers})
         self.samples = min(SAMPLES, count)
+        most = max(1, limits.windows // max(self.samples, 1))
+        self._looks = {layer.name: _Look.of(layer, tensors[layer.inputs[0]], most) for layer in self._layers}
 
     def add(self, values: Mapping[str, Float32Array]) -> None:
         for layer in self._layers:
-            x = stored(values[layer.inputs[0]], self._tensors[layer.inputs[0]])
-            rows = _windows(x, layer, max(1, self._most // self.samples))
+            rows = _by_group(self._looks[layer.name].at(values[layer.inputs[0]]), layer)
             self._sums[layer.name] += np.matmul(rows.transpose(0, 2, 1), rows)
             self._windows[layer.name] += rows.shape[1]
 
@@ -93,13 +93,39 @@ def _terms(layer: Layer) -> int:
     return int(np.prod(layer.weights.shape[1:]))
 
 
-def _windows(x: Float32Array, layer: Layer, most: int) -> Float32Array:
-    """Windows of each group (groups, windows, terms): ``most`` of each sample, evenly spread."""
+@dataclass(frozen=True)
+class _Look:
+    """What is looked at of a tensor: some windows of a layer, spread evenly over each sample.
+
+    elements: (pixels, channels) of a sample that the windows reach, in no order; pixels: (windows, taps) rows of these,
+    the one behind the last for padding.
+    """
+
+    elements: IndexArray
+    pixels: IndexArray
+
+    @staticmethod
+    def of(layer: Layer, tensor: ArrayTensor, most: int) -> _Look:
+        """Of ``most`` windows of each sample."""
+        numbers = np.arange(tensor.layout.shape[0] * tensor.layout.shape[1]).reshape(1, *tensor.layout.shape[:2], 1)
+        found = patches(padded(numbers, layer.window, -1, np.int64), layer.window)[0, :, :, 0]
+        if len(found) > most:
+            found = found[np.linspace(0, len(found) - 1, most).astype(np.int64)]
+        reached = np.unique(found[found >= 0])
+        rows = np.where(found < 0, len(reached), np.searchsorted(reached, found))
+        return _Look(tensor.layout.reshape(-1, tensor.layout.shape[2])[reached], rows)
+
+    def at(self, value: Float32Array) -> Float32Array:
+        """(samples, windows, taps, channels) of a tensor's values."""
+        reached = value.reshape(len(value), -1)[:, self.elements]
+        if self.pixels.max() == len(self.elements):
+            reached = np.concatenate([reached, np.zeros_like(reached[:, :1])], axis=1)
+        return reached[:, self.pixels]
+
+
+def _by_group(windows: Float32Array, layer: Layer) -> Float32Array:
+    """Windows (samples, windows, taps, channels) of each group: (groups, windows, terms)."""
     assert layer.weights is not None
-    found = patches(padded(x, layer.window, 0, np.float32), layer.window)
-    pixels = found.shape[1]
-    if pixels > most:
-        found = found[:, np.linspace(0, pixels - 1, most).astype(np.int64)]
-    samples, pixels, taps, _ = found.shape
-    split = found.reshape(samples * pixels, taps, layer.groups, layer.weights.shape[3])
-    return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(layer.groups, samples * pixels, -1)
+    samples, count, taps, _ = windows.shape
+    split = windows.reshape(samples * count, taps, layer.groups, layer.weights.shape[3])
+    return np.ascontiguousarray(split.transpose(2, 0, 1, 3)).reshape(layer.groups, samples * count, -1)

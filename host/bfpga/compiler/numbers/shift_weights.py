@@ -130,10 +130,11 @@ def compensated(choice: Grid, scaled: FloatArray, moments: Moments) -> IntArray:
 
 def _compensated_part(choice: Grid, left: FloatArray, upper: FloatArray) -> tuple[IntArray, FloatArray]:
     """The same for a few terms (groups, rows, terms): integers, and the errors that the terms behind make good."""
-    left = left.copy()
+    # Terms first: what is computed together then lies together.
+    left, factors = np.ascontiguousarray(left.transpose(2, 0, 1)), upper.transpose(1, 2, 0)[..., None]
     integers, errors = np.empty(left.shape, np.int64), np.empty(left.shape)
-    for term in range(left.shape[2]):
-        integers[:, :, term] = nearest(choice, left[:, :, term])
-        errors[:, :, term] = (left[:, :, term] - integers[:, :, term]) / upper[:, term, term, None]
-        left[:, :, term + 1 :] -= errors[:, :, term, None] * upper[:, None, term, term + 1 :]
-    return integers, errors
+    for term, values in enumerate(left):
+        integers[term] = nearest(choice, values)
+        errors[term] = (values - integers[term]) / factors[term, term]
+        left[term + 1 :] -= errors[term] * factors[term, term + 1 :]
+    return integers.transpose(1, 2, 0), np.ascontiguousarray(errors.transpose(1, 2, 0))

@@ -119,5 +119,7 @@ def _move(lowered: Lowered, family: Family, factor: float) -> None:
         if layer.kind == "gemm":
             assert layer.weights is not None
             given, read = layer.output in family.tensors, layer.inputs[0] in family.tensors
+            if not (given or read):
+                continue
             layer.weights = np.asarray(layer.weights, np.float64) * (factor if given else 1) / (factor if read else 1)
             layer.bias = layer.bias * factor if given and layer.bias is not None else layer.bias

@@ -1,13 +1,14 @@
 """Values of the float network on the calibration samples, captured in one pass of ONNX Runtime.
 
-Each stage says by a ``Reduction`` which values it wants and reduces them as they come, so that no more than one batch
-is held. All stages look at the network as it was read: what they decide (channel shifts, exponents, rounded weights) is
-applied to what they reduced, and needs no second pass.
+Each stage says by a ``Reduction`` which values it wants and reduces them as they come, so that no more than two
+batches are held. All stages look at the network as it was read: what they decide (channel shifts, exponents, rounded
+weights) is applied to what they reduced, and needs no second pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -57,7 +58,7 @@ def capture(
     if not names:
         return
     start = 0
-    for values in _batches(graph.model, {name: array[:most] for name, array in samples.items()}, names):
+    for values in _ahead(_batches(graph.model, {name: array[:most] for name, array in samples.items()}, names)):
         count = len(next(iter(values.values())))
         values.update({name: _widened(values[name]) for name in widened & set(names)})
         for reduction in reductions:
@@ -65,6 +66,15 @@ def capture(
             if left > 0:
                 reduction.add({name: values[name][:left] for name in reduction.names})
         start += count
+
+
+def _ahead(batches: Iterator[dict[str, Float32Array]]) -> Iterator[dict[str, Float32Array]]:
+    """The batches, the next of which is computed by a thread while the caller works on one."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, batches, None)
+        while (values := coming.result()) is not None:
+            coming = thread.submit(next, batches, None)
+            yield values
 
 
 def _widened(value: Float32Array) -> Float32Array:

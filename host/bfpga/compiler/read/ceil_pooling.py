@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import onnx
 from onnx import ModelProto, NodeProto, helper
 
-from bfpga.compiler.read.graphs import attributes_of
+from bfpga.compiler.read.graphs import attributes_of, copied
 from bfpga.errors import ModelError
 
 #: Shapes of a model's values by name, batch axis first.
@@ -19,14 +18,15 @@ Shapes = Callable[[ModelProto], dict[str, tuple[int, ...]]]
 
 
 def explicit_ceiling(model: ModelProto, shapes_of: Shapes) -> ModelProto:
-    """The model without ``ceil_mode`` wherever padding at the end says the same.
+    """The model without ``ceil_mode`` wherever padding at the end says the same; itself if it has none.
 
     Padding is never the maximum, nor part of an average that leaves it out; averages that count their padding keep the
     attribute, since they do not count what lies beyond it. ModelError for such an average whose last window starts in
     its padding: its shape is the one that versions of ONNX disagree about.
     """
-    result = ModelProto()
-    result.CopyFrom(model)
+    if not any(map(_rounds_up, model.graph.node)):
+        return model
+    result = copied(model)
     waiting = [node for node in result.graph.node if _rounds_up(node)]
     for node in waiting:
         # A pooling changes the shapes of those behind it.
@@ -81,13 +81,3 @@ def end_padding(size: int, reach: int, stride: int, begin: int, end: int) -> int
     """Padding behind an axis with which rounding down gives the windows of rounding up; as `starts_in_padding`."""
     last = -(-(size + begin + end - reach) // stride) - starts_in_padding(size, reach, stride, begin, end)
     return max(0, last * stride + reach - size - begin)
-
-
-def inferred_shapes(model: ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes of all values whose dimensions are numbers, as the `onnx` package infers them."""
-    graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    return {
-        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
-        for value in [*graph.input, *graph.value_info, *graph.output]
-        if all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
-    }

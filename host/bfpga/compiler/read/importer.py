@@ -21,7 +21,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helpe
 from bfpga.compiler.read import qonnx
 from bfpga.compiler.read.attributes import check_attributes
 from bfpga.compiler.read.borders import float_inputs, float_outputs
-from bfpga.compiler.read.ceil_pooling import explicit_ceiling, inferred_shapes
+from bfpga.compiler.read.ceil_pooling import explicit_ceiling
 from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
 from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, without_constant_inputs
@@ -30,6 +30,7 @@ from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
 from bfpga.compiler.read.separable_averages import separated_averages
+from bfpga.compiler.read.shapes import inferred_shapes, inferred_values
 from bfpga.compiler.read.side_by_side import widen
 from bfpga.compiler.read.simplify import rewrite_reshapes, simplify
 from bfpga.compiler.read.sizes import InputShapes, check_shape, with_sizes
@@ -139,13 +140,13 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int, separate
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
     model = _named_batch(model)
-    _check_sizes(inferred_shapes(with_batch(model, 1)), path)
+    _check_sizes(inferred_shapes(model, 1), path)
     try:
-        model = explicit_ceiling(model, lambda pooled: inferred_shapes(with_batch(pooled, BATCH_PROBES[0])))
+        model = explicit_ceiling(model, lambda pooled: inferred_shapes(pooled, BATCH_PROBES[0]))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     if separate_averages:
-        model = separated_averages(model, inferred_shapes(with_batch(model, 1)))
+        model = separated_averages(model, inferred_shapes(model, 1))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)
     return _graph(channels_first(simplify(model, BATCH_PROBES[0])), str(path))
 
@@ -318,8 +319,8 @@ def _captured(graph: onnx.GraphProto) -> list[str]:
 
 def _shapes(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Shapes without the batch axis of every value that has one, and element types, by two inferences."""
-    first, types = _inferred(with_batch(model, BATCH_PROBES[0]), path)
-    second, _ = _inferred(with_batch(model, BATCH_PROBES[1]), path)
+    first, types = _inferred(model, BATCH_PROBES[0], path)
+    second, _ = _inferred(model, BATCH_PROBES[1], path)
     shapes = {}
     for name, shape in first.items():
         other = second.get(name, ())
@@ -328,14 +329,14 @@ def _shapes(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], d
     return shapes, types
 
 
-def _inferred(model: ModelProto, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+def _inferred(model: ModelProto, batch: int, path: str) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     try:
-        graph = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
+        values = inferred_values(model, batch, strict=True)
     except Exception as error:
         raise ModelError(f"{path}: shapes do not fit together: {first_line(error)}") from None
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, int] = {}
-    for value in [*graph.input, *graph.value_info, *graph.output]:
+    for value in values:
         tensor = value.type.tensor_type
         types[value.name] = tensor.elem_type
         if tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim):

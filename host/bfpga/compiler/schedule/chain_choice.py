@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from bfpga.compiler.schedule.depth_first import LONGEST, Chain, Layout
+from bfpga.compiler.schedule.depth_first import Chain, Layout
 from bfpga.compiler.schedule.overlap import forward
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
 from bfpga.engines.array.regions import Region
 from bfpga.program.cycles import started_clocks
-from bfpga.program.schedule import schedule
+from bfpga.program.schedule import schedule, works
 
 
 class Schedule(Protocol):
@@ -42,45 +42,72 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """A chain and how it lies in memory; flushed: it begins a new start."""
+    """A chain and how it lies in memory; flushed: it begins a new start. starts: operations of each, the last one open.
+    """
 
     chain: Chain
     layout: Layout
     flushed: bool
-    saved: int
+    starts: Sequence[list[KernelOperation]]
+
+    @property
+    def length(self) -> int:
+        return len(self.chain.nodes)
 
 
 def best_chain(done: Schedule, nodes: Sequence[ArrayNode]) -> Choice | None:
-    """The chain that saves most, of those that begin with the first of ``nodes``; None: none saves."""
-    found = {len(chain.nodes): chain for chain in done.chains(nodes)}
-    if not found:
+    """The chain that saves most, of those that begin with the first of ``nodes``; None: none saves.
+
+    Those that promise most are looked at first, and none any more when they promise less than what was found.
+    """
+    choices = list(_choices(done, nodes))
+    if not choices:
         return None
-    apart = dict(enumerate(_clocks_apart(done, nodes[: min(max(found), LONGEST)]), 1))
-    choices = [
-        Choice(chain, layout, flushed, apart[length] - _clocks(done, chain, layout, flushed))
-        for length, chain in found.items()
-        for flushed in ((False, True) if done.placed or done.stored else (False,))
-        for layout in done.trial(flushed).layouts(chain)
-    ]
-    best = max(choices, key=lambda choice: choice.saved, default=None)
-    return best if best is not None and best.saved > 0 else None
+    apart = _clocks_apart(done, nodes, {choice.length for choice in choices})
+    promised = [apart[choice.length] - _least_clocks(done.config, choice.starts) for choice in choices]
+    best, most = None, 1
+    for index in sorted(range(len(choices)), key=lambda index: -promised[index]):
+        if promised[index] < most:
+            break
+        choice = choices[index]
+        saved = apart[choice.length] - _clocks(done.config, choice.starts)
+        # Of equal ones the first.
+        if saved > most or (saved == most and (best is None or index < best)):
+            best, most = index, saved
+    return None if best is None else choices[best]
 
 
-def _clocks_apart(done: Schedule, nodes: Sequence[ArrayNode]) -> Iterator[int]:
-    """Clocks of the first layer, of the first two, and so on, one after the other."""
-    trial, ended, clocks = done.trial(), 0, 0
-    for node in nodes:
+def _choices(done: Schedule, nodes: Sequence[ArrayNode]) -> Iterator[Choice]:
+    """The chains that begin with the first of ``nodes``, in every layout."""
+    for chain in done.chains(nodes):
+        for flushed in (False, True) if done.placed or done.stored else (False,):
+            for layout in done.trial(flushed).layouts(chain):
+                trial = done.trial()
+                trial.take(chain, layout, flushed)
+                yield Choice(chain, layout, flushed, [*(step.operations for step in trial.steps), trial.operations])
+
+
+def _clocks_apart(done: Schedule, nodes: Sequence[ArrayNode], lengths: Collection[int]) -> dict[int, int]:
+    """Clocks of so many first layers, one after the other, by their number."""
+    trial, ended, clocks, result = done.trial(), 0, 0, {}
+    for count, node in enumerate(nodes[: max(lengths)], 1):
         trial.layer(node.unscheduled())
-        clocks += sum(start_clocks(done.config, step.operations) for step in trial.steps[ended:])
+        clocks += _clocks(done.config, [step.operations for step in trial.steps[ended:]])
         ended = len(trial.steps)
-        yield clocks + start_clocks(done.config, trial.operations)
+        if count in lengths:
+            result[count] = clocks + start_clocks(done.config, trial.operations)
+    return result
 
 
-def _clocks(done: Schedule, chain: Chain, layout: Layout, flushed: bool) -> int:
-    trial = done.trial()
-    trial.take(chain, layout, flushed)
-    starts = [*(step.operations for step in trial.steps), trial.operations]
-    return sum(start_clocks(done.config, operations) for operations in starts)
+def _clocks(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
+    return sum(start_clocks(config, operations) for operations in starts)
+
+
+def _least_clocks(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
+    """Clocks that starts take at least: what overlaps is the work of different engines."""
+    if config.kernel == "loop":
+        return _clocks(config, starts)
+    return sum(max(works(config, operations).values(), default=0) for operations in starts)
 
 
 def start_clocks(config: SystolicConfig, operations: list[KernelOperation]) -> int:

@@ -7,6 +7,7 @@ rows follow each other towards lower addresses, over those that are not needed a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from bfpga.compiler.schedule.weight_plan import NodeWeights
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile
-from bfpga.engines.array.regions import ActivationMemory, Region
+from bfpga.engines.array.regions import ActivationMemory, Region, region_words
 from bfpga.engines.array.streams import working_columns
 
 #: Layers of a chain at most.
@@ -83,8 +84,17 @@ class Rows:
 
 def rows_of_strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -> list[dict[str, Rows]] | None:
     """Rows of every tensor in strips of ``rows`` rows of the last one; None if more than one row is used twice."""
-    height, done = tensors[chain.last].height, dict.fromkeys(chain.between, 0)
     strips = []
+    for strip in _strips(chain, tensors, rows):
+        if any(strip[name].start - strip[name].first > 1 for name in chain.between):
+            return None
+        strips.append(strip)
+    return strips
+
+
+def _strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -> Iterator[dict[str, Rows]]:
+    """Rows of every tensor in one strip after the other."""
+    height, done = tensors[chain.last].height, dict.fromkeys(chain.between, 0)
     for y0 in range(0, height, rows):
         y1 = min(y0 + rows, height)
         needed: dict[str, tuple[int, int]] = {}
@@ -99,11 +109,8 @@ def rows_of_strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -
                 first, last = node.window.input_rows(tensors[name].height, new.start, new.end)
                 known = needed.get(name, (first, last))
                 needed[name] = min(first, known[0]), max(last, known[1])
-        if any(strip[name].start - strip[name].first > 1 for name in chain.between):
-            return None
         strip |= {name: Rows(*needed[name][:1], *needed[name]) for name in chain.outside if name in needed}
-        strips.append(strip)
-    return strips
+        yield strip
 
 
 def _new_rows(spec: TensorSpec, needed: tuple[int, int] | None, done: dict[str, int], ends: bool) -> Rows:
@@ -160,7 +167,11 @@ class DepthFirst:
     ) -> Layout | None:
         """Of the largest strips of which ``count`` fit, those whose groups of pixels are fullest."""
         found: list[Layout] = []
-        for rows in range(self.tensors[self.chain.last].height - 1, 0, -1):
+        heights = range(1, self.tensors[self.chain.last].height)
+        # Many heights need more memory for their first strip alone than there is.
+        free = sum(last - first for first, last in memory.gaps())
+        highest = bisect_right(heights, free, key=lambda rows: self._words_at_first(placed, whole, count, rows))
+        for rows in reversed(heights[:highest]):
             layout = self._layout(memory, placed, whole, count, rows)
             found += [] if layout is None else [layout]
             if len(found) == TRIED_HEIGHTS:
@@ -178,6 +189,22 @@ class DepthFirst:
         return total
 
     # Places
+
+    def _words_at_first(self, placed: Mapping[str, Region], whole: bool, count: int, rows: int) -> int:
+        """Words of the first of strips of ``rows`` rows, all that it takes beside what is placed."""
+        last, total = self.chain.last, 0
+        for name, used in next(_strips(self.chain, self.tensors, rows)).items():
+            if name in self.chain.between:
+                total += self._words(name, used.end - used.first)
+            elif name == last and whole:
+                total += self._words(name, self.tensors[name].height)
+            elif name == last or name not in placed:
+                total += count * self._words(name, used.end - used.first)
+        return total
+
+    def _words(self, name: str, rows: int) -> int:
+        spec = self.tensors[name]
+        return region_words(self.config, rows, self.pitches[name], spec.width, spec.channels)
 
     def _layout(
         self, memory: ActivationMemory, placed: Mapping[str, Region], whole: bool, count: int, rows: int

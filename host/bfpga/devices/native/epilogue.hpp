@@ -253,6 +253,34 @@ static void finish_slots(const Finish<T>& f, const A* accumulators, int pitch, i
         count_overflows<T, SIMPLE>(f, accumulators, pitch, count, slot, counts, pixel, pixels);
 }
 
+/// The same of one pixel, whose channels lie side by side.
+template <class T, bool ADD, class A>
+static void finish_row(const Finish<T>& f, const A* accumulators, int channels, Element* out, Counts& counts) {
+    typedef typename Lanes<T>::type VT;
+    typedef typename Lanes<A>::type VA;
+    const T *const right = f.right, *const c1 = f.c1, *const c2 = f.c2, *const bias = f.bias;
+    const VT low = all<T>(f.low), high = all<T>(f.high),
+             floor = all<T>(f.relu ? 0 : (T)(sizeof(T) == 4 ? INT32_MIN : INT64_MIN));
+    VT different = {};
+    vi underflows = counts.underflows;
+    for (int slot = 0; slot < channels; slot += V) {
+        VT v = __builtin_convertvector(load<VA>(accumulators + slot), VT);
+        if (ADD)
+            v += load<VT>(bias + slot);
+        v = largest(v, floor);
+        const VT shift = load<VT>(right + slot);
+        const VT q = (v + load<VT>(c1 + slot) + ((v >> shift) & load<VT>(c2 + slot))) >> shift;
+        const VT r = smallest(largest(q, low), high);
+        different |= r ^ q;
+        const vi mantissa = narrowed(r);
+        underflows = add_underflows(underflows, mantissa, v);
+        put(out + slot, mantissa, channels - slot);
+    }
+    counts.underflows = underflows;
+    for (int slot = 0; any_lane(different) && slot < channels; slot += V)
+        count_overflows<T, true>(f, accumulators + slot, 0, 1, slot, counts, 0, 1);
+}
+
 #if BFPGA_LANES == 8 && defined(BFPGA_BYTES)
 /// The same for two vectors of slots that are all channels, side by side in memory: 16 bits hold what is left to do.
 template <bool ADD>

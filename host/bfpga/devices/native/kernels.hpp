@@ -1,11 +1,13 @@
 // The accumulators of every kind of layer, block by block of V channels.
 #pragma once
 
-#include "prepared.hpp"
+#include "centred.hpp"
+#include "estimated.hpp"
 
 namespace bfpga_native {
 
-/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], 32 or 64 bits).
+/// What becomes of accumulators: mantissas at once, or kept (``raw``: [pixel][slot], ``raw_pitch`` apart, 32 or 64
+/// bits).
 struct Sink {
     const Prepared* p;
     const Finish<s32>* epilogue = nullptr;
@@ -19,8 +21,10 @@ struct Sink {
     /// ``count`` pixels from ``pixel`` on, ``pitch`` apart, of V slots.
     void take(const s32* accumulators, int pitch, int count, int slot, int pixel) const {
         if (raw) {
+            const size_t raw_pitch = p->raw_pitch();
+            s32* const to = raw + pixel * raw_pitch + slot;
             for (int i = 0; i < count; i++)
-                memcpy(raw + (size_t)(pixel + i) * p->slots + slot, accumulators + (size_t)i * pitch, sizeof(vi));
+                memcpy(to + i * raw_pitch, accumulators + (size_t)i * pitch, sizeof(vi));
             return;
         }
         const Place place = {out + p->channel[slot], places + pixel, 0};
@@ -57,9 +61,6 @@ static void save_magnitudes(Element* x, size_t count, size_t distance) {
     (void)x, (void)count, (void)distance;
 #endif
 }
-
-/// A group of activations in every lane.
-INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 
 /// Where the groups of a column block lie. chains: as in ``Prepared``. magnitudes: how far behind the activations their
 /// magnitudes lie.
@@ -170,6 +171,44 @@ static void dense_blocks(const Steps& steps, const Element* in, const s32* start
     }
 }
 
+#if defined(BFPGA_AVX2)
+/// The same of long sums, with the activations' offset in ``copy``.
+template <int Q>
+static void centred_blocks(const Prepared& p, const CentredBlock& block, const Element* in, const Element* copy,
+                           const s32* starts, int pixels, const Sink& sink, int slot) {
+    constexpr int HELD = 48, P = 3;
+    alignas(64) s32 result[HELD * Q * V];
+    alignas(64) s32 initial[Q * V];
+    for (int i = 0; i < Q * V; i++)
+        initial[i] = sink.initial[slot + i] + p.centred.correction[slot + i];
+    const Weight* const w = p.centred.weights.data() + block.weights;
+    for (int first = 0; first < pixels; first += HELD) {
+        const int held = std::min(HELD, pixels - first);
+        for (int i = 0; i < held;) {
+            const s32* const at = starts + first + i;
+            s32* const to = result + i * Q * V;
+            if (held - i >= P)
+                centred_tile<P, Q>(block, in, copy, at, w, initial, to), i += P;
+            else
+                centred_tile<1, Q>(block, in, copy, at, w, initial, to), i++;
+        }
+        sink.take_blocks(result, Q, held, slot, first);
+    }
+}
+
+static void dense_centred(const Prepared& p, const Element* in, const u8* copy, const s32* starts, int pixels,
+                          const Sink& sink) {
+    const Element* const x = (const Element*)copy;
+    for (int b = 0; b < p.blocks; b += MOST_BLOCKS) {
+        const CentredBlock& block = p.centred.blocks[b / MOST_BLOCKS];
+        if (p.blocks - b >= MOST_BLOCKS)
+            centred_blocks<MOST_BLOCKS>(p, block, in, x, starts, pixels, sink, b * V);
+        else
+            centred_blocks<1>(p, block, in, x, starts, pixels, sink, b * V);
+    }
+}
+#endif
+
 template <bool POSITIVE>
 static void dense(const Prepared& p, const Element* in, s32 magnitudes, const s32* starts, int pixels, const Weight* w,
                   const Sink& sink) {
@@ -245,7 +284,7 @@ static void wide_piece(const Prepared& p, const s32* at, const s32* last, const 
         s64* to[P];
         const int left = pixels - i, count = left >= P ? P : left >= 2 ? 2 : 1;
         for (int j = 0; j < count; j++)
-            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.slots;
+            x[j] = in + starts[i + j], to[j] = raw + (size_t)(i + j) * p.raw_pitch();
         if (count == P)
             wide_tile<P, Q, FIRST>(at, last, x, high, low, to);
         else if (count == 2)
@@ -334,7 +373,7 @@ static void depthwise_wide(const Prepared& p, const Element* in, const s32* star
             for (int t = 0; t < taps; t++)
                 sum += __builtin_convertvector(get(x + p.runs[t]), vl) *
                        __builtin_convertvector(load<vi>(p.pair_weights.data() + (size_t)t * p.slots + slot), vl);
-            save(raw + (size_t)i * p.slots + slot, sum);
+            save(raw + (size_t)i * p.raw_pitch() + slot, sum);
         }
 }
 

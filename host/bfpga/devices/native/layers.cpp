@@ -51,10 +51,35 @@ struct Workspace {
     Array<u8> raw;
     Array<s32> column, largest_values;
     Array<Element> scratch;
+    /// The tensor that a layer reads once more: high bytes of its activations, or activations with an offset.
+    Array<u8> copy;
     Array<Weight> product_weights, product_low;
     Array<s32> product_correction;
     std::vector<s64> overflows, drained;
     std::vector<Counters> counters;
+};
+
+/// Samples of a batch that no thread has taken yet.
+class Samples {
+   public:
+    /// most: that pass all layers together. Threads share the last ones in smaller pieces, to end at the same time.
+    Samples(s32 count, s32 most, s32 threads)
+        : count(count), most(most), least(threads > 1 ? std::max(1, most / SMALLER) : most), threads(threads) {}
+    /// The next samples for a thread: how many, from ``first`` on; 0 if none is left.
+    s32 take(s32& first) {
+        first = next;
+        s32 size;
+        do {
+            const s32 left = count - first;
+            size = std::min(left, std::max(least, std::min(most, left / (2 * threads))));
+        } while (size > 0 && !next.compare_exchange_weak(first, first + size));
+        return size;
+    }
+
+   private:
+    static constexpr s32 SMALLER = 8;
+    const s32 count, most, least, threads;
+    std::atomic<s32> next{0};
 };
 
 struct Call {
@@ -80,6 +105,7 @@ class Plan {
     Workspace& space(int number);
     Aligned* align(const Prepared& p, s32 e_acc) const;
     s32 prescan(const Call& call) const;
+    s32 busy_threads(s32 samples) const;
     s32 chunk(Workspace& w, const Call& call, s32 first, s32 count) const;
     s32 enter(Workspace& w, const Call& call, s32 first, s32 count) const;
     void leave(Workspace& w, const Call& call, s32 first, s32 count) const;
@@ -216,13 +242,13 @@ Finish<T> Plan::epilogue(const Prepared& p, const Aligned& a, const Shifts<T>& s
 Workspace& Plan::space(int number) {
     while ((int)spaces.size() <= number) {
         std::unique_ptr<Workspace> w(new Workspace);
-        size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0;
+        size_t raw = 0, column = 0, scratch = 0, slots = 0, weights = 0, copy = 0;
         w->buffers.resize(tensors.size());
         w->exponents.resize(tensors.size());
         w->positive.resize(tensors.size());
         w->magnitudes.resize(tensors.size());
         for (auto& p : layers)
-            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative)
+            if (POSITIVE_DIFFERS && p->way == DENSE && !p->nonnegative && !p->centred.offset)
                 w->magnitudes[p->l.first] = up((int)(places[p->l.first].size * g.chunk) + 256, 64);
         for (size_t i = 0; i < tensors.size(); i++) {
             Array<Element>& buffer = w->buffers[i];
@@ -236,9 +262,11 @@ Workspace& Plan::space(int number) {
         for (auto& p : layers) {
             const size_t samples = p->pixels < FEW_PIXELS ? g.chunk : 1;
             if (!p->fused)
-                raw = std::max(raw, samples * p->pixels * p->slots * (p->wide ? 8 : 4));
+                raw = std::max(raw, samples * p->pixels * p->raw_pitch() * (p->wide ? 8 : 4));
             column = std::max(column, ((size_t)p->l.output_width * p->l.stride_x + MOST_COLUMNS) * V);
             slots = std::max(slots, (size_t)p->slots);
+            if (p->estimated() || p->centred.offset)
+                copy = std::max(copy, places[p->l.first].size * g.chunk + 256);
             if (p->l.kind == PRODUCT)
                 weights = std::max(weights, (size_t)p->depth * p->slots);
             w->stages.emplace_back(new Stage(g, *p));
@@ -247,6 +275,7 @@ Workspace& Plan::space(int number) {
         w->shifts32.resize(layers.size());
         w->shifts64.resize(layers.size());
         w->raw.reset(raw + 64);
+        w->copy.reset(copy);
         w->column.reset(column);
         w->scratch.reset(scratch + 64);
         w->largest_values.reset(slots);
@@ -267,14 +296,22 @@ s32 Plan::prescan(const Call& call) const {
         for (s32 s = 0; port.values && s < call.samples; s++) {
             s32 exponent = tensors[i].exponent, scale = 0;
             const size_t count = (size_t)tensors[i].height * tensors[i].width * tensors[i].channels;
-            bool negative = false;
             const float* x = port.values + s * port.sample_stride;
-            const s32 found = sample_exponent(g.format, port, x, count, exponent, scale, negative);
+            const s32 found = sample_exponent(g.format, port, x, count, exponent, scale);
             if (found)
                 return found;
         }
     }
     return ENTERED;
+}
+
+/// Threads that a batch keeps busy: starting one takes as long as some ten million products.
+s32 Plan::busy_threads(s32 samples) const {
+    constexpr s64 WORTH = 1 << 24;
+    s64 products = 0;
+    for (const auto& p : layers)
+        products += (s64)p->pixels * p->slots * std::max(p->depth, p->l.kernel_height * p->l.kernel_width);
+    return (s32)std::max<s64>((samples + g.chunk - 1) / g.chunk, std::min<s64>(samples, samples * products / WORTH));
 }
 
 s32 Plan::run(const Call& call, s32 threads, Counters* counters) {
@@ -285,16 +322,16 @@ s32 Plan::run(const Call& call, s32 threads, Counters* counters) {
             return found;
         threads = 1;
     }
-    const s32 chunks = (call.samples + g.chunk - 1) / g.chunk;
-    threads = std::max(1, std::min(threads, chunks));
+    threads = std::max(1, std::min(threads, busy_threads(call.samples)));
     space(threads - 1);
-    std::atomic<s32> next(0), error(0);
+    Samples samples(call.samples, g.chunk, threads);
+    std::atomic<s32> error(0);
     auto work = [&](int number) {
         Workspace& w = *spaces[number];
         for (Counters& c : w.counters)
             c = Counters();
-        for (s32 i; !error && (i = next++) < chunks;) {
-            const s32 found = chunk(w, call, i * g.chunk, std::min(g.chunk, call.samples - i * g.chunk));
+        for (s32 first, count; !error && (count = samples.take(first)) > 0;) {
+            const s32 found = chunk(w, call, first, count);
             if (found)
                 error = found;
         }
@@ -347,13 +384,16 @@ s32 Plan::enter(Workspace& w, const Call& call, s32 first, s32 count) const {
                 continue;
             }
             const float* x = port.values + (first + s) * port.sample_stride;
-            s32 scale = 0;
-            bool negative = false;
-            const Entry found = sample_exponent(g.format, port, x, size, exponent, scale, negative);
-            if (found)
-                return found;
-            w.positive[i] = (u8)((s == 0 || w.positive[i]) && !negative);
-            enter_values(g.format, t, places[i], port, x, scale, to, w.scratch.data());
+            s32 scale = exponent;
+            if (port.find || exponent < SMALLEST_SCALE || exponent > LARGEST_SCALE) {
+                const Entry found = sample_exponent(g.format, port, x, size, exponent, scale);
+                if (found)
+                    return found;
+            }
+            const Seen seen = enter_values(g.format, t, places[i], port, x, scale, to, w.scratch.data());
+            if (!seen.finite())
+                return NOT_FINITE;
+            w.positive[i] = (u8)((s == 0 || w.positive[i]) && !seen.negative());
         }
     }
     return ENTERED;
@@ -400,10 +440,16 @@ void Plan::accumulate(Workspace& w, const Prepared& p, int s, const s32* starts,
     }
     switch (p.way) {
         case DENSE:
+            if (p.estimated())
+                return dense_estimated(p, in, w.copy.data() + s * p.in.size, starts, pixels, sink.raw_wide);
             if (p.wide)
                 return dense_wide(p, in, starts, pixels, weights, low, sink.raw_wide);
             if (w.positive[l.first])
                 return dense<POSITIVE_DIFFERS>(p, in, 0, starts, pixels, weights, sink);
+#if defined(BFPGA_AVX2)
+            if (p.centred.offset)
+                return dense_centred(p, in, w.copy.data() + s * p.in.size, starts, pixels, sink);
+#endif
             return dense<false>(p, in, (s32)w.magnitudes[l.first], starts, pixels, weights, sink);
         case DEPTHWISE:
             if (p.wide)
@@ -440,8 +486,14 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
     Counts counts;
     std::fill(w.overflows.begin(), w.overflows.begin() + count, 0);
     const bool together = p.way == DENSE && p.chunk_starts.size() && l.kind != PRODUCT;
-    if (p.way == DENSE && !w.positive[l.first] && w.magnitudes[l.first])
+#if defined(BFPGA_AVX2)
+    if (p.centred.offset && !w.positive[l.first])
+        save_offset_copy(w.buffers[l.first].data(), places[l.first].size * count, p.centred.offset, w.copy.data());
+#endif
+    if (p.way == DENSE && !p.centred.offset && !w.positive[l.first] && w.magnitudes[l.first])
         save_magnitudes(w.buffers[l.first].data(), places[l.first].size * count, w.magnitudes[l.first]);
+    if (p.estimated())
+        save_high_bytes(w.buffers[l.first].data(), places[l.first].size * count, w.copy.data());
     Sink sink;
     sink.p = &p, sink.counts = &counts;
     static const Array<s32> nothing(1 << 16);
@@ -475,7 +527,7 @@ void Plan::layer(Workspace& w, const Call& call, int k, s32 count) const {
         for (s32 s = 0; s < count; s++) {
             if (!together)
                 accumulate(w, p, s, p.starts.data(), p.pixels, sink);
-            const size_t at = together ? (size_t)s * p.pixels * p.slots * (p.wide ? 8 : 4) : 0;
+            const size_t at = together ? (size_t)s * p.pixels * p.raw_pitch() * (p.wide ? 8 : 4) : 0;
             finish_sample(w, call, k, s, w.raw.data() + at, counts);
         }
     }
@@ -536,16 +588,20 @@ bool Plan::lead_fast(const Prepared& p, const A* raw, const Finish<T>& f, const 
     bool some = false;
     lead = NO_LEAD;
     alignas(64) T magnitudes[V];
+    const size_t pitch = p.raw_pitch();
     for (int slot = 0; slot < p.slots; slot += V) {
         VA most = load<VA>(raw + slot), least = most;
         for (int i = 1; i < p.pixels; i++) {
-            const VA v = load<VA>(raw + (size_t)i * p.slots + slot);
+            const VA v = load<VA>(raw + (size_t)i * pitch + slot);
             most = largest(most, v), least = smallest(least, v);
         }
         const SlotConstants<T> c(f, slot);
         const VT one = value_of<T, false>(f, c, __builtin_convertvector(most, VT), VT{});
-        const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
-        const VT magnitude = largest(largest(one, -one), largest(two, -two));
+        VT magnitude = largest(one, -one);
+        if (p.pixels > 1) {
+            const VT two = value_of<T, false>(f, c, __builtin_convertvector(least, VT), VT{});
+            magnitude = largest(magnitude, largest(two, -two));
+        }
         // Few slots raise the maximum: those that may are found all at once.
         const VT distance =
             all<T>(lead + !g.format.ceil) - __builtin_convertvector(load<vi>(a.exponents.data() + slot), VT);
@@ -579,13 +635,19 @@ void Plan::finish_fast(Workspace& w, const Call& call, int k, int s, const A* ra
     const s32 exponent = output_exponent(w, call, k, e_acc, lead, nonzero);
     const Finish<T> f = epilogue<T>(p, a, kept.of(a, e_acc, exponent, p.slots, g.format), true);
     Element* out = w.buffers[l.output].data() + s * p.out.size;
-    for (int slot = 0; slot < p.slots; slot += V) {
+    const int pitch = (int)p.raw_pitch();
+    const bool row = p.pixels == 1 && p.groups == 1 && f.simple;
+    if (row && f.add)
+        finish_row<T, true>(f, raw, l.channels, out + p.places[0], counts);
+    else if (row)
+        finish_row<T, false>(f, raw, l.channels, out + p.places[0], counts);
+    for (int slot = 0; slot < p.slots && !row; slot += V) {
         const Place place = {out + p.channel[slot], p.places.data(), 0};
         const int two = slot % p.block_slots + V < p.block_slots ? p.left(slot) + p.left(slot + V) : 0;
-        if (finish_both(f, raw + slot, p.slots, p.pixels, place, slot, two, counts, 0, p.pixels))
+        if (finish_both(f, raw + slot, pitch, p.pixels, place, slot, two, counts, 0, p.pixels))
             slot += V;
         else
-            finish(f, raw + slot, p.slots, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
+            finish(f, raw + slot, pitch, p.pixels, place, slot, p.left(slot), counts, 0, p.pixels);
     }
     w.exponents[l.output][s] = exponent;
     if (l.policy == ROLLING_MAX || l.policy == FEEDBACK)

@@ -9,31 +9,47 @@ namespace bfpga_native {
 
 enum Entry { ENTERED = 0, NOT_FINITE = 1, BEYOND_FLOAT = 2 };
 
-/// The largest magnitude among floats, as its bits: larger for infinity and NaN than for all numbers.
-static uint32_t largest_bits(const float* x, size_t count, bool& negative) {
+/// What floats are beside their values: as their bits, the largest magnitude of each lane and all signs.
+struct Seen {
     vi most = {}, signs = {};
+    void take(vi bits) { most = largest(most, bits & 0x7fffffff), signs |= bits; }
+    /// In every lane: single ones would pass through memory.
+    void take_one(float x) {
+        s32 bits;
+        memcpy(&bits, &x, sizeof bits);
+        take(all<s32>(bits));
+    }
+    /// The largest magnitude as its bits: larger for infinity and NaN than for all numbers.
+    s32 largest_bits() const {
+        s32 bits = 0;
+        for (int i = 0; i < V; i++)
+            bits = std::max(bits, most[i]);
+        return bits;
+    }
+    bool finite() const { return largest_bits() < 0x7f800000; }
+    bool negative() const { return any(signs < 0); }
+};
+
+static Seen look_at(const float* x, size_t count) {
+    Seen seen;
     size_t i = 0;
     for (; i + V <= count; i += V)
-        most = largest(most, load<vi>(x + i) & 0x7fffffff), signs |= load<vi>(x + i);
-    uint32_t bits = 0;
-    negative = any(signs < 0);
-    for (int j = 0; j < V; j++)
-        bits = std::max(bits, (uint32_t)most[j]);
-    for (; i < count; i++) {
-        uint32_t one;
-        memcpy(&one, x + i, 4);
-        bits = std::max(bits, one & 0x7fffffffu);
-        negative |= one >> 31;
-    }
-    return bits;
+        seen.take(load<vi>(x + i));
+    for (; i < count; i++)
+        seen.take_one(x[i]);
+    return seen;
 }
 
-/// The exponent of a sample; ``exponent`` is given unless it is to be found. negative: whether any value is.
-static Entry sample_exponent(const Format& f, const Port& port, const float* x, size_t count, s32& exponent, s32& scale,
-                             bool& negative) {
-    const uint32_t bits = largest_bits(x, count, negative);
-    if (bits >= 0x7f800000u)
+/// Exponents whose factors are floats.
+constexpr s32 SMALLEST_SCALE = -126, LARGEST_SCALE = 126;
+
+/// The exponent of a sample; ``exponent`` is given unless it is to be found.
+static Entry sample_exponent(const Format& f, const Port& port, const float* x, size_t count, s32& exponent,
+                             s32& scale) {
+    const Seen seen = look_at(x, count);
+    if (!seen.finite())
         return NOT_FINITE;
+    const s32 bits = seen.largest_bits();
     if (port.find) {
         float most;
         memcpy(&most, &bits, 4);
@@ -43,46 +59,55 @@ static Entry sample_exponent(const Format& f, const Port& port, const float* x, 
         exponent = exponent_from_lead(f, power - 1 + (f.ceil && fraction > 0.5f), bits != 0, status);
     }
     scale = bits == 0 ? 0 : exponent;
-    return scale < -126 || scale > 126 ? BEYOND_FLOAT : ENTERED;
+    return scale < SMALLEST_SCALE || scale > LARGEST_SCALE ? BEYOND_FLOAT : ENTERED;
 }
 
+/// How far ahead floats are asked for: they come from memory, and the next samples lie behind these.
+constexpr int AHEAD = 2048;
+
 /// Rounded half to even and saturated; ``count`` neighbours in memory.
-static void encode(const float* x, Element* to, int count, float scale, float low, float high) {
+static void encode(const float* x, Element* to, int count, float scale, float low, float high, Seen& all_seen) {
     const float rounder = 12582912.f;  // 1.5 * 2**23: no fraction bits are left behind it
+    Seen seen = all_seen;
     int i = 0;
     for (; i + V <= count; i += V) {
+        seen.take(load<vi>(x + i));
+        __builtin_prefetch(x + i + AHEAD);
         vf v = load<vf>(x + i) * scale;
         v = largest(smallest(v, high - vf{}), low - vf{});
         v = (v + rounder) - rounder;
         put(to + i, __builtin_convertvector(v, vi), V);
     }
     for (; i < count; i++) {
+        seen.take_one(x[i]);
         const float v = std::max(std::min(x[i] * scale, high), low);
         volatile float sum = v + rounder;
         to[i] = (Element)((s32)(sum - rounder) + ZERO);
     }
+    all_seen = seen;
 }
 
-/// One sample of floats into a buffer. scratch: room for the sample.
-static void enter_values(const Format& f, const Tensor& t, const Buffer& b, const Port& port, const float* x, s32 scale,
+/// One sample of floats into a buffer; returns what was seen. scratch: room for the sample.
+static Seen enter_values(const Format& f, const Tensor& t, const Buffer& b, const Port& port, const float* x, s32 scale,
                          Element* to, Element* scratch) {
     const float factor = std::ldexp(1.f, -scale), low = (float)f.mantissa_min, high = (float)f.mantissa_max;
     const int C = t.channels, W = t.width, H = t.height;
+    Seen seen;
     to += b.first;
     if (port.stride_c == 1 || C == 1) {
         const bool whole = port.stride_x == C && b.pitch == C;
         for (int y = 0; y < H; y++)
             for (int i = 0; i < (whole ? 1 : W); i++)
                 encode(x + y * port.stride_y + i * port.stride_x, to + y * b.row + i * b.pitch, whole ? W * C : C,
-                       factor, low, high);
-        return;
+                       factor, low, high, seen);
+        return seen;
     }
     const int size = H * W;
     const bool plane = port.stride_x == 1 && port.stride_y == W;
     for (int c = 0; c < C; c++)
         for (int i = 0; i < (plane ? 1 : size); i++) {
             const float* from = x + c * port.stride_c + i / W * port.stride_y + i % W * port.stride_x;
-            encode(from, scratch + (size_t)c * size + i, plane ? size : 1, factor, low, high);
+            encode(from, scratch + (size_t)c * size + i, plane ? size : 1, factor, low, high, seen);
         }
     for (int y = 0; y < H; y++) {
         Element* const row = to + y * b.row;
@@ -99,6 +124,7 @@ static void enter_values(const Format& f, const Tensor& t, const Buffer& b, cons
             for (int c = 0; c < C; c++)
                 row[i * b.pitch + c] = from[(size_t)c * size + i];
     }
+    return seen;
 }
 
 template <class M>
@@ -119,7 +145,7 @@ static void leave_mantissas(const Tensor& t, const Buffer& b, const Element* fro
 
 static void leave_values(const Tensor& t, const Buffer& b, const Port& port, const Element* from, s32 exponent,
                          float* to) {
-    const bool exact = exponent >= -126 && exponent <= 126;
+    const bool exact = exponent >= SMALLEST_SCALE && exponent <= LARGEST_SCALE;
     const float factor = exact ? std::ldexp(1.f, exponent) : 0.f;
     if (exact && t.height * t.width == 1 && port.stride_c == 1 && !port.factors) {
         for (int c = 0; c < t.channels; c++)

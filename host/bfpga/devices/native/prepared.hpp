@@ -16,6 +16,8 @@ constexpr int MOST_BLOCKS = V == 16 ? 4 : 2;
 constexpr int WIDE_BLOCKS = V == 16 ? 2 : 1;
 /// Products of 16-bit activations with a weight's high or low byte that 32 bits hold: 2**22 each.
 constexpr int WIDE_PIECE = 256;
+/// Groups of a run in which half a step more does not matter.
+constexpr int LONG_RUN = 9;
 /// Columns of the widest depthwise kernel whose weights stay in registers.
 constexpr int MOST_COLUMNS = 8;
 /// Chains of groups that wait for one that fits.
@@ -23,8 +25,26 @@ constexpr size_t OPEN_CHAINS = 32;
 /// Layers of so few pixels a sample are computed for all samples of a chunk at once.
 constexpr int FEW_PIXELS = 32;
 
-/// Groups in chains of 4, 3 and 2, one kind after the other; single ones follow.
-typedef std::array<int, 3> Chains;
+/// Sums of so many signed bytes are worth a copy of the activations with an offset.
+constexpr int LONG_SUM = 256;
+
+/// Groups in chains of 4, 3, 2 and 1, one kind after the other; those follow that take no offset.
+typedef std::array<int, 4> Chains;
+
+/// A column block of a layer whose activations get an offset (``centred.hpp``). weights: where its weights begin.
+struct CentredBlock {
+    std::vector<s32> places;
+    Chains chains;
+    size_t weights = 0;
+};
+
+/// A layer with long sums of signed bytes; no offset: it is none. correction: what the sums begin with.
+struct Centred {
+    s32 offset = 0;
+    std::vector<CentredBlock> blocks;
+    Array<Weight> weights;
+    Array<s32> correction;
+};
 
 struct Buffer {
     s32 pitch = 0, row = 0, first = 0;
@@ -55,10 +75,16 @@ struct Prepared {
     std::vector<std::vector<s32>> steps;
     std::vector<Chains> chains;
     Array<Weight> weights, low_weights;
-    Array<s32> pair_weights, correction, starts, places, dense, channel, uniform;
+    /// The same where wide sums are estimated: places of steps of four activations, weights in words and in high bytes,
+    /// steps of the pieces of each block, sums of the high bytes in each piece.
+    std::vector<s32> estimated_places, high_sums;
+    std::vector<u8> estimated_weights;
+    std::vector<std::vector<s32>> estimated_pieces;
+    Centred centred;
+    Array<s32> pair_weights, correction, starts, places, channel, uniform;
     Array<s64> bound;
     /// Pixels of several samples, for layers of few pixels.
-    Array<s32> chunk_starts, chunk_places, chunk_dense;
+    Array<s32> chunk_starts, chunk_places;
     Buffer in, second, out;
     bool fused = false;
     std::unique_ptr<Aligned> aligned;
@@ -69,6 +95,7 @@ struct Prepared {
 
     Prepared(const Segment& g, const Layer& layer);
     void prepare_chunk(int samples);
+    bool estimated() const { return !estimated_places.empty(); }
     /// Blocks of a tile: wide sums take two registers each.
     int most_blocks() const { return wide ? WIDE_BLOCKS : MOST_BLOCKS; }
     /// Channels among the V slots from ``slot`` on.
@@ -76,12 +103,15 @@ struct Prepared {
         const int per_group = way == COLUMNS ? l.channels * join : l.channels / groups;
         return std::min(V, per_group - slot % block_slots);
     }
+    /// Distance of the raw accumulators of two pixels. Were it whole pages, those of all pixels would compete for the
+    /// same few places of the cache.
+    size_t raw_pitch() const { return slots % 256 ? slots : slots + V; }
     /// Where raw accumulators have a pixel of the layer and a channel of it.
     size_t raw_index(int pixel, int c) const {
         if (join > 1)
-            return (size_t)(pixel / join) * slots + pixel % join * l.channels + c;
+            return (size_t)(pixel / join) * raw_pitch() + pixel % join * l.channels + c;
         const int per_group = l.channels / groups;
-        return (size_t)pixel * slots + c / per_group * block_slots + c % per_group;
+        return (size_t)pixel * raw_pitch() + c / per_group * block_slots + c % per_group;
     }
     void pack_products(const Element* operand, const Buffer& b, Weight* to, Weight* low_to, s32* correct) const;
     int place(int y, int x) const;
@@ -91,7 +121,10 @@ struct Prepared {
     void slots_of(int per_group, int group_count);
     void bounds(const Segment& g);
     void pack_dense(const Format& f);
-    std::vector<int> order_groups(int slot, int width, s32 most, Chains& chained) const;
+    void pack_estimated(int slot, int width);
+    std::vector<int> order_groups(int slot, int width, s32 offset, s32 most, Chains& chained) const;
+    void pack_centred(const Format& f);
+    void pack_beginnings(int slot, int width, const int* chain, int count, Weight*& to);
     s32 group_weight(int slot, int group, int element) const;
     void pack_depthwise();
     bool pack_columns();
@@ -138,7 +171,7 @@ int Prepared::place(int y, int x) const {
     return out.first + row * out.row + column * out.pitch + l.channel_offset;
 }
 
-/// Where pixels of one sample begin in the input, in the output and among raw accumulators.
+/// Where pixels of one sample begin in the input and in the output.
 void Prepared::geometry(const Segment& g) {
     const Tensor &t = g.tensors[l.first], &o = g.tensors[l.output];
     in = Buffer(t);
@@ -166,9 +199,6 @@ void Prepared::slots_of(int per_group, int group_count) {
         const int c = i % block_slots;
         channel[i] = c < per_group ? i / block_slots * per_group + c : -1;
     }
-    dense.reset(pixels);
-    for (int i = 0; i < pixels; i++)
-        dense[i] = i * slots;
 }
 
 /// Largest magnitude of each accumulator; whether 32 bits hold all.
@@ -218,13 +248,15 @@ struct Chain {
     std::vector<Lane> lanes;
 };
 
-/// Whether 16 bits hold a chain with one more group, whose activations are ``most`` at most.
-static bool fits(const Chain& chain, const Lane* group, s32 most) {
+/// Whether 16 bits hold a chain with one more group, whose activations are ``most`` at most. shared: what they hold is
+/// for both signs.
+static bool fits(const Chain& chain, const Lane* group, s32 most, bool shared) {
     bool all = true;
-    for (size_t i = 0; i < chain.lanes.size(); i++)
-        all &=
-            std::max(chain.lanes[i].positive + group[i].positive, chain.lanes[i].negative + group[i].negative) * most <=
-            INT16_MAX;
+    for (size_t i = 0; i < chain.lanes.size(); i++) {
+        const int positive = chain.lanes[i].positive + group[i].positive;
+        const int negative = chain.lanes[i].negative + group[i].negative;
+        all &= shared ? (positive + negative) * most <= UINT16_MAX : std::max(positive, negative) * most <= INT16_MAX;
+    }
     return all;
 }
 #endif
@@ -233,8 +265,9 @@ static bool fits(const Chain& chain, const Lane* group, s32 most) {
 ///
 /// Two products of bytes take 16 bits. Where weights are small, those of several groups fit together, and one widening
 /// multiplication serves them all. The largest groups look for room first, each in the first chain that has some.
-/// Activations that are never negative reach the sum of the weights of one sign at most.
-std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& chained) const {
+/// Activations that are never negative reach the sum of the weights of one sign at most. With an offset they are not,
+/// and both signs share what 16 bits hold; groups come last whose pairs of products alone are too large for that.
+std::vector<int> Prepared::order_groups(int slot, int width, s32 offset, s32 most, Chains& chained) const {
     const int count = depth / G;
     std::vector<int> order(count);
     for (int i = 0; i < count; i++)
@@ -249,22 +282,26 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
             Lane& lane = lanes[i * lane_count + c];
             for (int e = 0; e < 2; e++) {
                 const s32 w = group_weight(slot + (int)c / 2, i, (int)c % 2 * 2 + e);
-                (nonnegative && w < 0 ? lane.negative : lane.positive) += std::abs(w);
+                ((nonnegative || offset) && w < 0 ? lane.negative : lane.positive) += std::abs(w);
             }
             top[i] = std::max({top[i], lane.positive, lane.negative});
         }
     std::sort(order.begin(), order.end(), [&](int a, int b) { return top[a] > top[b]; });
     std::vector<Chain> open;
-    std::vector<int> found[MOST_CHAIN];
+    std::vector<int> found[MOST_CHAIN], alone;
     const auto close = [&](size_t i) {
         std::vector<int>& same = found[open[i].groups.size() - 1];
         same.insert(same.end(), open[i].groups.begin(), open[i].groups.end());
         open.erase(open.begin() + i);
     };
     for (int group : order) {
+        if (offset && top[group] * most > INT16_MAX) {
+            alone.push_back(group);
+            continue;
+        }
         const Lane* lane = &lanes[group * lane_count];
         size_t i = 0;
-        while (i < open.size() && !fits(open[i], lane, most))
+        while (i < open.size() && !fits(open[i], lane, most, offset != 0))
             i++;
         if (i == open.size()) {
             open.push_back({{group}, {lane, lane + lane_count}});
@@ -283,11 +320,11 @@ std::vector<int> Prepared::order_groups(int slot, int width, s32 most, Chains& c
     order.clear();
     for (int n = MOST_CHAIN; n-- > 0;) {
         order.insert(order.end(), found[n].begin(), found[n].end());
-        if (n > 0)
-            chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
+        chained[MOST_CHAIN - 1 - n] = (int)found[n].size();
     }
+    order.insert(order.end(), alone.begin(), alone.end());
 #else
-    (void)slot, (void)width, (void)most;
+    (void)slot, (void)width, (void)offset, (void)most;
 #endif
     return order;
 }
@@ -306,6 +343,12 @@ void Prepared::pack_dense(const Format& f) {
         runs[r] = y * l.dilation_y * in.row + x * l.dilation_x * in.pitch;
     }
     correction.reset(slots);
+    if (ESTIMATES && wide && l.kind == GEMM && (run_groups % 2 == 0 || run_groups >= LONG_RUN)) {
+        for (int n = 0; n < groups; n++)
+            for (int b = 0; b < blocks; b += most_blocks())
+                pack_estimated(n * block_slots + b * V, std::min(most_blocks(), blocks - b) * V);
+        return;
+    }
     weights.reset((size_t)depth * slots);
     if (wide)
         low_weights.reset((size_t)depth * slots);
@@ -319,7 +362,7 @@ void Prepared::pack_dense(const Format& f) {
             for (int i = 0; i < depth / G; i++)
                 order[i] = i;
             if (l.kind != PRODUCT)
-                order = order_groups(slot, width, std::max(f.mantissa_max, -f.mantissa_min), chained);
+                order = order_groups(slot, width, 0, std::max(f.mantissa_max, -f.mantissa_min), chained);
             std::vector<s32> places_of;
             for (int i : order) {
                 places_of.push_back(runs[i / run_groups] + i % run_groups * G);
@@ -337,6 +380,8 @@ void Prepared::pack_dense(const Format& f) {
             steps.push_back(places_of);
             chains.push_back(chained);
         }
+    if (MOST_CHAIN > 1 && l.kind == GEMM && !nonnegative && pixels == 1 && groups == 1 && depth >= LONG_SUM)
+        pack_centred(f);
 }
 
 /// The second operand of a product, (1, channels, inner) of one sample, in place of weights.
@@ -425,12 +470,10 @@ void Prepared::prepare_chunk(int samples) {
     const int count = samples * pixels;
     chunk_starts.reset(count);
     chunk_places.reset(count);
-    chunk_dense.reset(count);
     for (int i = 0; i < count; i++) {
         const int s = i / pixels, p = i % pixels;
         chunk_starts[i] = starts[p] + (s32)(s * in.size);
         chunk_places[i] = places[p] + (s32)(s * out.size);
-        chunk_dense[i] = i * slots;
     }
 }
 

@@ -88,6 +88,8 @@ template <class VT, class T>
 INLINE void save(T* p, VT v) {
     memcpy(p, &v, sizeof v);
 }
+/// A group of activations in every lane.
+INLINE vi group_at(const Element* x) { return all<s32>(*(const s32 __attribute__((may_alias, aligned(1)))*)x); }
 template <class VT>
 INLINE VT largest(VT a, VT b) {
     return a > b ? a : b;
@@ -119,6 +121,23 @@ INLINE vi dot(vi a, vi x, vi w) {
     return a + (vi)_mm_madd_epi16((__m128i)x, (__m128i)w);
 #else
     return a + ((x << 16) >> 16) * ((w << 16) >> 16) + (x >> 16) * (w >> 16);
+#endif
+}
+
+/// Whether sums beyond 32 bits are found from products of words and of bytes (``estimated.hpp``).
+#if defined(BFPGA_AVX512_WORDS) && defined(__AVX512VNNI__)
+constexpr bool ESTIMATES = true;
+#else
+constexpr bool ESTIMATES = false;
+#endif
+
+/// The same of four unsigned bytes in each lane and four signed ones, for sets of words that have it.
+INLINE vi dot_bytes(vi a, vi x, vi w) {
+#if defined(BFPGA_AVX512_WORDS) && defined(__AVX512VNNI__)
+    return (vi)_mm512_dpbusd_epi32((__m512i)a, (__m512i)x, (__m512i)w);
+#else
+    (void)x, (void)w;
+    return a;
 #endif
 }
 

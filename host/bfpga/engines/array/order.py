@@ -28,6 +28,9 @@ COUNT_BITS = 16
 #: right. So many operations of a kind are never on their way at once: nothing waits for it.
 RECENT = 1 << 14
 
+#: Flags as numbers: the compiler asks for them ten thousand times, and enumerations are slow.
+_KEPT, _STREAM, _NO_WEIGHTS = int(Flag.KEPT), int(Flag.STREAM_WEIGHTS), int(Flag.STREAM_WEIGHTS | Flag.KEPT)
+
 LOADS, RESULTS, STORES, FILLS, READS = range(len(COUNTS))
 Range = tuple[int, int]
 
@@ -36,7 +39,7 @@ def weight_range(descriptor: Descriptor) -> Range:
     """Weight words that a WEIGHTS fills or a GEMM reads; none of a GEMM that takes them elsewhere."""
     if descriptor.operation == Operation.WEIGHTS:
         return descriptor.weight_base, descriptor.weight_base + descriptor.weight_words
-    if descriptor.flags & (Flag.STREAM_WEIGHTS | Flag.KEPT):
+    if descriptor.flags & _NO_WEIGHTS:
         return descriptor.weight_base, descriptor.weight_base
     taps = descriptor.kernel_height * descriptor.kernel_width
     last = (taps - 1) * descriptor.weight_tap_step + (descriptor.blocks - 1) * descriptor.weight_block_step
@@ -50,17 +53,27 @@ def parameter_range(descriptor: Descriptor) -> Range:
 
 
 class _Users:
-    """For each word of a memory the number of the last operation of one kind that used it in one way; 0: none."""
+    """Which words of a memory operations of one kind have used in one way; the same few ranges come again and again."""
 
-    def __init__(self, words: int) -> None:
-        self._last = np.zeros(words, np.int64)
+    def __init__(self) -> None:
+        #: The last operation that used a range, in the order of these.
+        self._last: dict[Range, int] = {}
 
     def use(self, ranges: Iterable[Range], number: int) -> None:
-        for start, end in ranges:
-            self._last[start:end] = number
+        for words in ranges:
+            if words[0] < words[1]:
+                self._last.pop(words, None)  # ranges stay in the order of their last use
+                self._last[words] = number
 
     def last(self, ranges: Iterable[Range]) -> int:
-        return max((int(self._last[start:end].max(initial=0)) for start, end in ranges), default=0)
+        """The last operation that used a word of the ranges; 0: none."""
+        return max((self._last_in(start, end) for start, end in ranges if start < end), default=0)
+
+    def _last_in(self, start: int, end: int) -> int:
+        for (first, last), number in reversed(self._last.items()):
+            if first < end and start < last:
+                return number
+        return 0
 
 
 class _Start:
@@ -69,9 +82,8 @@ class _Start:
     def __init__(self, config: SystolicConfig) -> None:
         words = config.activation_words
         self._everything = MemoryUse(((0, words),), ((0, words),))
-        self._loaded, self._written, self._stored, self._read = (_Users(words) for _ in range(4))
-        self._filled, self._fetched = _Users(config.weight_words), _Users(config.weight_words)
-        self._filled_rows, self._fetched_rows = _Users(config.parameter_rows), _Users(config.parameter_rows)
+        self._loaded, self._written, self._stored, self._read = (_Users() for _ in range(4))
+        self._filled, self._fetched, self._filled_rows, self._fetched_rows = (_Users() for _ in range(4))
         self._streamed = 0
         self._kept = 0
         #: Operations of each kind so far.
@@ -98,7 +110,7 @@ class _Start:
             result[RESULTS] = max(self._written.last(use.reads), self._kept)
             result[STORES] = self._stored.last(use.writes)
             number = self._next(RESULTS)
-            self._kept = number if descriptor.flags & Flag.KEPT else self._kept
+            self._kept = number if descriptor.flags & _KEPT else self._kept
             self._read.use(use.reads, number)
             self._written.use(use.writes, number)
             if descriptor.operation == Operation.GEMM:
@@ -118,7 +130,7 @@ class _Start:
 
     def _multiply(self, descriptor: Descriptor, result: list[int]) -> None:
         words, rows = [weight_range(descriptor)], [parameter_range(descriptor)]
-        streams = bool(descriptor.flags & Flag.STREAM_WEIGHTS)
+        streams = bool(descriptor.flags & _STREAM)
         result[FILLS] = self.done[FILLS] if streams else max(self._filled.last(words), self._filled_rows.last(rows))
         number = self._next(READS)
         self._fetched.use(words, number)

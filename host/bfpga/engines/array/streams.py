@@ -121,8 +121,10 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     row = channel - m0
     block_start = (window.first_word + row // size * window.block_step) * config.lanes
     first = channel // outputs * inputs - block_start
-    for c in range(inputs):
-        words[row, :, first + c] = taps[m0:m1, :, c]
+    if node.groups == 1:
+        words[: m1 - m0, :, :inputs] = taps[m0:m1]
+    else:
+        words[row[:, None], :, first[:, None] + np.arange(inputs)] = taps[m0:m1].transpose(0, 2, 1)
     shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
     ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), WEIGHT_ORDER)
     return pack_weight_words(_encoded(ordered, node, config), config)

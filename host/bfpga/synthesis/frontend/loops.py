@@ -54,17 +54,23 @@ def visible_roots(module: Module) -> set[str]:
 
 
 def bindings(sources: dict[str, str]) -> dict[tuple[str, int], str]:
-    """(file, line) of products whose BIND_OP says where they are: "dsp" or "fabric"."""
+    """(file, line) of products whose BIND_OP says where they are: "dsp" or "fabric".
+
+    Of several for variables of one name the nearest counts, of two as near the one behind the product.
+    """
     found: dict[tuple[str, int], str] = {}
     for name, text in sources.items():
         lines = text.split("\n")
+        distances: dict[int, int] = {}
         for number, line in enumerate(lines):
             if (pragma := _BIND.search(line)) is None or "impl" not in pragma.group(1):
                 continue
             words = dict(re.findall(r"(\w+)\s*=\s*(\w+)", pragma.group(1)))
             assigned = re.compile(rf"\b{words.get('variable', '?')}\b(\[[^\]]*\])*\s*(=[^=]|\+=)")
             for near in range(max(0, number - _BIND_REACH), min(len(lines), number + _BIND_REACH)):
-                if assigned.search(lines[near]):
+                distance = abs(near - number)
+                if distance <= distances.get(near, _BIND_REACH) and assigned.search(lines[near]):
+                    distances[near] = distance
                     found[name, near + 1] = words["impl"]
     return found
 

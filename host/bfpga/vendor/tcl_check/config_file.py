@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bfpga.accelerator.clocks import wire_percent
 from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.kernel_ips import KernelIp
@@ -29,6 +30,7 @@ def _wanted(design: BlockDesign, ip: KernelIp) -> dict[str, str | None]:
         "part": design.accelerator.board.part,
         "flow_target": "vivado",
         "clock": f"{design.clock.period_ns:g}ns",
+        "clock_uncertainty": f"{wire_percent(design.system.name, ip.part)}%",
         "syn.file": None,
         "syn.top": name,
         "syn.cflags": None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from bfpga.accelerator.clocks import wire_percent
 from bfpga.vendor.block_design import BlockDesign
 from bfpga.vendor.build_scripts import hls_script
 from bfpga.vendor.finding import Finding
@@ -22,6 +23,7 @@ def identity_findings(design: BlockDesign, commands: Mapping[str, Sequence[Parse
     yield from _parts(design, calls)
     for ip in kernel_ips(design.accelerator.systolic):
         yield from _kernel(ip, commands.get(hls_script(ip), ()))
+        yield from _uncertainty(design, ip, commands.get(hls_script(ip), ()))
     for call in calls:
         if call.name == "create_clock":
             yield from _period(design, call)
@@ -60,6 +62,13 @@ def _period(design: BlockDesign, call: Parsed) -> Iterator[Finding]:
     period = call.options.get("-period", "")
     if not _equal(period, design.clock.period_ns):
         yield call.finding("clock", f"the period is {period or '(none)'} ns", f"it is {design.clock.period_ns:g} ns")
+
+
+def _uncertainty(design: BlockDesign, ip: KernelIp, calls: Sequence[Parsed]) -> Iterator[Finding]:
+    wanted = f"{wire_percent(design.system.name, ip.part)}%"
+    for call in calls:
+        if call.name == "set_clock_uncertainty" and call.words[0] != wanted:
+            yield call.finding("clock", f"{call.words[0]} of the period are left for wires", f"it is {wanted}")
 
 
 def _equal(text: str, number: float) -> bool:

@@ -22,15 +22,21 @@ struct StageValue {
     bool bias_alone;  // nothing but a bias that the accumulator's unit cannot express: it keeps its own
 };
 
-// |value| in units of 2**distance times its own, rounded, before saturation: what the statistics unit counts (BFP 4.2).
+// How the statistics unit brings magnitudes into its range.
 template <class Config>
-inline uint_t<Config::mantissa_bits + 2> statistics_value(int_t<Config::accumulator_bits> value, exponent_t distance) {
+using StatisticsRange = RangeShift<Saturation::Full, Config::mantissa_bits + 3, Config::accumulator_bits + 1>;
+
+// |value| in units of 2**distance times its own, rounded, before saturation: what the statistics unit counts (BFP 4.2).
+// `range`: by that distance.
+template <class Config>
+inline uint_t<Config::mantissa_bits + 2> statistics_value(int_t<Config::accumulator_bits> value,
+                                                          const StatisticsRange<Config>& range) {
 #pragma HLS INLINE
     constexpr int bits = Config::accumulator_bits + 1;
     const int_t<bits> positive = static_cast<int_t<bits>>(magnitude<Config::accumulator_bits>(value));
     // The largest number of mantissa_bits + 2 bits without a sign is that of one bit more with a sign.
     return static_cast<uint_t<Config::mantissa_bits + 2>>(
-        shift_saturate<Config::rounding, Saturation::Full, Config::mantissa_bits + 3, bits>(positive, distance).value);
+        shift_saturate<Config::rounding, Saturation::Full, Config::mantissa_bits + 3, bits>(positive, range).value);
 }
 
 // The stage of all columns during one operation, with what it counts.
@@ -111,7 +117,8 @@ class OutputStage {
         bool alone_seen = false, bias_saturated = false, accumulator_saturated = false;
         row_count_t overflows = 0, underflows = 0;
         // All values of the row are shifted alike, but those that are nothing but its bias; and these are equal.
-        const Range range = Range::by(static_cast<exponent_t>(output_exponent_ - result_exponent_));
+        const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result_exponent_);
+        const Range range = Range::by(distance);
         const exponent_t alone_distance = static_cast<exponent_t>(output_exponent_ - alone_exponent_);
         const Requantized<MW> requantized_alone =
             requantize<MW, Config::rounding, Config::saturation, ACC>(alone_value_, alone_distance);
@@ -133,9 +140,11 @@ class OutputStage {
             largest.include(seen ? magnitude<ACC>(passed.value) : static_cast<uint_t<ACC>>(0));
             collector_.see(i, passed.value, seen, alone);
             if (i == 0 && counts_ && shown[0]) {
-                const exponent_t distance = static_cast<exponent_t>(output_exponent_ - result_exponent_);
+                // Both shifts are known before it is known which value it is.
+                const StatisticsRange<Config> of_row = StatisticsRange<Config>::by(distance);
+                const StatisticsRange<Config> of_bias = StatisticsRange<Config>::by(alone_distance);
                 policy.count(before_last_, statistics_value<Config>(bias_alone ? alone_value_ : passed.value,
-                                                                    bias_alone ? alone_distance : distance));
+                                                                    bias_alone ? of_bias : of_row));
             }
             const Requantized<MW> own = requantize<MW, Config::rounding, Config::saturation, ACC>(passed.value, range);
             const bool overflow = bias_alone ? requantized_alone.overflow : own.overflow;

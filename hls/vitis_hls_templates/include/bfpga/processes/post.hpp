@@ -251,10 +251,9 @@ class PostProcess {
 #pragma HLS INLINE
         const bool exists = rows_.exists();
         if (exists) {
+            // Of an operation without parameters the stage uses neither.
             const Parameters<Config>& parameters = parameter_.beat().row;
-            const int_t<Config::bias_bits> bias =
-                combined_ ? static_cast<int_t<Config::bias_bits>>(0) : parameters.bias;
-            stage_.row(bias, combined_ ? 0 : static_cast<int32_t>(parameters.exponent));
+            stage_.row(parameters.bias, static_cast<int32_t>(parameters.exponent));
         }
         mantissa_t mantissa[columns];
 #pragma HLS ARRAY_PARTITION variable=mantissa complete dim=0

@@ -89,11 +89,11 @@ class ComputingEngine {
     // through. The writing side is the last one that takes it: an operation has ended when nothing of it is left.
     Takes takes(bool here, bool walked) const {
 #pragma HLS INLINE
-        const Takes takes = {here && !taken_.order && !order_.pending(), here && !taken_.walk && walked,
-                             here && !taken_.reader && !loaded_ && !reading_, here && idle()};
-        simulation_check(!takes.writer || ((takes.order || taken_.order) && (takes.walk || taken_.walk) &&
-                                           (takes.reader || taken_.reader)),
-                         "an operation", "is written before it is read; order taken:", taken_.order ? 1 : 0);
+        const Takes takes = {here && !order_taken_ && !order_.pending(), here && !walk_taken_ && walked,
+                             here && !reader_taken_ && !loaded_ && !reading_, here && idle()};
+        simulation_check(!takes.writer || ((takes.order || order_taken_) && (takes.walk || walk_taken_) &&
+                                           (takes.reader || reader_taken_)),
+                         "an operation", "is written before it is read; order taken:", order_taken_ ? 1 : 0);
         return takes;
     }
 
@@ -144,9 +144,9 @@ class ComputingEngine {
         writing_ = writer_starts_ | (writing_ & !ends);
         walk_starts_ = takes.walk;
         writer_starts_ = takes.writer;
-        taken_.order |= takes.order;
-        taken_.walk |= takes.walk;
-        taken_.reader |= takes.reader;
+        order_taken_ |= takes.order;
+        walk_taken_ |= takes.walk;
+        reader_taken_ |= takes.reader;
         if (takes.writer) {
             forget();
         }
@@ -155,17 +155,16 @@ class ComputingEngine {
    private:
     void forget() {
 #pragma HLS INLINE
-        taken_.order = false;
-        taken_.walk = false;
-        taken_.reader = false;
-        taken_.writer = false;
+        order_taken_ = false;
+        walk_taken_ = false;
+        reader_taken_ = false;
     }
 
     // The nest gets ahead and begins a pass, and what it reads is a register.
     static constexpr int first_read = 4;
 
     StartOrder<Config, first_read> order_;
-    Takes taken_;  // of the command that has come in
+    bool order_taken_, walk_taken_, reader_taken_;  // of the command that has come in
     bool walk_starts_, writer_starts_;
     bool loaded_, reading_;        // the reading side has an operation that has not begun; one that has
     bool ahead_, ahead_read_;      // the writing side has not taken it; all of it has been read
