@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, TensorShapeProto, numpy_helper
 
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network
@@ -189,9 +189,15 @@ def check_labels(network: Network, scorer: Scorer, parts: Parts) -> None:
 
 
 def replaced(graph: Graph, constants: Mapping[str, FloatArray]) -> ModelProto:
-    """The graph's model with other constants."""
+    """The graph's model with other constants, and with the shapes of outputs that it leaves open."""
     model = ModelProto()
     model.CopyFrom(graph.model)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0]
+    for output in model.graph.output:
+        tensor = output.type.tensor_type
+        if not tensor.HasField("shape"):
+            tensor.shape.dim.append(batch)
+            tensor.shape.dim.extend(TensorShapeProto.Dimension(dim_value=size) for size in graph.shapes[output.name])
     for item in model.graph.initializer:
         if item.name in constants:
             values = np.ascontiguousarray(constants[item.name], np.float32)
