@@ -69,6 +69,8 @@ ELSEWHERE = {
     "prune net.onnx --sparsity 0.8 -d samples.npz -o pruned.onnx": "cli/test_prune.py::test_prune_tells_every_layer",
     f"prune {LENET} --sparsity 0.9 -d examples/models/mnist_test.npz --epochs 40 -o lenet_pruned.onnx":
         "cli/test_prune.py::test_prune_tells_every_layer",
+    "prune resnet8_cifar10.onnx --sparsity 0.8 -d cifar10_train.npz --held-out cifar10_test.npz --epochs 8 "
+    "--time-limit 2150 -o resnet8_pruned80.onnx": "cli/test_prune.py::test_prune_judges_on_a_file_of_its_own",
     "estimate --board pynq_z2 examples/models/lenet_mnist_pruned90.onnx -d examples/models/mnist_test.npz":
         "cli/test_prune.py::test_board_compares_all_its_ready_accelerators_at_their_clocks",
     "synthesize tiny --loop Array": "cli/test_synthesize.py::test_loops_limits_and_resources_are_printed",

@@ -40,14 +40,24 @@ def test_prune_tells_every_layer_and_the_accuracy_with_intervals(
 
 
 def test_prune_judges_on_a_file_of_its_own(tmp_path: Path) -> None:
-    judging = str(MODELS / "digits_calibration.npz")
-    with np.load(judging) as file:
-        labelled = "y" in file
     target = ["-o", str(tmp_path / "o.onnx"), "--json", str(tmp_path / "f.json")]
     assert main([*PRUNE, "--held-out", DATA, "-n", "200", *target]) == 0
-    assert json.loads((tmp_path / "f.json").read_text())["samples"] == {"learning": 160, "choosing": 40, "judging": 300}
-    if not labelled:
-        assert main([*PRUNE, "--held-out", judging, *target]) == 2
+    found = json.loads((tmp_path / "f.json").read_text())
+    assert found["samples"] == {"learning": 160, "choosing": 40, "judging": 300}
+    assert found["judged_by_labels"]
+
+
+def test_prune_does_without_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Judged by what the network said before; the text says so."""
+    monkeypatch.chdir(tmp_path)
+    with np.load(DATA) as file:
+        np.savez("unlabelled.npz", **{name: file[name] for name in file.files if name != "y"})
+    assert main([*PRUNE[:4], "-d", "unlabelled.npz", "--epochs", "2", "--json", "f.json"]) == 0
+    assert "no labels (`y`): right is what the network said before" in capsys.readouterr().out
+    found = json.loads(Path("f.json").read_text())
+    assert (found["accuracy"]["before"]["value"], found["judged_by_labels"], found["epochs"]) == (1, False, 2)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,6 @@ def test_prune_judges_on_a_file_of_its_own(tmp_path: Path) -> None:
         (["--rate", "0"], "--rate is 0; a share above 0 and up to 1 is needed"),
         (["-n", "20"], "has 20 samples; 40 at least are needed"),
         (["-o", "nowhere/out.onnx"], "nowhere: the directory does not exist"),
-        (["-d", "unlabelled.npz"], "key 'y' (the labels) is missing; pruning is judged by them"),
     ],
 )
 def test_prune_refuses_wrong_use_with_one_message(
@@ -67,12 +76,11 @@ def test_prune_refuses_wrong_use_with_one_message(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    np.savez("unlabelled.npz", x=np.zeros((50, 64), np.float32))
     assert main([*PRUNE, *arguments]) == 2
     shown = capsys.readouterr()
     assert message in shown.err
     assert len(shown.err.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["unlabelled.npz"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_prune_does_not_write_over_its_input_by_its_own_name(

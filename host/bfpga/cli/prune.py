@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +34,7 @@ def prune(
         typer.Option("--sparsity", help="Share of the weights that become zero, such as 0.8.", show_default=False),
     ],
     data: Annotated[
-        Path, typer.Option("--data", "-d", help="NPZ with x and y, to learn from and to judge.", show_default=False)
+        Path, typer.Option("--data", "-d", help="NPZ with x, and y if there are labels.", show_default=False)
     ],
     held_out: Annotated[
         Path | None,
@@ -56,12 +57,28 @@ def prune(
         ),
     ] = None,
     epochs: Annotated[
-        int, typer.Option("--epochs", min=0, max=10000, help="Passes over the samples of fine-tuning; 0: none.")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--epochs",
+            min=0,
+            max=10000,
+            help="Passes over the samples of fine-tuning; 0: none. Default: 10 to 100, the more the fewer samples.",
+        ),
+    ] = None,
     rate: Annotated[
         float,
         typer.Option("--rate", help="Largest step of fine-tuning, as a share of a layer's root mean square."),
     ] = 0.01,
+    flip: Annotated[
+        bool, typer.Option("--flip", help="Learn images also from right to left; not where sides have a meaning.")
+    ] = False,
+    shift: Annotated[
+        int, typer.Option("--shift", min=0, max=1000, help="Learn images moved by up to so many pixels.")
+    ] = 0,
+    time_limit: Annotated[
+        float | None,
+        typer.Option("--time-limit", min=1, help="Seconds of fine-tuning: fewer epochs where they take longer."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="The same seed finds the same.")] = 0,
     input_shape: InputShapes = None,
     json: Json = None,
@@ -69,20 +86,23 @@ def prune(
     """Make weights zero where a network loses least by it, and fine-tune the others; write it as an ONNX file.
 
     Each layer is pruned alone at several shares of zeros to see what it loses; the shares are dealt out so that the sum
-    of losses is least. Then the smallest weights go, more and more of them, while the network learns from the labels
-    and from its own answers of before. Its accuracy is judged on samples that took no part (docs/sparse.md).
+    of losses is least. Then the smallest weights go, more and more of them, while the network learns from its own
+    answers of before, and from the labels. It is judged on samples that took no part: by the labels, or without any by
+    how often it says what it said before (docs/sparse.md).
 
     \b
     Examples:
       bfpga prune lenet_mnist.onnx --sparsity 0.9 -d mnist_test.npz -o lenet_pruned.onnx
-      bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20
+      bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20 --flip
       bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip --json result.json
     """
     from bfpga.cli import work
     from bfpga.compiler.read.model_file import external_files
     from bfpga.data import load_inputs
     from bfpga.formats.files import refuse_input, replace_file
+    from bfpga.pruning.lesson import Augmentation
     from bfpga.pruning.prune import checked, prune
+    from bfpga.pruning.scores import Scorer
     from bfpga.pruning.split import labelled, split
     from bfpga.pruning.tuning import Tuning
 
@@ -94,15 +114,18 @@ def prune(
     group = group_of(structure)
     network = work.read(model, input_shape)
     refuse_input(written, [model, *external_files(model), data, *([held_out] if held_out else [])])
-    checked(network, sparsity)
-    learning = labelled(load_inputs(data, network.inputs, samples), data)
-    judging = labelled(load_inputs(held_out, network.inputs), held_out) if held_out else None
-    parts = split(learning, judging, seed, data)
-    found = prune(network, parts, sparsity, Tuning(epochs, rate, seed=seed), group, _stage)
+    graph, _ = checked(network, sparsity)
+    answers = Scorer(graph, []).scores
+    given = load_inputs(data, network.inputs, samples)
+    judges = load_inputs(held_out, network.inputs) if held_out else given
+    parts = split(labelled(given, answers), labelled(judges, answers) if held_out else None, seed, data)
+    tuning = Tuning(epochs, rate, seed=seed, augmentation=Augmentation(flip, shift), seconds=time_limit or inf)
+    found = prune(network, parts, sparsity, tuning, group, _stage)
     replace_file(written, found.model.SerializeToString())
-    _show(found, parts, sparsity, epochs, group)
+    _show(found, parts, sparsity, group, judges.y is not None)
     output.say(f"network in {written}")
-    output.write_json(json, content(found, parts, network.name, sparsity, group, written))
+    told = content(found, parts, network.name, sparsity, group, written)
+    output.write_json(json, {**told, "judged_by_labels": judges.y is not None})
 
 
 def group_of(structure: str | None) -> Group | None:
@@ -131,8 +154,8 @@ def _stage(text: str) -> Iterator[Callable[[int, int], None] | None]:
         yield show
 
 
-def _show(found: Pruned, parts: Parts, sparsity: float, epochs: int, group: Group | None) -> None:
-    """Print the layers and what the network lost."""
+def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_labels: bool) -> None:
+    """Print the layers and what the network lost. by_labels: judged by labels, not by the network's own answers."""
     rows = [
         (layer.name, layer.weights, f"{100 * layer.sparsity:.1f} %", layer.nonzeros, round(layer.sensitivity, 4))
         for layer in found.layers
@@ -141,10 +164,13 @@ def _show(found: Pruned, parts: Parts, sparsity: float, epochs: int, group: Grou
     output.say(f"* what the zeros of this layer alone add to the loss, {found.losses[0]:.4g}, before fine-tuning")
     whole = "" if group is None else f", in groups of {group[0]} output x {group[1]} input channels"
     output.say(f"zeros: {100 * found.sparsity:.2f} % of the weights{whole}; asked for: {100 * sparsity:g} %")
-    counts = f"{len(parts.learning):,} samples learned from" if epochs else "no fine-tuning"
-    output.say(f"{counts}, {len(parts.choosing):,} chose, {len(parts.judging):,} others judge:")
+    learned = f"{len(parts.learning):,} samples learned from in {found.epochs:.4g} epochs"
+    chose = f"{len(parts.choosing):,} chose, {len(parts.judging):,} others judge:"
+    output.say(f"{learned if found.epochs else 'no fine-tuning'}, {chose}")
+    if not by_labels:
+        output.say("they have no labels (`y`): right is what the network said before")
     steps = [("before", found.before), ("pruned, not fine-tuned", found.at_once), ("pruned", found.after)]
-    for name, share in steps if epochs else [steps[0], steps[2]]:
+    for name, share in steps if found.epochs else [steps[0], steps[2]]:
         output.say(f"accuracy {name}: {_share(share)}")
     low, high = found.changes.difference_interval
     output.say(
@@ -170,6 +196,7 @@ def content(
         "sparsity": found.sparsity,
         "group": group,
         "samples": {part: len(getattr(parts, part)) for part in ("learning", "choosing", "judging")},
+        "epochs": found.epochs,
         "losses": dict(zip(("before", "at_once", "pruned"), found.losses, strict=True)),
         "accuracy": {key: {"value": item.value, "interval": item.interval} for key, item in shares.items()},
         "lost_points": 100 * found.changes.difference,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, TensorShapeProto, numpy_helper
 
 from bfpga.compiler.read.importer import Graph
 from bfpga.compiler.read.network import Network
@@ -15,16 +16,21 @@ from bfpga.devices.host import onnx_session
 from bfpga.errors import ConfigurationError, ModelError
 from bfpga.formats.arrays import Float32Array, FloatArray
 from bfpga.pruning.layers import Group, PrunableLayer, prunable_layers
+from bfpga.pruning.lesson import Lesson
+from bfpga.pruning.reconstruct import LARGEST, LARGEST_TRIED, Reconstruction
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.sensitivity import MOST, Curve, best_shares, curves, pruned_weights
 from bfpga.pruning.split import Labelled, Parts
-from bfpga.pruning.tuning import Pruner, Tuning
+from bfpga.pruning.tuning import Tuning, fine_tuned
 from bfpga.report.accuracy import Changes, Share, accuracy_of
 from bfpga.training.network import LearningNetwork
-from bfpga.training.steps import cross_entropy, softmax
+from bfpga.training.shards import Shards
+from bfpga.training.steps import cross_entropy
 
-#: Share of a sample's target that is the unpruned network's answer; the rest is the label.
-TEACHER = 0.5
+#: Most of the samples that choose on which each layer is pruned alone, many times over.
+SENSING = 400
+#: Most of the samples by which layers are rebuilt: to try shares of zeros, and for good.
+TRYING, REBUILDING = 200, 1000
 Show = Callable[[int, int], None] | None
 #: Tells what is being done, and gives what hears how far it is.
 Stage = Callable[[str], AbstractContextManager[Show]]
@@ -55,7 +61,7 @@ class Pruned:
 
     before, at_once, after: accuracy on samples that chose nothing, of the unpruned network, before fine-tuning, at the
     end; changes: what the pruned network gains and loses there, sample by sample. losses: on the samples that chose, of
-    the unpruned network, before fine-tuning, at the end.
+    the unpruned network, before fine-tuning, at the end. epochs: of fine-tuning.
     """
 
     model: ModelProto
@@ -66,6 +72,7 @@ class Pruned:
     after: Share
     changes: Changes
     losses: tuple[float, float, float]
+    epochs: float
 
     @property
     def sparsity(self) -> float:
@@ -83,29 +90,39 @@ def prune(
 ) -> Pruned:
     """Prune a network to ``sparsity``, the share of zeros of all weights of its convolutions and connected layers.
 
-    Layers get the shares of zeros that together lose least on ``parts.choosing``; then the network learns with
-    ``parts.learning``. Nothing but the figures at the end sees ``parts.judging``. ConfigurationError for a sparsity
-    that the network has already; ModelError for one without such layers, a quantized one, and with ``tuning.epochs``
-    operators that cannot be trained.
+    Layers get the shares of zeros that together lose least on ``parts.choosing``. Each is then pruned so that its
+    results change least, and the network learns, both with ``parts.learning``; nothing but the figures at the end sees
+    ``parts.judging``. ConfigurationError for a sparsity that the network has already; ModelError for one without such
+    layers, a quantized one, and unless ``tuning.epochs`` is 0 operators that cannot be trained.
     """
     graph, layers = checked(network, sparsity)
-    learning = LearningNetwork(graph, str(network.path)) if tuning.epochs else None
-    scorer = Scorer(graph, [*graph_weights(graph, learning, layers)])
+    shards = Shards(graph, str(network.path)) if tuning.epochs != 0 else None
+    scorer = Scorer(graph, graph_weights(shards, layers))
     check_labels(network, scorer, parts)
 
-    def loss(constants: Mapping[str, FloatArray]) -> float:
-        return cross_entropy(scorer.scores(parts.choosing.inputs, constants), parts.choosing.labels)[0]
+    def loss(constants: Mapping[str, FloatArray], samples: Labelled = parts.choosing) -> float:
+        return cross_entropy(scorer.scores(samples.inputs, constants), samples.labels)[0]
 
+    sensing = partial(loss, samples=parts.choosing.part(np.arange(min(len(parts.choosing), SENSING))))
     with stage("sensitivity of layers") as show:
-        found = curves(layers, loss, group, show)
-    shares = best_shares(layers, found, sparsity, loss, group)
-    once = pruned_weights(layers, shares, group)
-    constants: Mapping[str, FloatArray] = once
-    if learning is not None:
-        targets = targets_of(scorer.scores(parts.learning.inputs), parts.learning)
+        found = curves(layers, sensing, group, show)
+    rebuild = None if shards is None else partial(rebuilt, network, graph, layers, parts.learning.inputs, group)
+
+    def loss_with(shares: Mapping[str, float]) -> float:
+        if rebuild is None:
+            return sensing(pruned_weights(layers, shares, group))
+        return sensing(rebuild(shares, TRYING, LARGEST_TRIED))
+
+    shares = best_shares(layers, found, sparsity, loss_with)
+    once: Mapping[str, FloatArray] = pruned_weights(layers, shares, group)
+    constants, epochs = once, 0.0
+    if shards is not None and rebuild is not None:
+        with stage("weights of layers") as show:
+            once = min(once, rebuild(shares, REBUILDING, LARGEST, show), key=loss)
+        lesson = Lesson(parts.learning, scorer, tuning.augmentation)
         with stage("fine-tuning") as show:
-            pruner = Pruner(learning, layers, shares, group)
-            constants = pruner.tune(parts.learning.inputs, targets, tuning, loss, show)
+            zeros = [layer.constant for layer in layers]
+            constants, epochs = fine_tuned(shards, lesson, tuning, loss, once, zeros, show)
     model = replaced(graph, constants)
     before, labels = scorer.scores(parts.judging.inputs), parts.judging.labels
     pruned = accuracy_of(scores_of(model, parts.judging), labels, before)
@@ -120,6 +137,7 @@ def prune(
         pruned.correct,
         pruned.changes,
         (loss({}), loss(once), loss(constants)),
+        epochs,
     )
 
 
@@ -141,9 +159,26 @@ def checked(network: Network, sparsity: float) -> tuple[Graph, list[PrunableLaye
     return graph, layers
 
 
-def graph_weights(graph: Graph, learning: LearningNetwork | None, layers: list[PrunableLayer]) -> list[str]:
+def rebuilt(
+    network: Network,
+    graph: Graph,
+    layers: list[PrunableLayer],
+    inputs: Mapping[str, Float32Array],
+    group: Group | None,
+    shares: Mapping[str, float],
+    samples: int,
+    largest: float,
+    show: Show = None,
+) -> dict[str, Float32Array]:
+    """Constants of the network with ``shares`` of zeros, layers rebuilt with the first ``samples`` of ``inputs``."""
+    copies = (LearningNetwork(graph, str(network.path)), LearningNetwork(graph, str(network.path)))
+    few = {name: values[:samples] for name, values in inputs.items()}
+    return Reconstruction(copies, layers, shares, group, largest).run(few, show)
+
+
+def graph_weights(shards: Shards | None, layers: list[PrunableLayer]) -> list[str]:
     """Constants that change: all that learn, or the weights that are pruned."""
-    learned = [] if learning is None else list(learning.learned)
+    learned = [] if shards is None else list(shards.network.learned)
     return list(dict.fromkeys([*learned, *(layer.constant for layer in layers)]))
 
 
@@ -153,21 +188,16 @@ def check_labels(network: Network, scorer: Scorer, parts: Parts) -> None:
     parts.check_classes(scorer.scores(one).shape[1], str(network.path))
 
 
-def targets_of(scores: FloatArray, samples: Labelled) -> FloatArray:
-    """What samples shall be answered with: the unpruned network's probabilities, drawn towards the labels.
-
-    What the large network makes of the other classes teaches a small one more than the label alone (Hinton et al.,
-    2015), and holds it where samples are few.
-    """
-    targets = TEACHER * softmax(scores)
-    targets[np.arange(len(targets)), samples.labels] += 1 - TEACHER
-    return targets
-
-
 def replaced(graph: Graph, constants: Mapping[str, FloatArray]) -> ModelProto:
-    """The graph's model with other constants."""
+    """The graph's model with other constants, and with the shapes of outputs that it leaves open."""
     model = ModelProto()
     model.CopyFrom(graph.model)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0]
+    for output in model.graph.output:
+        tensor = output.type.tensor_type
+        if not tensor.HasField("shape"):
+            tensor.shape.dim.append(batch)
+            tensor.shape.dim.extend(TensorShapeProto.Dimension(dim_value=size) for size in graph.shapes[output.name])
     for item in model.graph.initializer:
         if item.name in constants:
             values = np.ascontiguousarray(constants[item.name], np.float32)

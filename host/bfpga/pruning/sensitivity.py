@@ -102,15 +102,19 @@ def between(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, f
 
 
 def best_shares(
-    layers: Sequence[PrunableLayer], found: Sequence[Curve], sparsity: float, loss: Loss, group: Group | None = None
+    layers: Sequence[PrunableLayer],
+    found: Sequence[Curve],
+    sparsity: float,
+    loss: Callable[[Mapping[str, float]], float],
 ) -> dict[str, float]:
-    """The shares of zeros with which the network loses least of all when every layer is pruned at once.
+    """The shares of zeros with which the network loses least of all when every layer is pruned.
 
-    Tried are those of ``allocate``, which take layers as independent, those of ``by_size``, and what lies between.
+    loss: of the network with given shares. Tried are those of ``allocate``, which take layers as independent, those of
+    ``by_size``, what lies between, and those of ``by_size`` drawn a quarter of the way to the same for all layers.
     """
     alone, sizes = allocate(found, sparsity), by_size(layers, sparsity)
-    tried = [alone, sizes, between(alone, sizes)]
-    return min(tried, key=lambda shares: loss(pruned_weights(layers, shares, group)))
+    even = dict.fromkeys(sizes, sparsity)
+    return min([alone, sizes, between(alone, sizes), between(sizes, between(sizes, even))], key=loss)
 
 
 def pruned_weights(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,10 +52,10 @@ class Parts:
             )
 
 
-def labelled(samples: InputSamples, path: Path) -> Labelled:
-    """Samples with labels; DataError for a file without."""
+def labelled(samples: InputSamples, answers: Callable[[Mapping[str, Float32Array]], Float32Array]) -> Labelled:
+    """Samples with their labels; of a file without, the first choices of the network's own scores ``answers``."""
     if samples.y is None:
-        raise DataError(f"{path}: key 'y' (the labels) is missing; pruning is judged by them")
+        return Labelled(samples.inputs, answers(samples.inputs).argmax(axis=1))
     return Labelled(samples.inputs, samples.y.astype(np.int64))
 
 

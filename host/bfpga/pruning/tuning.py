@@ -1,104 +1,97 @@
-"""Fine-tuning: zeros come bit by bit while the weights that stay learn to do without the others."""
+"""Fine-tuning: the weights that stay learn to do without the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import cos, pi
+from math import cos, inf, pi
+from time import perf_counter
 
 import numpy as np
 
-from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray
-from bfpga.pruning.layers import Group, PrunableLayer
-from bfpga.training.network import LearningNetwork
-from bfpga.training.steps import RelativeAdam, soft_cross_entropy
+from bfpga.formats.arrays import FloatArray
+from bfpga.pruning.lesson import Augmentation, Batch, Lesson
+from bfpga.training.shards import Shards
+from bfpga.training.steps import RelativeAdam
 
-Masks = dict[str, BoolArray]
-#: Share of the iterations in which zeros come, and how often the weights that go are chosen anew in them.
-RISING, CHOICES = 0.5, 20
+#: Samples that a fine-tuning sees where nobody says how long, and the fewest and most passes over them.
+SEEN, EPOCHS = 100_000, (10, 100)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How long and how fast. rate: largest step of a weight, as a share of its layer's root mean square."""
+    """How long and how fast.
 
-    epochs: int = 10
+    epochs: 0 for no fine-tuning; None for as many as ``SEEN`` samples make, within ``EPOCHS``. rate: largest step of a
+    weight, as a share of its layer's root mean square. seconds: what it may take; rates fall and it ends sooner where
+    epochs would take longer.
+    """
+
+    epochs: int | None = None
     rate: float = 0.01
     batch: int = 32
     seed: int = 0
+    augmentation: Augmentation | None = None
+    seconds: float = inf
+
+    def epochs_of(self, samples: int) -> int:
+        """Passes over so many samples."""
+        return min(max(SEEN // samples, EPOCHS[0]), EPOCHS[1]) if self.epochs is None else self.epochs
+
+    def iterations_each(self, samples: int) -> int:
+        """Of an epoch; samples that fill no batch come in another one."""
+        return max(1, samples // self.batch)
 
     def iterations(self, samples: int) -> int:
-        """Of all epochs; samples that fill no batch come in another epoch."""
-        return self.epochs * max(1, samples // self.batch)
+        """Of all epochs."""
+        return self.epochs_of(samples) * self.iterations_each(samples)
 
 
-class Pruner:
-    """A network that learns while its weights go. sparsities: shares of zeros at the end, by layer."""
+def fine_tuned(
+    shards: Shards,
+    lesson: Lesson,
+    tuning: Tuning,
+    judge: Callable[[Mapping[str, FloatArray]], float],
+    start: Mapping[str, FloatArray],
+    pruned: Sequence[str],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Mapping[str, FloatArray], float]:
+    """The constants with the least loss by ``judge``, ``start`` or those after any epoch; how many epochs there were.
 
-    def __init__(
-        self,
-        network: LearningNetwork,
-        layers: Sequence[PrunableLayer],
-        sparsities: Mapping[str, float],
-        group: Group | None = None,
-    ) -> None:
-        self.network, self.layers, self.sparsities, self.group = network, layers, sparsities, group
-        self._masks: Masks = {}
-
-    def tune(
-        self,
-        inputs: Mapping[str, Float32Array],
-        targets: FloatArray,
-        tuning: Tuning,
-        judge: Callable[[Mapping[str, FloatArray]], float],
-        progress: Callable[[int, int], None] | None = None,
-    ) -> dict[str, Float32Array]:
-        """The constants with the least loss by ``judge`` after any of the epochs in which all zeros are there.
-
-        targets: (samples, classes), what each sample's scores shall say. inputs: samples by input.
-        """
-        generator, samples = np.random.default_rng(tuning.seed), len(targets)
-        whole, each = tuning.iterations(samples), max(1, samples // tuning.batch)
-        optimizer = RelativeAdam(self.network.parameters, tuning.rate)
-        best: tuple[float, dict[str, Float32Array]] | None = None
-        order = np.arange(samples)
-        for iteration in range(whole):
-            if iteration % each == 0:
-                order = generator.permutation(samples)
-            self._choose(iteration, whole)
-            start = iteration % each * tuning.batch
-            part = order[start : start + tuning.batch]
-            scores = self.network.forward({name: values[part] for name, values in inputs.items()})
-            _, gradient = soft_cross_entropy(scores, targets[part])
-            self.network.backward(gradient)
-            optimizer.rate = tuning.rate * 0.5 * (1 + cos(pi * iteration / whole))
+    pruned: constants whose zeros in ``start`` stay zeros.
+    """
+    network = shards.network
+    network.load(start)
+    held = [(item := network.learned[name].parameter, item.value != 0) for name in pruned]
+    optimizer = RelativeAdam(network.parameters, tuning.rate)
+    best, done = (judge(start), start), 0.0
+    whole, each = tuning.iterations(len(lesson)), tuning.iterations_each(len(lesson))
+    with shards:
+        for iteration, (batch, passed) in enumerate(_batches(lesson, tuning)):
+            shards.learn(batch.inputs, batch.gradient)
+            optimizer.rate = tuning.rate * 0.5 * (1 + cos(pi * passed))
             optimizer.update()
-            self._mask()
+            for parameter, kept in held:
+                parameter.value *= kept
             if progress is not None:
                 progress(iteration + 1, whole)
-            if (iteration + 1) % each == 0 and iteration + 1 >= RISING * whole:
-                self._choose(whole, whole)
-                found = self.network.constants()
-                loss = judge(found)
-                if best is None or loss < best[0]:
-                    best = loss, found
-        assert best is not None
-        return best[1]
+            done = (iteration + 1) / each
+            if done == int(done) or passed == 1:
+                found = network.constants()
+                best = min(best, (judge(found), found), key=lambda item: item[0])
+    return best[1], done
 
-    def _choose(self, iteration: int, whole: int) -> None:
-        """Choose anew what goes, as long as zeros come: many at first, fewer and fewer (Zhu and Gupta, 2017)."""
-        rising = max(1, int(RISING * whole))
-        step = max(1, rising // CHOICES)
-        if iteration < whole and (iteration > rising or (iteration % step and iteration < rising)):
+
+def _batches(lesson: Lesson, tuning: Tuning) -> Iterator[tuple[Batch, float]]:
+    """Samples in an order by chance, anew each epoch, and how much of the whole has passed; 1 ends it before."""
+    generator, began = np.random.default_rng(tuning.seed), perf_counter()
+    whole, each = tuning.iterations(len(lesson)), tuning.iterations_each(len(lesson))
+    order = np.arange(len(lesson))
+    for iteration in range(whole):
+        if iteration % each == 0:
+            order = generator.permutation(len(lesson))
+        passed = min(max(iteration / whole, (perf_counter() - began) / tuning.seconds), 1.0)
+        first = iteration % each * tuning.batch
+        yield lesson.batch(order[first : first + tuning.batch], generator), passed
+        if passed == 1:
             return
-        share = 1 - (1 - min(1.0, iteration / rising)) ** 3
-        for layer in self.layers:
-            learned = self.network.learned[layer.constant]
-            weights = learned.outward(learned.parameter.value)
-            kept = layer.kept(weights, share * self.sparsities[layer.name], self.group)
-            self._masks[layer.constant] = learned.inward(kept.astype(np.float64)) != 0
-        self._mask()
-
-    def _mask(self) -> None:
-        for name, kept in self._masks.items():
-            self.network.learned[name].parameter.value *= kept

@@ -72,7 +72,11 @@ class Dense:
 
 
 class Convolution:
-    """A convolution with ReLU of images (samples, height, width, channels), as products of windows."""
+    """A convolution with ReLU of images (samples, height, width, channels), as products of windows.
+
+    Where the products allow it, a few images are computed after the others: their windows stay in the cache, and are
+    made again for ``backward``, which is quicker than to fetch those of all images from memory.
+    """
 
     def __init__(
         self,
@@ -87,7 +91,8 @@ class Convolution:
         """weights: (kernel rows, kernel columns, channels, outputs). window: without padding, of stride 1 for None."""
         self.window = window or Sliding((weights.shape[0], weights.shape[1]))
         self.dense = Dense(name, weights.reshape(-1, weights.shape[3]), relu, input_gradient, bias)
-        self._shapes: list[tuple[int, ...]] = []
+        self._kernel = weights.shape
+        self._uses: list[tuple[FloatArray, FloatArray]] = []
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -96,18 +101,53 @@ class Convolution:
 
     def forward(self, products: Products, x: Activations) -> FloatArray:
         """Results (samples, height, width, outputs)."""
-        images = np.asarray(x)
-        self._shapes.append(images.shape)
-        y = np.asarray(self.dense.forward(products, self.window.matrix(images)))
-        return y.reshape(len(images), *self.window.results(*images.shape[1:3]), -1)
+        images, dense = np.asarray(x), self.dense
+        weights, bias = dense.weights.value, dense.bias.value
+        shape = (*self.window.results(*images.shape[1:3]), weights.shape[1])
+        rows = [
+            np.asarray(products.forward(dense.name, self.window.matrix(images[part]), weights, bias, dense.relu))
+            for part in self._parts(products, images)
+        ]
+        y = (rows[0] if len(rows) == 1 else np.concatenate(rows)).reshape(len(images), *shape)
+        self._uses.append((images, y))
+        return y
 
     def backward(self, products: Products, gradient: FloatArray) -> FloatArray | None:
         """Add the gradients of the parameters; those of the inputs."""
-        shape = self._shapes.pop()
-        found = self.dense.backward(products, gradient.reshape(-1, gradient.shape[3]))
-        return None if found is None else self.window.added(found, shape)
+        images, y = self._uses.pop()
+        dense, outputs = self.dense, y.shape[3]
+        gradient = gradient.reshape(y.shape)
+        if dense.relu:
+            gradient = gradient * (y > 0)
+        found = []
+        for part in self._parts(products, images):
+            rows = gradient[part].reshape(-1, outputs)
+            dense.weights.gradient += products.weight_gradient(dense.name, self.window.matrix(images[part]), rows)
+            dense.bias.gradient += np.ones(len(rows), rows.dtype) @ rows
+            if dense.input_gradient:
+                found.append(self._input_gradient(products, gradient[part], images[part].shape))
+        return np.concatenate(found) if found else None
+
+    def _input_gradient(self, products: Products, gradient: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Gradients of images of ``shape``: a convolution of those of the results where products go part by part and
+        the window allows it, else one product that is added where windows overlap."""
+        dense, turned = self.dense, self.window.turned if products.part is not None else None
+        if turned is None:
+            rows = products.input_gradient(dense.name, gradient.reshape(-1, gradient.shape[3]), dense.weights.value)
+            return self.window.added(rows, shape)
+        weights = dense.weights.value.reshape(self._kernel)[::-1, ::-1].transpose(2, 0, 1, 3)
+        rows = products.input_gradient(dense.name, turned.matrix(gradient), weights.reshape(len(weights), -1))
+        return rows.reshape(shape)
+
+    def _parts(self, products: Products, images: FloatArray) -> list[slice]:
+        """Images that are computed together."""
+        if products.part is None:
+            return [slice(None)]
+        rows, columns = self.window.results(*images.shape[1:3])
+        bytes_each = rows * columns * self.dense.weights.value.shape[0] * images.itemsize
+        step = max(1, products.part // bytes_each)
+        return [slice(start, start + step) for start in range(0, len(images), step)]
 
     def forget(self) -> None:
         """Drop what was kept for ``backward``."""
-        self._shapes.clear()
-        self.dense.forget()
+        self._uses.clear()

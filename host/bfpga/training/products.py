@@ -16,7 +16,12 @@ Activations = EagerArray | FloatArray
 
 
 class Products(Protocol):
-    """What a layer with weights (inner, outputs) computes of rows x (rows, inner) in one training step."""
+    """What a layer with weights (inner, outputs) computes of rows x (rows, inner) in one training step.
+
+    part: bytes of rows that are best computed at once; None where all rows must be, for they share an exponent.
+    """
+
+    part: int | None
 
     def forward(self, name: str, x: Activations, weights: FloatArray, bias: FloatArray, relu: bool) -> Activations:
         """x @ weights + bias, and no less than 0 with ``relu``."""
@@ -30,6 +35,9 @@ class Products(Protocol):
 
 class FloatProducts:
     """Products in floating point: float64, or float32 where many samples shall pass in little time."""
+
+    #: About what stays in the second cache of one core.
+    part: int | None = 2 << 20
 
     def __init__(self, kind: type[np.floating[Any]] = np.float64) -> None:
         self.kind = kind
@@ -54,6 +62,8 @@ class ArrayProducts:
 
     A layer takes the mantissas and the exponent of the layer before as they are. Both sessions may be the same.
     """
+
+    part: int | None = None
 
     def __init__(self, narrow: EagerRun, wide: EagerRun) -> None:
         """narrow, wide: open sessions, for example of 8-bit and of 16-bit mantissas."""

@@ -35,8 +35,10 @@ class Sliding:
         top, left, bottom, right = self.pads
         if not any(self.pads):
             return images
-        around = ((0, 0), (top, bottom), (left, right), (0, 0))
-        return np.pad(images, around, constant_values=fill)
+        samples, height, width, channels = images.shape
+        around = np.full((samples, top + height + bottom, left + width + right, channels), fill, images.dtype)
+        around[:, top : top + height, left : left + width] = images
+        return around
 
     def taps(self, results: Size) -> Iterator[tuple[Size, tuple[slice, ...]]]:
         """Each tap of the kernel with the pixels of the padded images that it meets."""
@@ -52,11 +54,28 @@ class Sliding:
         samples, height, width, channels = images.shape
         if self.kernel == (1, 1) and self.strides == (1, 1) and not any(self.pads):
             return images.reshape(-1, channels)
-        results, padded = self.results(height, width), self.padded(images)
-        values = np.empty((samples, *results, *self.kernel, channels), images.dtype)
-        for (row, column), place in self.taps(results):
-            values[:, :, :, row, column] = padded[place]
-        return values.reshape(samples * results[0] * results[1], -1)
+        rows, columns = self.results(height, width)
+        padded = self.padded(images)
+        sample, line, pixel, value = padded.strides
+        # One view of all windows, copied at once: the taps of a row that lie side by side are one run of memory.
+        windows = np.lib.stride_tricks.as_strided(
+            padded,
+            (samples, rows, columns, *self.kernel, channels),
+            (sample, line * self.strides[0], pixel * self.strides[1],
+             line * self.dilations[0], pixel * self.dilations[1], value),
+            writeable=False,
+        )  # fmt: skip
+        return np.ascontiguousarray(windows).reshape(samples * rows * columns, -1)
+
+    @property
+    def turned(self) -> Sliding | None:
+        """The window over gradients of results whose rows of ``matrix``, with the taps of the weights in reverse, give
+        the gradients of images; None where strides or wide pads leave results that do not fit."""
+        reach = [(kernel - 1) * dilation for kernel, dilation in zip(self.kernel, self.dilations, strict=True)]
+        top, left, bottom, right = (reach[axis % 2] - pad for axis, pad in enumerate(self.pads))
+        if self.strides != (1, 1) or min(top, left, bottom, right) < 0:
+            return None
+        return Sliding(self.kernel, (1, 1), (top, left, bottom, right), self.dilations)
 
     def added(self, matrix: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         """Rows as of ``matrix``, each added to the pixels of its window, in images of ``shape``."""

@@ -1,0 +1,89 @@
+"""What samples teach a pruned network: the answers of the network before, the labels, and images turned and moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.formats.arrays import Float32Array, FloatArray
+from bfpga.pruning.scores import Scorer
+from bfpga.pruning.split import Labelled
+from bfpga.training.steps import softmax
+
+#: Scores are divided by it before answers are compared: the order of all classes is learned, not the first alone.
+TEMPERATURE = 4.0
+#: Share of the labels in the loss; the rest is the unpruned network's answer.
+LABELS = 0.1
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """How images are changed each time they are seen. flip: mirrored left to right, every other one by chance; shift:
+    moved by up to so many pixels, borders repeated. Samples that are no images (channels, rows, columns) stay."""
+
+    flip: bool = False
+    shift: int = 0
+
+    def __bool__(self) -> bool:
+        return self.flip or self.shift > 0
+
+    def images(self, values: Float32Array, generator: np.random.Generator) -> Float32Array:
+        """Samples as they are seen this time."""
+        if values.ndim != 4:
+            return values
+        if self.flip:
+            turned = generator.random(len(values)) < 0.5
+            values = np.where(turned[:, None, None, None], values[..., ::-1], values)
+        if self.shift:
+            offsets = generator.integers(-self.shift, self.shift + 1, (2, len(values), 1))
+            rows, columns = (
+                np.clip(np.arange(size) + offset, 0, size - 1)
+                for size, offset in zip(values.shape[2:], offsets, strict=True)
+            )
+            sample = np.arange(len(values))[:, None, None, None]
+            channel = np.arange(values.shape[1])[None, :, None, None]
+            values = values[sample, channel, rows[:, None, :, None], columns[:, None, None, :]]
+        return values
+
+
+class Lesson:
+    """Samples to learn from in batches, each with the answers that the unpruned network gives to it."""
+
+    def __init__(self, samples: Labelled, scorer: Scorer, augmentation: Augmentation | None = None) -> None:
+        """scorer: of the unpruned network."""
+        self.samples, self._scorer, self._augmentation = samples, scorer, augmentation or Augmentation()
+        self._answers = None if self._augmentation else scorer.scores(samples.inputs)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def batch(self, chosen: npt.NDArray[np.int64], generator: np.random.Generator) -> Batch:
+        """The samples with these numbers."""
+        part = self.samples.part(chosen)
+        if self._answers is not None:
+            return Batch(part.inputs, self._answers[chosen], part.labels)
+        inputs = {name: self._augmentation.images(values, generator) for name, values in part.inputs.items()}
+        return Batch(inputs, self._scorer.scores(inputs), part.labels)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples by input, answers of the unpruned network (samples, classes), labels."""
+
+    inputs: Mapping[str, Float32Array]
+    answers: Float32Array
+    labels: npt.NDArray[np.int64]
+
+    def gradient(self, scores: FloatArray, part: slice) -> FloatArray:
+        """Of the loss by the scores of a part of the samples.
+
+        The loss is the cross entropy with the answers, both by scores divided by ``TEMPERATURE`` and to the measure of
+        its square (Hinton, Vinyals and Dean, 2015), and that with the labels.
+        """
+        apart = softmax(scores / TEMPERATURE) - softmax(self.answers[part] / TEMPERATURE)
+        wrong = softmax(scores)
+        wrong[np.arange(len(wrong)), self.labels[part]] -= 1
+        return ((1 - LABELS) * TEMPERATURE * apart + LABELS * wrong) / len(self.labels)
