@@ -28,6 +28,7 @@ from bfpga.accelerator.schema import (
     ClusterSection,
     FormatSection,
     ShiftSection,
+    SkipArraySection,
     SystolicSection,
     ZeroSkipSection,
     json_schema,
@@ -322,6 +323,40 @@ def test_a_pass_over_powers_of_two_needs_parameters_for_two_channels_a_row(tmp_p
     assert "must be at least the 32 channels of a pass" in refusal(tmp_path, text)
 
 
+#: 16 groups of 24 lanes, whatever the ready one has.
+SKIP = re.sub("columns: .*", "columns: 12", (READY / "pynq_z2_skip.yaml").read_text())
+SKIP = re.sub("weight_words: .*", "weight_words: 4096", SKIP)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("columns: 12", "columns: 13", "columns: is 13; must be even for a skip array"),
+     ("profile: bfp8", "profile: bfp16", "format: has mantissas of 16 bits; a skip array takes 8 at most"),
+     ("chunk: 256", "chunk: 128", "rows: is 128; must be less than chunk = 128"),
+     ("rows: 128", "rows: 126", "rows: is 126; must be a multiple of lanes = 4"),
+     ("parameter_rows: 2048", "parameter_rows: 64", "is 64; must be at least the 128 channels of a pass"),
+     ("lanes: 4", "lanes: 4\n    multiplier: shift", "multiplier: unknown key"),
+     ("groups: 16", "groups: 24", "288 DSP blocks in its dot tiles")],
+)  # fmt: skip
+def test_wrong_numbers_of_a_skip_array_are_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert said in refusal(tmp_path, SKIP.replace(old, new, 1))
+
+
+def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
+    message = refusal(tmp_path, SKIP + "  - {kind: zero_skip}\n")
+    assert "engines[0].kind: is skip_array, which is alone in its kernel; beside it is zero_skip" in message
+
+
+def test_a_skip_array_has_the_dsp_blocks_of_its_products_and_its_own_memories(tmp_path: Path) -> None:
+    """16 groups of 24 lanes, two in a block; 512 words of 192 bits 16 times for windows, 512 of 288 bits for sums."""
+    config = load_accelerator(write(tmp_path, SKIP)).systolic
+    assert config.macs_per_clock == 384
+    assert config.beats_per_weight_word == 5
+    parts = estimate_resources(config).parts
+    assert (parts["array"].dsp, parts["array"].bram36) == (192, 16 * 3 + 4)
+    assert parts["weights"].bram36 == 4096 * 288 // 36864 + memory_blocks(2048, 18)
+
+
 def test_committed_json_schema_is_current() -> None:
     """`bfpga schema` writes configs/accelerator.schema.json."""
     assert json.loads((ROOT / "configs/accelerator.schema.json").read_text()) == json_schema()
@@ -329,7 +364,7 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    engines = (SystolicSection, ZeroSkipSection, ClusterSection)
+    engines = (SystolicSection, SkipArraySection, ZeroSkipSection, ClusterSection)
     for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key

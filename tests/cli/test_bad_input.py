@@ -201,6 +201,11 @@ def structure_cases() -> Iterator[Case]:
     yield case("mantissas of 17 bits for shift units", wider, "shift units take 16")
     yield case("odd rows", VALID.replace("rows: 16", "rows: 15"), "engines[0].rows", "multiple of lanes")
     yield case("wide mantissas packed", wide, "engines[0].multiplier")
+    skips = (ROOT / "configs" / "accelerators" / "pynq_z2_skip.yaml").read_text()
+    for name in ("groups", "chunk", "queue", "rows", "columns", "weight_words"):
+        for wrong in ("0", "100000", "'16'"):
+            text = re.sub(f" {name}: .*", f" {name}: {wrong}", skips)
+            yield case(f"skip array, {name} {wrong}", text, f"engines[0].{name}: is ")
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")
 
 

@@ -24,7 +24,7 @@ from bfpga.board.overlays import StagedFiles, find_overlay
 from bfpga.contract import layout as contract_layout
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Descriptor, Operation
 from bfpga.contract.layout import VERSION, layout, layout_digest, layout_mismatch
 from bfpga.contract.program import ArrayNode
 from bfpga.contract.registers import REGISTERS
@@ -145,6 +145,7 @@ def swapped(fields: Sequence[str]) -> tuple[str, ...]:
 
 PATCHES: dict[str, tuple[str, Any]] = {
     "fields": ("FIELDS", swapped(FIELDS)),
+    "shared words": ("SHARED_WORDS", {"entry_words": "piece_rows"}),
     "words": ("DESCRIPTOR_WORDS", DESCRIPTOR_WORDS + 16),
     "enumerations": ("ENUMERATIONS", contract_layout.ENUMERATIONS[1:]),
     "bits": ("BITS", contract_layout.BITS[1:]),
@@ -233,6 +234,17 @@ def test_packed_bytes_change_with_the_version_only() -> None:
         "the bytes on the streams are others than before: raise VERSION of bfpga.contract.layout, so that kernels of "
         f"the earlier bytes are refused, and add {{VERSION: {found!r}}} to PACKED"
     )
+
+
+def test_words_that_fields_share_belong_to_the_operation() -> None:
+    """Issue 16, item 1: a GEMM on a skip array says more than a descriptor has words; others keep theirs."""
+    gemm = Descriptor(operation=Operation.GEMM, chunk_steps=9, chunk_buffers=3, entry_words=-1)
+    strip = Descriptor(operation=Operation.SPARSE, piece_rows=9, piece_columns=3, count_step=-1)
+    for descriptor in (gemm, strip):
+        assert Descriptor.from_words(descriptor.to_words()) == descriptor
+    assert gemm.to_words()[1:].tolist() == strip.to_words()[1:].tolist()
+    other = replace(gemm, operation=Operation.MAX).to_words()
+    assert other.tolist() == Descriptor(operation=Operation.MAX).to_words().tolist()
 
 
 # Files of another toolkit

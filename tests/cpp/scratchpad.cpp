@@ -1,7 +1,9 @@
-// processes/scratchpad.hpp: one start on scratchpads of a list, by their number, between streams that hesitate.
+// processes/scratchpad.hpp: one start on scratchpads of a list, by their number, between streams that hesitate. With
+// SKIP_PADS (skip_scratchpad.cpp) those of a kernel with a skip array.
 #include <cstdint>
 #include <cstdio>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "bfpga/ports/stream.hpp"
@@ -10,7 +12,8 @@
 namespace {
 
 // `Doubled`: a pass of power-of-two weights has two channels a row; `Shift` columns work with two-hot weights alone.
-template <class Chosen, int COLUMNS, int ROWS, int LANES, int BANKS, int PIXELS, int SHIFT, int DOUBLED>
+// `Skip`: there is a skip array.
+template <class Chosen, int COLUMNS, int ROWS, int LANES, int BANKS, int PIXELS, int SHIFT, int DOUBLED, int SKIP = 0>
 struct Pad {
     using Storage = Chosen;
     static constexpr int mantissa_bits = 8;
@@ -25,6 +28,9 @@ struct Pad {
     static constexpr int words_per_block = ROWS / LANES;
     static constexpr int accumulator_rows = DOUBLED * ROWS;
     static constexpr bool tap_reuse = false;
+    static constexpr int skip_groups = SKIP;
+    static constexpr int skip_halves = 2;
+    static constexpr int skip_chunk = 16 * LANES;
     static constexpr bool wide_memory = false;
     static constexpr int shift_columns = SHIFT;
     static constexpr int banks = BANKS;
@@ -41,7 +47,16 @@ struct Pad {
 template <class... Pads>
 struct List {};
 
-#ifdef BFPGA_NATIVE_INTEGERS
+#if defined(SKIP_PADS) && defined(BFPGA_NATIVE_INTEGERS)
+template <class Storage>
+using All = List<Pad<Storage, 3, 16, 2, 5, 4, 0, 1, 2>, Pad<Storage, 6, 32, 4, 7, 2, 0, 1, 2>,
+                 Pad<Storage, 1, 8, 1, 1, 1, 0, 1, 2>>;
+using Indexed = List<>;
+#elif defined(SKIP_PADS)
+template <class Storage>
+using All = List<Pad<Storage, 3, 16, 2, 5, 4, 0, 1, 2>>;
+using Indexed = List<>;
+#elif defined(BFPGA_NATIVE_INTEGERS)
 template <class Storage>
 using All =
     List<Pad<Storage, 3, 4, 2, 5, 4, 0, 1>, Pad<Storage, 12, 8, 4, 13, 2, 0, 1>, Pad<Storage, 6, 4, 2, 7, 4, 2, 1>,
@@ -110,11 +125,11 @@ class Sender : public bfpga::StreamWaits {
 template <class Word, class Operands>
 class Results : public Sender<Word> {
    public:
-    Results(Chance& chance, const bfpga::stream<Operands>& operands)
-        : Sender<Word>("results", chance), operands_(operands) {}
+    Results(Chance& chance, Operands& operands) : Sender<Word>("results", chance), operands_(operands) {}
 
     void polled(const std::string& stream) override {
-        const bool there = this->sent() < first_held || operands_.peak_occupancy() >= until;
+        operands_.take();
+        const bool there = this->sent() < first_held || operands_.beats.size() >= until;
         if (there) {
             Sender<Word>::polled(stream);
         } else {
@@ -125,7 +140,7 @@ class Results : public Sender<Word> {
     std::size_t first_held = 0, until = 0;
 
    private:
-    const bfpga::stream<Operands>& operands_;
+    Operands& operands_;
 };
 
 // The store process: returns a credit for a group it has got, now and then.
@@ -162,6 +177,54 @@ class Credits : public bfpga::StreamWaits {
     bool flows_ = false;
 };
 
+// The array: takes the beats and returns a credit for a chunk that it has got, when it has been asked for so long.
+template <class Config>
+class Windows : public bfpga::StreamWaits {
+    using Operand = bfpga::OperandBeat<Config>;
+
+   public:
+    Windows(bfpga::stream<bfpga::wire_t<Operand>>& operands, Chance& chance)
+        : to("windows"), operands_(operands), chance_(chance) {
+        to.join(*this);
+    }
+
+    void wait(const std::string& stream, bool) override { throw bfpga::StreamError("blocked by " + stream); }
+    void polled(const std::string&) override {
+        take();
+        asked_ = chunks_ > credit_at.size() ? asked_ + 1 : 0;
+        if (asked_ > patience && chance_.now()) {
+            credit_at.push_back(static_cast<int32_t>(beats.size()));
+            asked_ = 0;
+            to.write(true);
+        }
+    }
+
+    void take() {
+        while (!operands_.empty()) {
+            const bfpga::wire_t<Operand> word = operands_.read();
+            beats.push_back(bfpga::from_wire<Operand>(word));
+            const Operand& beat = beats.back();
+            if (beat.fires && !beat.stop) {
+                const bool step = second_ || beat.single;
+                second_ = !step;
+                chunks_ += step && beat.last ? 1 : 0;
+            }
+        }
+    }
+
+    bfpga::stream<bool> to;
+    std::vector<Operand> beats;
+    std::vector<int32_t> credit_at;  // beats that had come when each was returned
+    int patience = 0;
+
+   private:
+    bfpga::stream<bfpga::wire_t<Operand>>& operands_;
+    Chance& chance_;
+    bool second_ = false;
+    std::size_t chunks_ = 0;
+    int asked_ = 0;
+};
+
 struct Finished {
     std::vector<int32_t> log;
     void finished(int index, uint32_t work) {
@@ -184,11 +247,13 @@ struct Start {
     const int32_t* result;  // (results, columns, lanes)
     int32_t rarely, seed, capacity;
     int32_t first_held, operands_before;  // results from this one on come when so many operands have gone
-    int32_t* operand;                     // each: fires, first, last, mine of the columns, words
+    int32_t patience;                     // of the array: how often it is asked for a credit until there is one
+    int32_t* operand;                     // each: fires, first, last, mine of the columns, words; opens, closes, single
     int32_t* vector;                      // each: fires, mine and present of the columns, words
     int32_t* stored;                      // each: words
     int32_t* finished;                    // each: index, work
-    int32_t counts[4];                    // of operands, vectors, stored groups, finished operations
+    int32_t* credit;                      // operands that had gone when each came
+    int32_t counts[5];                    // of operands, vectors, stored groups, finished operations, credits
     int32_t most_stored, work;
     char error[256];
 };
@@ -212,7 +277,8 @@ class Bench {
           commands_("commands", always_),
           loads_("loads", chance_),
           operands_("operands"),
-          results_(chance_, operands_),
+          windows_(operands_, chance_),
+          results_(chance_, windows_),
           stored_("stored"),
           vectors_("vectors"),
           reports_("reports"),
@@ -225,13 +291,25 @@ class Bench {
         results_.first_held = static_cast<std::size_t>(start_.first_held);
         results_.until = static_cast<std::size_t>(start_.operands_before);
         static bfpga::ScratchpadProcess<Config, typename Config::Storage> process;
-        process.run(commands_.to, loads_.to, operands_, vectors_, results_.to, stored_, credits_.to, reports_, trace_);
+        windows_.patience = start_.patience;
+        run(process, std::integral_constant<bool, (Config::skip_groups > 0)>());
         start_.work = static_cast<int32_t>(reports_.read());
         start_.most_stored = static_cast<int32_t>(credits_.most);
         take();
     }
 
    private:
+    template <class Process>
+    void run(Process& process, std::false_type) {
+        process.run(commands_.to, loads_.to, operands_, vectors_, results_.to, stored_, credits_.to, reports_, trace_);
+    }
+
+    template <class Process>
+    void run(Process& process, std::true_type) {
+        process.run(commands_.to, loads_.to, operands_, vectors_, results_.to, stored_, credits_.to, windows_.to,
+                    reports_, trace_);
+    }
+
     void give_commands() {
         for (int n = 0; n < start_.operations; ++n) {
             for (int k = 0; k < bfpga::Descriptor::words; ++k) {
@@ -285,17 +363,29 @@ class Bench {
 
     void take() {
         int32_t* operand = start_.operand;
-        start_.counts[0] = drain<Operand>(operands_, [&](const Operand& beat) {
+        windows_.take();
+        if (windows_.beats.size() > static_cast<std::size_t>(start_.capacity)) {
+            throw bfpga::StreamError("more operands than the test has room for");
+        }
+        for (const Operand& beat : windows_.beats) {
             if (beat.stop) {
                 *operand = -1;  // nothing comes behind it
-                return;
+                break;
             }
             *operand++ = beat.fires ? 1 : 0;
             *operand++ = beat.first ? 1 : 0;
             *operand++ = beat.last ? 1 : 0;
             put(beat.mine, operand);
             put(beat.word, operand);
-        });
+            *operand++ = beat.opens ? 1 : 0;
+            *operand++ = beat.closes ? 1 : 0;
+            *operand++ = beat.single ? 1 : 0;
+        }
+        start_.counts[0] = static_cast<int32_t>(windows_.beats.size());
+        start_.counts[4] = static_cast<int32_t>(windows_.credit_at.size());
+        for (std::size_t k = 0; k < windows_.credit_at.size(); ++k) {
+            start_.credit[k] = windows_.credit_at[k];
+        }
         int32_t* vector = start_.vector;
         start_.counts[1] = drain<Vector>(vectors_, [&](const Vector& beat) {
             *vector++ = beat.fires ? 1 : 0;
@@ -316,7 +406,8 @@ class Bench {
     Sender<bfpga::command_t> commands_;
     Sender<bfpga::wire_t<Group>> loads_;
     bfpga::stream<bfpga::wire_t<Operand>> operands_;
-    Results<bfpga::wire_t<Result>, bfpga::wire_t<Operand>> results_;
+    Windows<Config> windows_;
+    Results<bfpga::wire_t<Result>, Windows<Config>> results_;
     bfpga::stream<bfpga::wire_t<Group>> stored_;
     bfpga::stream<bfpga::wire_t<Vector>> vectors_;
     bfpga::stream<bfpga::command_t> reports_;

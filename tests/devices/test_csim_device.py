@@ -15,7 +15,7 @@ from kernel_pairs import QUICK, SMALL, KernelPair, small
 
 from bfpga.contract.checksum import stream_checksum
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, Flag
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, Flag, word_of
 from bfpga.devices import toolchain
 from bfpga.devices.csim import CSimulation, build
 from bfpga.devices.kernel_start import KernelResult
@@ -172,8 +172,9 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_descriptor_and_status_are_rendered_from_one_truth() -> None:
     text = render_kernel("k", "00000000", SMALL)["include/bfpga/contract/descriptor.hpp"]
-    assert re.findall(r"^    int32_t (\w+);", text, re.M) == list(FIELDS)
-    assert re.findall(r"descriptor\.(\w+) = words\[(\d+)\]", text) == [(f, str(n)) for n, f in enumerate(FIELDS)]
+    assert re.findall(r"^    int32_t (\w+);", text, re.M) == [*FIELDS, *SHARED_WORDS]
+    places = [(name, str(word_of(name))) for name in (*FIELDS, *SHARED_WORDS)]
+    assert re.findall(r"descriptor\.(\w+) = words\[(\d+)\]", text) == places
     assert f"words = {DESCRIPTOR_WORDS};" in text
     assert f"AccumulatorSaturated = {int(Status.ACCUMULATOR_SATURATED)};" in text
 

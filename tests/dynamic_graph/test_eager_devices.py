@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 from eager_cases import CASES, IMAGES, KERNELS, B, W, X, integers, plain_convolution, random_convolution, tiny_with
+from skip_arrays import SKIPPING
 
 import bfpga
 from bfpga.accelerator.loader import Accelerator, load_accelerator
@@ -45,6 +46,17 @@ def test_every_operation_gives_the_emulators_bits(device: str) -> None:
     with bfpga.eager("tiny", "emulator") as expected, bfpga.eager("tiny", device) as found:
         results = [(operation(found), operation(expected)) for operation, _ in CASES.values()]
         check_equal(found, expected, results)
+
+
+def test_operations_with_new_weights_give_the_same_bits_on_a_skip_array() -> None:
+    """Issue 16, item 1: how many entries a layer has, its weights decide, and they come at run time."""
+    with bfpga.eager(SKIPPING, "emulator") as expected, bfpga.eager(SKIPPING, "csim") as found:
+        for density in (1.0, 0.3, 0.0):
+            kept = np.random.default_rng(2).random(W.shape) < density
+            results = [(run.linear(X, np.where(kept, W, 0.0), B)) for run in (found, expected)]
+            check_equal(found, expected, [(results[0], results[1])])
+        images, kernels, options = random_convolution(1)
+        check_equal(found, expected, [tuple(run.conv2d(images, kernels, **options) for run in (found, expected))])
 
 
 def test_convolutions_of_any_geometry_are_exact_and_the_same_on_a_kernel() -> None:

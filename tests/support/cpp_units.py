@@ -23,7 +23,7 @@ BUILDS: tuple[Integers, ...] = ("native", "ap_int")
 #: Units run for milliseconds, which more optimization would not pay for. With so little of it g++ no longer sees which
 #: variables are set; kernels are compiled with this warning.
 _OPTIMIZATION = ("-O1", "-Wno-maybe-uninitialized")
-#: Rendered headers the library includes; they are the same for all configurations.
+#: Rendered headers the library includes; but for the commands they are the same for all configurations.
 _RENDERED = (
     "include/bfpga/contract/commands.hpp",
     "include/bfpga/contract/descriptor.hpp",
@@ -63,24 +63,24 @@ def exact_compiler() -> tuple[str, ...]:
 
 
 @functools.cache
-def rendered_headers() -> dict[str, str]:
+def rendered_headers(skip_groups: int = 0) -> dict[str, str]:
     """Rendered header -> text, by the path it is included with."""
-    files = render_kernel("units", "0" * 16, SystolicConfig(kernel="processes"))
+    files = render_kernel("units", "0" * 16, SystolicConfig(kernel="processes", skip_groups=skip_groups))
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 
 
-def write_rendered(directory: Path) -> None:
+def write_rendered(directory: Path, skip_groups: int = 0) -> None:
     """Write the rendered headers below ``directory``."""
-    for path, text in rendered_headers().items():
+    for path, text in rendered_headers(skip_groups).items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
 
-def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path]) -> str:
-    """Digest of the compiler, the arguments and every file below the folders."""
+def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path], skip_groups: int) -> str:
+    """Digest of the compiler, the arguments, the rendered headers and every file below the folders."""
     content = hashlib.sha256()
-    for part in (*arguments, toolchain.compiler_version(*command), *rendered_headers().values()):
+    for part in (*arguments, toolchain.compiler_version(*command), *rendered_headers(skip_groups).values()):
         content.update(part.encode() + b"\0")
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -89,20 +89,20 @@ def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[
 
 
 @functools.cache
-def library(source: str, integers: Integers) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind."""
+def library(source: str, integers: Integers, skip_groups: int = 0) -> ctypes.CDLL:
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups: of a skip array."""
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)
     optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
-    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES])
+    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES], skip_groups)
     target = cache_directory() / "units" / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
-    cached_library(target, lambda built, directory: _build(built, directory, command, unit))
+    cached_library(target, lambda built, directory: _build(built, directory, command, unit, skip_groups))
     return ctypes.CDLL(str(target))
 
 
-def _build(built: Path, directory: Path, command: Sequence[str], arguments: Sequence[str]) -> None:
-    write_rendered(directory)
+def _build(built: Path, directory: Path, command: Sequence[str], arguments: Sequence[str], skip_groups: int) -> None:
+    write_rendered(directory, skip_groups)
     toolchain.run_compiler([*arguments, "-I", str(directory), "-o", str(built)], command)

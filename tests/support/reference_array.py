@@ -23,6 +23,7 @@ from reference import (
 )
 from reference_engines import pixel_address, read_rectangle
 from reference_positions import ReferenceCollector
+from reference_skip import Term, entry_beats, entry_words, terms
 from reference_strips import sparse
 from reference_tiles import zero_skip
 from reference_weights import weight_beats, weight_container, weight_kind
@@ -149,9 +150,13 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        return d.parameter_rows + d.weight_words * weight_beats(self.config) + (not self.processes) * TRANSFER_DEPTH
+        beats = entry_beats(self.config) if self.config.skip_groups else weight_beats(self.config)
+        return d.parameter_rows + d.weight_words * beats + (not self.processes) * TRANSFER_DEPTH
 
-    def _words(self, data: bytes, count: int) -> list[list[list[int]]]:
+    def _words(self, data: bytes, count: int) -> list:
+        """Weights (rows, lanes) of each word; of a skip array the word itself."""
+        if self.config.skip_groups:
+            return entry_words(self.config, data, count)
         config, bits = self.config, weight_container(self.config)
         per_word = weight_beats(self.config) * config.weight_stream_bits // bits
         elements = unpack_elements(data, bits).reshape(count, per_word)[:, : config.rows * config.lanes]
@@ -163,6 +168,9 @@ class ReferenceKernel:
         slot, kind = self.slots.setdefault(d.policy_slot, Slot()), weight_kind(d, self.config)
         flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
         kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
+        if self.config.skip_groups and d.operation == Operation.GEMM and not flags & Flag.KEPT:
+            self._entries(d, slot, groups, data)
+            return groups * kernel_steps * d.blocks * d.read_slots
         stream = flags & Flag.STREAM_WEIGHTS
         words = iter(self._words(data, groups * d.blocks * kernel_steps)) if stream else iter(())
         first = self.exponents[d.input_slot]
@@ -189,6 +197,39 @@ class ReferenceKernel:
             self._learn(d, slot)
         return self._compute_cycles(d, groups, kernel_steps)
 
+    def _entries(self, d: Descriptor, slot: Slot, groups: int, data: bytes) -> None:
+        """A GEMM of a skip array: every pass, of two groups of columns, reads the same words."""
+        count, columns = d.entry_words, self.config.columns
+        if d.flags & Flag.STREAM_WEIGHTS:
+            read = self._words(data, count * -(-groups // 2))
+            words = read[:count]
+            assert read == words * -(-groups // 2)
+        else:
+            words = [self.weights[d.weight_base + n] for n in range(count)]
+        products, e_acc, wide = terms(self.config, d, words), self.exponents[d.input_slot], d.wide_word
+        self._begin(d, slot, e_acc)
+        for group in range(groups):
+            pixels = range(group * columns, min(group * columns + columns, d.output_pixels))
+            sums = {i: self._summed(d, p, products) for i, p in enumerate(pixels)}
+            if d.flags & Flag.KEEP:
+                assert wide + d.output_rows <= self.config.wide_words
+                self.wide |= {(i, wide + r): acc[r] for i, acc in sums.items() for r in range(d.output_rows)}
+            self._drain(d, slot, group, 0, sums, e_acc)
+            wide += d.output_rows
+        if d.flags & Flag.LAST:
+            self._learn(d, slot)
+
+    def _summed(self, d: Descriptor, p: int, products: list[Term]) -> list[int]:
+        """Sums of all rows of a pixel."""
+        acc, (oy, ox) = [0] * self.config.rows, divmod(p, d.output_width)
+        y, x = oy * d.stride_y - d.pad_top, ox * d.stride_x - d.pad_left
+        for term in products:
+            ky, kx = term.tap
+            if 0 <= y + ky * d.dilation_y < d.input_height and 0 <= x + kx * d.dilation_x < d.input_width:
+                word, bank = self._address(d, "input", p, kx, ky)
+                acc[term.row] += term.weight * self.memory[bank, word + term.word][term.lane]
+        return acc
+
     def _compute_cycles(self, d: Descriptor, groups: int, kernel_steps: int) -> int:
         config = self.config
         window = max(config.lanes, d.write_slots)
@@ -202,6 +243,8 @@ class ReferenceKernel:
     def _work(self, d: Descriptor, groups: int, kernel_steps: int, window: int) -> int:
         """Steps of the scratchpad; a pass of MAX and SUM is one word of channels (docs/kernel.md)."""
         kind, work = weight_kind(d, self.config), 0
+        if self.config.skip_groups and d.operation == Operation.GEMM:  # of kept sums
+            return groups * max(kernel_steps * d.read_slots, kind.columns)
         words, passes = kind.rows // self.config.lanes, d.blocks
         if d.operation != Operation.GEMM:
             words, passes = 1, -(-d.output_rows // self.config.lanes)

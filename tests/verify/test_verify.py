@@ -11,6 +11,7 @@ import pytest
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skip_arrays import SKIPS
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
@@ -72,6 +73,16 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
     report = verify(CONFIGS, ["virtual"], cases=16, seed=6)
     assert report.mismatch is None
     assert (report.cases, report.accelerators, report.targets) == (16, 4, ["virtual"])
+
+
+@pytest.mark.parametrize("target", ["csim", "virtual"])
+def test_random_networks_agree_on_a_skip_array(target: str) -> None:
+    """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
+    if target == "virtual":
+        pytest.importorskip("pynq")
+    report = verify([SKIPS], [target], cases=10, seed=16)
+    assert report.mismatch is None
+    assert report.cases == 10
 
 
 def test_half_of_the_programs_meet_a_random_order_which_a_repeated_case_has_again() -> None:

@@ -25,7 +25,8 @@ class StreamWaits {
 
     // The process that runs can go on only when `stream` has a word (`reads`) or room for one: lets others run.
     virtual void wait(const std::string& stream, bool reads) = 0;
-    // The process found `stream` empty and goes on without its word: lets others run if the process does nothing else.
+    // The process found `stream` empty, or full, and goes on without moving a word: lets others run if it does nothing
+    // else.
     virtual void polled(const std::string& stream) = 0;
     // A word entered or left a stream.
     void moved() { ++transfers_; }
@@ -104,6 +105,18 @@ class stream {
                                      " words");
         }
         put(value);
+    }
+
+    // Whether there was room for the word, which the stream has then.
+    bool write_nb(const T& value) {
+        if (waits_ != nullptr && (full() || waits_->refuses())) {
+            waits_->polled(name_);
+        }
+        if (full()) {
+            return false;
+        }
+        put(value);
+        return true;
     }
 
     const std::string& name() const { return name_; }

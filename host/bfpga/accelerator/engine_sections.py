@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.accelerator.schema import AcceleratorFile, BesideSection, SystolicSection
+from bfpga.accelerator.schema import AcceleratorFile, BesideSection, SkipArraySection, SystolicSection
 from bfpga.accelerator.yaml_reader import Document, KeyPath
 from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
 from bfpga.engines.registry import BESIDE
 
+#: The kind of array that multiplies by stored non-zero weights.
+SKIP_ARRAY = "skip_array"
 #: What every accelerator needs the array for, beside its products.
 ARRAY_WORK = "it adds, pools and holds the output stage; beside another engine it may be small"
 
@@ -17,7 +19,7 @@ ARRAY_WORK = "it adds, pools and holds the output stage; beside another engine i
 class EngineSections:
     """One section a kind, in any order of the file; ``places``: where each stands in the list."""
 
-    array: SystolicSection
+    array: SystolicSection | SkipArraySection
     beside: dict[EngineName, BesideSection]
     places: dict[EngineName, int]
 
@@ -38,10 +40,18 @@ def engine_sections(document: Document, described: AcceleratorFile) -> EngineSec
             text = f"is a second {section.kind}; the first is engines[{places[section.kind]}], one is possible"
             document.refuse(("engines", place, "kind"), text)
         places.setdefault(section.kind, place)
-    array: SystolicSection | None = None
+    if SKIP_ARRAY in places:
+        if len(places) > 1:
+            others = " and ".join(kind for kind in places if kind != SKIP_ARRAY)
+            text = f"is {SKIP_ARRAY}, which is alone in its kernel; beside it is {others}"
+            document.refuse(("engines", places[SKIP_ARRAY], "kind"), text)
+            document.raise_problems("an accelerator")
+        # It does the work of the array and has its name everywhere else.
+        places[ARRAY] = places.pop(SKIP_ARRAY)
+    array: SystolicSection | SkipArraySection | None = None
     beside: dict[EngineName, BesideSection] = {}
     for section in reversed(described.engines):
-        if isinstance(section, SystolicSection):
+        if isinstance(section, SystolicSection | SkipArraySection):
             array = section
         else:
             beside[section.kind] = section

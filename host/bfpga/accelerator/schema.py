@@ -108,6 +108,44 @@ class SystolicSection(Section):
     )
 
 
+class SkipArraySection(Section):
+    """A skip array, in the place of the systolic array: groups that multiply by one stored non-zero weight each."""
+
+    kind: Literal["skip_array"] = Field(description="which engine this section describes")
+    format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
+    columns: int = Field(ge=2, le=128, description="half of the output pixels computed at once; an even number")
+    groups: int = Field(16, ge=1, le=64, description="weights multiplied at once, each by all output pixels of a pass")
+    rows: int = Field(128, ge=2, le=255, description="output channels of one operation at most; a multiple of lanes")
+    lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
+    chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
+    queue: Literal[16, 32, 64] = Field(32, description="weights that wait for each group")
+    accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
+        "auto", description="accumulator width; auto: 32"
+    )
+    bias_bits: int = Field(18, ge=4, le=32, description="bits of a bias mantissa")
+    activation_words: int = Field(
+        4096, ge=64, le=65536, description="words of `lanes` mantissas in each activation memory"
+    )
+    weight_words: int = Field(
+        4096, ge=16, le=65536, description="words of the weight memory, of a weight and its place for each group"
+    )
+    parameter_rows: int = Field(2048, ge=2, le=65536, description="output channels whose bias and exponent fit")
+    stream_bits: LineWidth = Field(64, description="width of the input and output streams")
+    weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
+    functions: list[FunctionName] = Field(
+        default=list(USUAL_FUNCTIONS),
+        min_length=1,
+        max_length=len(FUNCTION_NAMES),
+        description="functions the function unit is built with; `none` must be among them",
+    )
+    position_bins: int = Field(
+        0, ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"
+    )
+    wide_words: int = Field(
+        0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
+    )
+
+
 class BesideSection(Section):
     """An engine beside the array."""
 
@@ -192,7 +230,9 @@ class ClusterSection(BesideSection):
         return [("variant", text)]
 
 
-EngineSection = Annotated[SystolicSection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")]
+EngineSection = Annotated[
+    SystolicSection | SkipArraySection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")
+]
 
 
 class AcceleratorFile(Section):
@@ -208,7 +248,7 @@ class AcceleratorFile(Section):
     engines: list[EngineSection] = Field(
         min_length=1,
         max_length=3,
-        description="one systolic array; beside it at most one zero_skip, one sparse_cluster",
+        description="one systolic array, beside it at most one zero_skip, one sparse_cluster; or one skip array",
     )
 
 

@@ -49,14 +49,14 @@ def accelerators(json: Json = None) -> None:
     output.check_target(json)
     ready = [load_accelerator(name) for name in accelerator_names()]
     rows = [
-        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, f"{a.systolic.columns} x "
-         f"{a.systolic.rows} x {a.systolic.lanes}", a.systolic.multiplier, a.systolic.macs_per_clock,
-         reports.engines_beside(a.systolic), a.description)
+        (a.name, a.board.name, a.clock_mhz, a.systolic.format.mantissa_bits, reports.array_text(a.systolic),
+         a.systolic.multiplier, a.systolic.macs_per_clock, reports.engines_beside(a.systolic), a.description)
         for a in ready
     ]  # fmt: skip
     headers = ["accelerator", "board", "MHz", "bits", "array*", "multiplier", "MAC/cycle", "other engines", "purpose"]
     output.table("Ready accelerators", headers, rows)
-    output.say("* columns x rows x lanes; MAC/cycle is that of the systolic array; the other engines skip zeros.")
+    arrays = "columns x rows x lanes, of a skip array groups x pixels"
+    output.say(f"* {arrays}; MAC/cycle is that of the systolic array; the other engines skip zeros.")
     slower = ", ".join(f"{a.name} {a.first_light_mhz:g} MHz" for a in ready if a.first_light_mhz)
     if slower:
         output.say(f"NAME_first_light is an accelerator at a slower clock, for the first start on a board: {slower}.")

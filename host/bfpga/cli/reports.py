@@ -44,6 +44,13 @@ if TYPE_CHECKING:
 OVERLAPPED_SAMPLES = 16
 
 
+def array_text(config: SystolicConfig) -> str:
+    """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the pixels of a pass."""
+    if config.skip_groups:
+        return f"{config.skip_groups} x {config.skip_halves * config.columns}"
+    return f"{config.columns} x {config.rows} x {config.lanes}"
+
+
 def columns_text(config: SystolicConfig) -> str:
     """`12 columns`, `6 shift columns`, `12 + 5 shift columns`."""
     if config.multiplier == "shift":
@@ -74,6 +81,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
+    if config.skip_groups:
+        title = f"{accelerator.name}: a skip array of {array_text(config)}"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
     if origin:
         say(origin)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.contract.descriptor import FIELDS, Operation
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import FIELDS, SHARED_WORDS, Operation, word_of
 
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
 
@@ -24,13 +25,13 @@ class ProcessCommand:
     @property
     def words(self) -> tuple[int, ...]:
         """Places of the fields in a descriptor."""
-        return tuple(FIELDS.index(name) for name in self.fields)
+        return tuple(word_of(name) for name in self.fields)
 
 
 def _command(process: str, operations: tuple[Operation, ...], fields: str) -> ProcessCommand:
     chosen = {"operation", *fields.split()}
-    assert chosen <= set(FIELDS), chosen - set(FIELDS)
-    return ProcessCommand(process, operations, tuple(name for name in FIELDS if name in chosen))
+    assert chosen <= {*FIELDS, *SHARED_WORDS}, chosen - {*FIELDS, *SHARED_WORDS}
+    return ProcessCommand(process, operations, tuple(sorted(chosen, key=word_of)))
 
 
 COMMANDS = (
@@ -59,5 +60,23 @@ COMMANDS = (
     ),
     _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
 )
+#: What a process hears instead where entries of a skip array take the place of weight words.
+_SKIP_COMMANDS = (
+    _command("scratchpad", COMMANDS[0].operations, " ".join((*COMMANDS[0].fields, "chunk_steps", "chunk_buffers"))),
+    _command(
+        "weights",
+        (Operation.WEIGHTS, Operation.GEMM),
+        "flags output_rows weight_base weight_words parameter_base parameter_rows groups after_fills after_reads "
+        "entry_words",
+    ),
+)
 #: What the sequencer itself needs to know: a LOAD is followed by its tensor.
 TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
+
+
+def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
+    """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
+    if not config.skip_groups:
+        return COMMANDS
+    others = {command.process: command for command in _SKIP_COMMANDS}
+    return tuple(others.get(command.process, command) for command in COMMANDS)

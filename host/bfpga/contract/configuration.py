@@ -74,6 +74,14 @@ class SystolicConfig:
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
     #: Of a kernel of processes.
     hop_columns: int = 0
+    #: Groups of a skip array, which multiplies by stored weights that are not zero, in the place of the systolic array
+    #: (processes/skip_array.hpp); 0: none. It computes ``skip_halves`` groups of ``columns`` pixels at a time, of
+    #: ``rows`` output channels at most, holds chunks of ``skip_chunk`` channels of windows and ``skip_queue`` entries
+    #: of every group. A word of the weight memory holds an entry of each group. Of a kernel of processes.
+    skip_groups: int = 0
+    skip_halves: int = 2
+    skip_chunk: int = 256
+    skip_queue: int = 32
 
     @property
     def engines(self) -> tuple[EngineName, ...]:
@@ -131,7 +139,7 @@ class SystolicConfig:
     @property
     def tap_reuse(self) -> bool:
         """Whether a column may take taps of a window from its neighbours: a row pair for each channel of a word."""
-        multiplies = self.multiplier != "shift" and not self.shift_columns
+        multiplies = self.multiplier != "shift" and not self.shift_columns and not self.skip_groups
         return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
 
     @property
@@ -167,8 +175,23 @@ class SystolicConfig:
         return self.lanes * self.format.container_bits
 
     @property
+    def entry_bits(self) -> int:
+        """Bits of an entry of a skip array: a weight, its position in the chunk, and two marks."""
+        return self.weight_bits + (self.skip_chunk - 1).bit_length() + 2
+
+    @property
+    def entry_field_bits(self) -> int:
+        """Bits of the weight and the position of an entry on the weight stream: no field lies across two beats."""
+        return 1 << (self.entry_bits - 3).bit_length()
+
+    @property
     def weight_word_bits(self) -> int:
-        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60)."""
+        """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60).
+
+        Of a skip array an entry for each group.
+        """
+        if self.skip_groups:
+            return self.skip_groups * (self.entry_field_bits + 2)
         return self.rows * self.lanes * self.weight_container_bits
 
     @property
@@ -207,7 +230,14 @@ class SystolicConfig:
 
     @property
     def macs_per_clock(self) -> int:
+        if self.skip_groups:
+            return self.skip_groups * self.skip_halves * self.columns
         return self.columns * self.rows * self.lanes
+
+    @property
+    def weights_per_word(self) -> int:
+        """Weights that a word of the weight memory holds; of a skip array those that are not zero, at most."""
+        return self.skip_groups or self.rows * self.lanes
 
     def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
         """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""

@@ -12,7 +12,7 @@ raised by ``n``. The host computes every product, so the hardware only adds (hls
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
 
 import numpy as np
@@ -84,6 +84,16 @@ class EntryOrder(IntEnum):
     Z_MAJOR = 0  # kernel by kernel
     POS_MAJOR = 1  # position by position
     INTERLEAVED = 2  # a round over the kernels
+
+
+#: What the metadata of a field calls the field whose word it shares.
+_SHARES = "shares"
+
+
+def shared(other: str) -> int:
+    """A field of GEMM in the word of a field that GEMM does not use: a descriptor has no more words than it has."""
+    number: int = field(default=0, metadata={_SHARES: other})
+    return number
 
 
 @dataclass
@@ -180,20 +190,45 @@ class Descriptor:
     after_stores: int = 0  # STOREs, before it uses the activation memory
     after_fills: int = 0  # GEMM: WEIGHTS, before it reads weights and parameters
     after_reads: int = 0  # WEIGHTS: GEMMs that must have read their weights and parameters
+    # A GEMM on a skip array; each shares a word with a field of another operation (SHARED_WORDS)
+    chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
+    chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time
+    entry_words: int = shared("count_step")  # stored words of entries that a pass reads from weight_base on
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
         words = np.zeros(DESCRIPTOR_WORDS, np.int32)
-        words[: len(FIELDS)] = [int(getattr(self, name)) for name in FIELDS]
+        words[: len(FIELDS)] = [int(getattr(self, name)) for name in word_names(self.operation)]
         return words
 
     @staticmethod
     def from_words(words: Sequence[int] | npt.NDArray[np.int32]) -> Descriptor:
         """Inverse of ``to_words``."""
-        return Descriptor(**{name: int(word) for name, word in zip(FIELDS, words, strict=False)})
+        names = word_names(int(words[0]))
+        return Descriptor(**{name: int(word) for name, word in zip(names, words, strict=False)})
 
 
-FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor))
+#: Fields without a word of their own, which GEMM has -> the field of another operation whose word it is.
+SHARED_WORDS: dict[str, str] = {
+    item.name: item.metadata[_SHARES] for item in fields(Descriptor) if _SHARES in item.metadata
+}
+#: The fields that have words, in their order.
+FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
+_GEMM_FIELDS: tuple[str, ...] = tuple(
+    {other: name for name, other in SHARED_WORDS.items()}.get(name, name) for name in FIELDS
+)
+
+
+def word_names(operation: int) -> tuple[str, ...]:
+    """The fields that the words of an operation's descriptor hold, in their order."""
+    return _GEMM_FIELDS if operation == Operation.GEMM else FIELDS
+
+
+def word_of(name: str) -> int:
+    """The place of a field among the words of a descriptor."""
+    return FIELDS.index(SHARED_WORDS.get(name, name))
+
+
 #: Words of one descriptor on the stream; the unused tail is zero and reserved.
 DESCRIPTOR_WORDS = 80
 assert len(FIELDS) <= DESCRIPTOR_WORDS

@@ -18,6 +18,7 @@ from bfpga.contract.checksum import FOLD_BITS, ROTATION
 from bfpga.contract.descriptor import (
     DESCRIPTOR_WORDS,
     FIELDS,
+    SHARED_WORDS,
     EntryOrder,
     Flag,
     Function,
@@ -51,7 +52,7 @@ def layout(functions: Collection[str] = ()) -> dict[str, Any]:
     """
     return {
         "version": VERSION,
-        "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS)},
+        "descriptor": {"words": DESCRIPTOR_WORDS, "fields": list(FIELDS), "shared": dict(SHARED_WORDS)},
         "enumerations": {
             kind.__name__: {
                 name: member.value for name, member in kind.__members__.items() if _counts(member, functions)

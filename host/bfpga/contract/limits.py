@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import FIELDS, Descriptor, Flag, Function, LeadRule, Operation, Policy
+from bfpga.contract.descriptor import Descriptor, Flag, Function, LeadRule, Operation, Policy, word_names
 
 #: log2 of the most values of a window of the statistics unit (`WindowSums::window_bits`, BFP R26).
 STATISTICS_WINDOW_BITS = 13
@@ -22,6 +22,8 @@ RING_LEADS = 8
 STAGE_EXPONENT_BITS = 17
 #: log2 of the values of which one may saturate, at most (`LeadCollector`, rule RATE).
 POSITION_RATE_BITS = 5
+#: Bits of the stored words of a pass of a skip array (`EntryRead::entry_word_bits`).
+ENTRY_WORD_BITS = 20
 #: Bits of the register that counts the cycles of a start.
 CYCLE_BITS = 32
 WORD_MIN, WORD_MAX = -(1 << 31), (1 << 31) - 1
@@ -69,6 +71,7 @@ def ranges(config: SystolicConfig, descriptor: Descriptor) -> Iterator[Range]:
     yield from (Range(field, -exponent, exponent - 1) for field in _EXPONENTS)
     yield Range("weight_words", 0, config.weight_words)
     yield Range("weight_base", 0, config.weight_words)
+    yield Range("entry_words", 0, (1 << ENTRY_WORD_BITS) - 1)
     yield Range("parameter_rows", 0, config.parameter_rows)
     yield Range("parameter_base", 0, config.parameter_rows)
     yield Range("position_rate", 0, (1 << POSITION_RATE_BITS) - 1)
@@ -92,7 +95,7 @@ _POLICY_RANGES: dict[int, Callable[[], tuple[Range, ...]]] = {
 
 def problems(config: SystolicConfig, descriptor: Descriptor) -> Iterator[str]:
     """Fields of a descriptor that the kernel's registers do not hold, each in a sentence."""
-    for field in FIELDS:
+    for field in word_names(descriptor.operation):
         value = getattr(descriptor, field)
         if not WORD_MIN <= value <= WORD_MAX:
             yield f"{field} is {value}; a word holds {WORD_MIN}..{WORD_MAX}"

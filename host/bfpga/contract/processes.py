@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bfpga.contract.commands import COMMANDS
+from bfpga.contract.commands import commands
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, WEIGHT_STREAM
 
@@ -28,6 +28,10 @@ STORE_CREDITS = 64
 #: Passes whose results the scratchpad may await: as many short ones as go on while the first one's results pass the
 #: array and the output stage.
 AWAITED_PASSES = 16
+#: Of a kernel with a skip array: what an operand beat says of its chunk besides; words of results that wait, as vectors
+#: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
+#: has.
+SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 3, 64, 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -77,15 +81,28 @@ def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
 def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     word = config.lanes * config.format.mantissa_bits
     columns, group = config.columns * word, config.transfer_pixels * word
-    weights = config.rows * config.lanes * config.weight_bits
     pass_words = config.accumulator_rows // (1 if config.wide_memory else config.lanes)
-    for command in COMMANDS:
+    for command in commands(config):
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
-    beside = config.columns + 1 if config.tap_reuse else 0
+    beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
+    yield from _skip_streams(config) if config.skip_groups else _weight_streams(config)
+    yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
+    results = SKIP_RESULTS if config.skip_groups else max(SHALLOW, AWAITED_PASSES * pass_words)
+    yield ProcessStream("results", POST, SCRATCHPAD, columns, results)
+    yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
+    yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)
+    for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
+        yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
+
+
+def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """What the weights process sends."""
+    weights = config.rows * config.lanes * config.weight_bits
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
     # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
     # send the sums of a pass while it waits for weights of the next one, nor those on their way through its blocks of
@@ -93,10 +110,13 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     blocks = config.columns // (config.hop_columns or config.columns)
     parameters = max(SHALLOW, 2 * config.accumulator_rows, config.accumulator_rows + blocks)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
-    yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
-    yield ProcessStream("results", POST, SCRATCHPAD, columns, max(SHALLOW, AWAITED_PASSES * pass_words))
-    yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
-    yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
-    yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)
-    for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
-        yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
+
+
+def _skip_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """What the weights process sends to the groups of a skip array, and what the array gives back to the scratchpad."""
+    for group in range(config.skip_groups):
+        yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, config.entry_bits, config.skip_queue)
+    yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
+    # A row waits only behind rows of passes before its own, whose entries have all been sent.
+    parameters = max(SKIP_PARAMETERS, config.skip_halves * config.rows)
+    yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)

@@ -31,7 +31,7 @@ from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ToolError
-from bfpga.program.cycles import CycleCount, ProgramCycles, program_cycles
+from bfpga.program.cycles import CycleCount, ProgramCycles, operation_clocks, program_cycles
 
 #: Seed of the extreme values of a probe.
 PROBE_SEED = 0
@@ -54,7 +54,7 @@ class Emulator:
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
         self.counted: dict[int, LayerCycles] = {}
         self.host: dict[int, HostFunction] = {}
-        self.cycles: ProgramCycles = program_cycles(program)
+        self.cycles: ProgramCycles = program_cycles(program, operation_clocks)
         #: Why layers are not native; empty before the first run, and where all of them are.
         self.note = ""
         self._engines: dict[int, LayerEngine] = {}

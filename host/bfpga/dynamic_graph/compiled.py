@@ -82,9 +82,10 @@ class CallCompiler:
     def _made(self, call: ArrayCall, exact: bool) -> CompiledCall:
         node = self._node(call, exact)
         node.policy.sample_offset = self.scheduled  # of an operation that is new: samples begin a row later (FP R30)
-        schedule, known = self._schedules.get(
-            (*call.geometry, node.weight_format), lambda: schedule_call(node, _tensors(call), self.config)
-        )
+        key: tuple[Hashable, ...] = (*call.geometry, node.weight_format)
+        if self.config.skip_groups:  # how many entries there are, weights decide
+            key = (*key, call.digest, exact)
+        schedule, known = self._schedules.get(key, lambda: schedule_call(node, _tensors(call), self.config))
         self.scheduled += not known
         return schedule.bind(node)
 

@@ -16,17 +16,20 @@ from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operat
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
 from bfpga.engines.array.cycles import (
+    drain_cycles,
     fetch_cycles,
     kernel_steps,
     pass_steps,
     passes,
+    skips_zeros,
     step_slots,
     tensor_beats,
+    weight_reads,
     weight_slots,
 )
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
-from bfpga.program.cycles import ProgramCycles, operation_clocks, program_cycles, started_clocks, step_operations
+from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.explanation import node_engine
 
 
@@ -126,7 +129,7 @@ def add_operation(
     limits: of an operation of an engine other than the array.
     """
     config = accelerator.systolic
-    cycles, fetch = operation_clocks(config, operation), fetch_cycles(config)
+    cycles, fetch = occupied_clocks(config, operation), fetch_cycles(config)
     if limits is None:
         limits = operation_limits(config, operation.descriptor, cycles)
     layer.bytes += times * moved_bytes(config, operation)
@@ -143,7 +146,8 @@ def moved_bytes(config: SystolicConfig, operation: KernelOperation) -> int:
 
 def operation_seconds(accelerator: Accelerator, operation: KernelOperation) -> float:
     """Seconds of one operation by itself: its cycles, or its bytes where the memory's assumed rate takes longer."""
-    cycles = started_clocks(accelerator.systolic, operation)
+    config = accelerator.systolic
+    cycles = fetch_cycles(config) + occupied_clocks(config, operation)
     moved = moved_bytes(accelerator.systolic, operation)
     return max(cycles / (accelerator.clock_mhz * 1e6), moved / (accelerator.board.assumed_gb_s * 1e9))
 
@@ -173,8 +177,21 @@ def stream_bytes(config: SystolicConfig, descriptor: Descriptor) -> int:
     if operation is Operation.WEIGHTS:
         return size + descriptor.parameter_rows * beat + descriptor.weight_words * word
     if operation is Operation.GEMM and descriptor.flags & Flag.STREAM_WEIGHTS:
-        return size + passes(config, descriptor) * kernel_steps(config, descriptor) * word
+        return size + weight_reads(config, descriptor) * word
     return size
+
+
+def skip_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+    """The same for a GEMM of a skip array: what decides how long a pass takes, and before that its first window.
+
+    `windows`: operands that come a channel a clock; `array`: entries; `output stage`: sums that leave.
+    """
+    steps, slots, halves = kernel_steps(config, descriptor), descriptor.read_slots, config.skip_halves
+    loaded = steps * max(config.lanes + slots - 1, halves * slots)
+    left = halves * max(drain_cycles(config, descriptor), descriptor.output_rows + 1)
+    decides = "windows" if descriptor.steps <= loaded else "output stage" if descriptor.steps <= left else "array"
+    first = descriptor.chunk_steps * config.lanes
+    return {"windows": first, decides: cycles - first} if decides != "windows" else {"windows": cycles}
 
 
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
@@ -186,6 +203,8 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
+    if skips_zeros(config, descriptor):
+        return skip_limits(config, descriptor, cycles)
     count, steps = passes(config, descriptor), kernel_steps(config, descriptor)
     slots = step_slots(config, descriptor)
     waits = "weight stream" if weight_slots(config, descriptor) >= descriptor.read_slots else "activation memory"

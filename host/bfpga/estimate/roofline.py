@@ -45,10 +45,12 @@ def estimate_roofline(accelerator: Accelerator) -> Roofline:
     return Roofline(
         macs_per_clock=config.macs_per_clock,
         format_macs={
-            name: config.active_columns(name) * config.block_rows(name) * config.lanes for name in config.weight_formats
+            name: config.macs_per_clock * config.active_columns(name) * config.block_rows(name)
+            // (config.columns * config.rows)
+            for name in config.weight_formats
         },
         gmac_s=config.macs_per_clock * clocks / 1e9,
-        weight_need=config.rows * config.lanes * weight_bytes,
+        weight_need=config.weight_word_bits / 8 if config.skip_groups else config.rows * config.lanes * weight_bytes,
         weight_stream=weight_stream,
         weight_stream_gb_s=min(weight_stream * clocks / 1e9, port_gb_s),
         activation_need=config.columns * config.lanes * mantissa_bytes,

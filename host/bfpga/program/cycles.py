@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+
+import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
@@ -21,10 +23,21 @@ from bfpga.contract.program import (
     Step,
     own_weights,
 )
-from bfpga.engines.array.cycles import fetch_cycles, operation_cycles, selection_cycles
+from bfpga.engines.array.cycles import (
+    fetch_cycles,
+    occupied_cycles,
+    operation_cycles,
+    selection_cycles,
+    skips_zeros,
+)
 from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
+
+#: Clocks of an operation of a configuration.
+ClocksOf = Callable[[SystolicConfig, KernelOperation], int]
+#: Passes of a skip array in the model's clocks that one of them takes at most.
+LONGEST_PASS = 3
 
 
 def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
@@ -32,6 +45,13 @@ def operation_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     if operation_engine(operation) is not None:
         return operation.clocks + selection_cycles(config, operation.descriptor)
     return operation_cycles(config, operation.descriptor)
+
+
+def occupied_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
+    """Clocks that an operation takes by itself: those of its work, unless it is of a skip array (``array.cycles``)."""
+    if operation_engine(operation) is not None:
+        return operation_clocks(config, operation)
+    return occupied_cycles(config, operation.descriptor)
 
 
 def started_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
@@ -46,6 +66,9 @@ def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
         selection = selection_cycles(config, operation.descriptor)
         return fetch_cycles(config) + selection + engine.by_inputs.most(config, operation.descriptor)
     overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD if config.kernel == "processes" else 0
+    if skips_zeros(config, operation.descriptor):
+        # Groups may wait for each other, and the model knows of none of that.
+        overhead += LONGEST_PASS * occupied_clocks(config, operation)
     return started_clocks(config, operation) + overhead
 
 
@@ -68,10 +91,12 @@ class CycleCount:
     def total(self) -> int:
         return self.compute + self.weights + self.transfer + self.fetch
 
-    def add_operation(self, config: SystolicConfig, operation: KernelOperation) -> None:
+    def add_operation(
+        self, config: SystolicConfig, operation: KernelOperation, clocks: ClocksOf = occupied_clocks
+    ) -> None:
         """Count one execution of an operation."""
         kind = Operation(operation.descriptor.operation)
-        cycles = operation_clocks(config, operation)
+        cycles = clocks(config, operation)
         if kind in COMPUTE:
             self.compute += cycles
         elif kind is Operation.WEIGHTS:
@@ -194,10 +219,18 @@ def tile_clocks(program: Program) -> dict[str, int]:
     """Clocks of single lanes that each layer of the array needs."""
     config, beside = program.config, beside_layers(program)
     return {
-        node.name: config.tile_clocks(node.macs, node.weight_format) if isinstance(node, ArrayNode) else node.macs
+        node.name: _lane_clocks(config, node) if isinstance(node, ArrayNode) else node.macs
         for node in program.nodes
         if not isinstance(node, HostNode) and node.name not in beside
     }
+
+
+def _lane_clocks(config: SystolicConfig, node: ArrayNode) -> int:
+    """Clocks of single lanes that a layer needs; zero weights take none of a skip array."""
+    clocks = config.tile_clocks(node.macs, node.weight_format)
+    if config.skip_groups and node.weights is not None and node.weights.size:
+        return clocks * int(np.count_nonzero(node.weights)) // node.weights.size
+    return clocks
 
 
 def beside_layers(program: Program) -> frozenset[str]:
@@ -206,8 +239,8 @@ def beside_layers(program: Program) -> frozenset[str]:
     return frozenset(node.name for node in nodes if not node.on_array)
 
 
-def program_cycles(program: Program) -> ProgramCycles:
-    """Clocks of every layer of ``program``. BFP 6."""
+def program_cycles(program: Program, counted: ClocksOf = occupied_clocks) -> ProgramCycles:
+    """Clocks of every layer of ``program``. BFP 6. counted: of an operation; what a kernel counts is its work."""
     macs = sum(node.macs for node in program.nodes if not isinstance(node, HostNode))
     clocks, beside = tile_clocks(program), beside_layers(program)
     result = ProgramCycles(program.config, program.clock_mhz, macs, clocks, beside=beside)
@@ -223,8 +256,8 @@ def program_cycles(program: Program) -> ProgramCycles:
         for operation, times in step_operations(program, step):
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
-            once.add_operation(program.config, operation)
+            once.add_operation(program.config, operation, counted)
             layers.setdefault(operation.layer, CycleCount()).add(once, 1 if operation.first_only else times)
     for operation in program.setup.operations:
-        result.setup.add_operation(program.config, operation)
+        result.setup.add_operation(program.config, operation, counted)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Function, LeadRule, Operation, Policy
 from bfpga.contract.program import (
     EXACT_DB,
@@ -17,6 +18,7 @@ from bfpga.contract.program import (
     Program,
     Window,
 )
+from bfpga.engines.skip_array.pieces import piece_of, plain_bytes
 from bfpga.program.cycles import CycleCount, program_cycles
 from bfpga.program.explanation import ENGINE_WORDS
 from bfpga.program.flow_listing import FLOW_HEADINGS, FLOWS_TITLE, flow_rows, has_choices, rule_text
@@ -34,8 +36,8 @@ def listing(program: Program) -> str:
     memory = _memory(program)
     rows = [HEADINGS] + [_row(program, node, cycles.layers, memory) for node in program.nodes]
     lines = [
-        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {program.config.columns} x "
-        f"{program.config.rows} x {program.config.lanes} at {program.clock_mhz:g} MHz, "
+        f"{program.name} on {program.accelerator} ({program.digest[:12]}), {_shape_text(program.config)} at "
+        f"{program.clock_mhz:g} MHz, "
         f"{program.config.format.mantissa_bits}-bit mantissas",
         "",
     ]
@@ -46,6 +48,12 @@ def listing(program: Program) -> str:
     if has_choices(program):
         lines += ["", FLOWS_TITLE, "", *_aligned([FLOW_HEADINGS, *flow_rows(program)], {"cycles"})]
     return "\n".join([*lines, "", *_totals(program), *[f"note: {note}" for note in program.notes]]) + "\n"
+
+
+def _shape_text(config: SystolicConfig) -> str:
+    if config.skip_groups:
+        return f"{config.skip_groups} groups x {config.skip_halves * config.columns} pixels"
+    return f"{config.columns} x {config.rows} x {config.lanes}"
 
 
 def _aligned(rows: list[tuple[str, ...]], right: set[str]) -> list[str]:
@@ -96,7 +104,23 @@ def _totals(program: Program) -> list[str]:
         f"{1e3 * cycles.latency_s():.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
+        *([_entries_text(program)] if program.config.skip_groups else []),
     ]
+
+
+def _entries_text(program: Program) -> str:
+    """Bytes of all stored entries of a skip array against those of the weights with their zeros."""
+    nodes = [node for node in program.nodes if isinstance(node, ArrayNode) and node.weights is not None]
+    stored = sum(_entry_bytes(program, node) for node in nodes)
+    plain = sum(plain_bytes(node, program.config) for node in nodes)
+    return f"entries of non-zero weights: {stored:,} bytes; {plain:,} with zeros"
+
+
+def _entry_bytes(program: Program, node: ArrayNode) -> int:
+    """Bytes of a layer's entries on the weight stream, all of its pieces once."""
+    config = program.config
+    words = sum(piece_of(node, config, *part).words for part in {(tile.m0, tile.m1) for tile in node.tiles})
+    return words * config.beats_per_weight_word * config.weight_stream_bits // 8
 
 
 def _memory(program: Program) -> dict[str, str]:
@@ -139,6 +163,8 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
+        if program.config.skip_groups:
+            weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"
     engine, place = ENGINE_WORDS[node.engine], memory.get(node.name, "")

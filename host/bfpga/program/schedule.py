@@ -30,12 +30,14 @@ from bfpga.engines.array.cycles import (
     ARRAY_OPERATIONS,
     drain_cycles,
     kernel_steps,
+    occupied_cycles,
     operation_cycles,
     passes,
     sends_accumulators,
     step_slots,
     takes_accumulators,
     tensor_beats,
+    weight_reads,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
 from bfpga.formats.arrays import IntArray
@@ -452,7 +454,7 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
 
 def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation, flags = descriptor.operation, descriptor.flags
-    work = operation_cycles(config, descriptor)
+    work = occupied_cycles(config, descriptor)
     computes = operation in ARRAY_OPERATIONS
     moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
     if operation in (Operation.LOAD, Operation.STORE):
@@ -481,5 +483,5 @@ def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:
     if descriptor.operation == Operation.WEIGHTS:
         return operation_cycles(config, descriptor)
     if descriptor.operation == Operation.GEMM and descriptor.flags & _STREAM:
-        return passes(config, descriptor) * kernel_steps(config, descriptor) * config.beats_per_weight_word
+        return weight_reads(config, descriptor) * config.beats_per_weight_word
     return 0

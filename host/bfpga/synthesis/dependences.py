@@ -29,9 +29,9 @@ _WIRING = {Opcode.ZEXT, Opcode.SEXT, Opcode.SLICE, Opcode.CONCAT}
 class Edge:
     """``target`` starts at least ``clocks`` after ``source``, whose iteration is ``distance`` earlier.
 
-    ``kind``: "register" (the source's result goes on as the target), "exit" and "forward" (clocks after the source's
-    result), "memory" and "stream" (clocks between the starts of two accesses). ``subject``: name of the register, the
-    memory or the stream; ``hazard``: RAW, WAR, WAW or "order".
+    ``kind``: "register" (the source's result goes on as the target), "kept" (the same, through a register), "exit" and
+    "forward" (clocks after the source's result), "memory" and "stream" (clocks between the starts of two accesses).
+    ``subject``: name of the register, the memory or the stream; ``hazard``: RAW, WAR, WAW or "order".
     """
 
     source: int

@@ -227,8 +227,8 @@ class Replay:
                     written.setdefault(stream, []).append(self._streams.beat(stream, operands[0]))
             elif operation.opcode is Opcode.STREAM_STATUS:
                 # What the code has not asked, no result may depend on.
-                if operation.name == "empty" and log.asked.get(stream):
-                    value = given[index] = 1 - log.asked[stream].pop(0)
+                if log.asked.get((stream, operation.name)):
+                    value = given[index] = 1 - log.asked[stream, operation.name].pop(0)
             else:
                 value = evaluate(body, operation, operands)
             values.append(value & mask_of(operation.width))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bfpga.errors import BfpgaError
 from bfpga.synthesis.graph import mask_of
-from bfpga.synthesis.traffic import Traffic
+from bfpga.synthesis.traffic import Traffic, Transfer
 from bfpga.vendor.kernel_ips import StreamPort
 
 #: Bytes that stand for a stream; its code reads and writes none of them, they only tell which stream it is.
@@ -23,11 +23,12 @@ class ReplayDifferenceError(BfpgaError):
 class StreamLog:
     """What passed the streams since the log was emptied, by stream.
 
-    ``read``: words; ``asked``: answers to "is there none?"; ``written``: words, with TLAST above the data.
+    ``read``: words; ``asked``: by stream and question, answers to "is it empty?" and "is it full?"; ``written``: words,
+    with TLAST above the data.
     """
 
     read: dict[str, list[int]] = field(default_factory=dict)
-    asked: dict[str, list[int]] = field(default_factory=dict)
+    asked: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     written: dict[str, list[int]] = field(default_factory=dict)
 
 
@@ -49,7 +50,7 @@ class ReplayedStreams:
         return [ctypes.addressof(space) for space in self._spaces]
 
     def load(self, address: int) -> int:
-        """A volatile load: a word, its TLAST, or whether there is none.
+        """A volatile load: a word, its TLAST, or whether there is none, or no room.
 
         Raises:
             ReplayDifferenceError: the code reads where the C simulation did not.
@@ -59,12 +60,11 @@ class ReplayedStreams:
             return self._word(port.name)
         if port.packets and offset == port.bits // 8:
             return 1
-        if offset != 2 * _port_bytes(port):
-            raise ReplayDifferenceError(f"the code asks whether {port.name} is full, which no simulation has recorded")
-        empty = int(self._next(port.name) is None)
-        self._taken[port.name] += empty
-        self.log.asked.setdefault(port.name, []).append(empty)
-        return empty
+        written = offset != 2 * _port_bytes(port)
+        answer = int(self._next(port.name, written) is None)
+        (self._given if written else self._taken)[port.name] += answer
+        self.log.asked.setdefault((port.name, "full" if written else "empty"), []).append(answer)
+        return answer
 
     def store(self, address: int, value: int) -> None:
         """A volatile store: a word, or the TLAST that belongs to the last one.
@@ -80,7 +80,7 @@ class ReplayedStreams:
         word, number = value & mask_of(port.bits), self._given[port.name]
         recorded = self._outgoing[port.name][number : number + 1]
         if recorded != [word]:
-            other = f"{recorded[0]:#x}" if recorded else "no more"
+            other = "no more" if not recorded else "refused" if recorded[0] is None else f"{recorded[0]:#x}"
             raise ReplayDifferenceError(f"word {number} of {port.name} is {word:#x}, in the C simulation {other}")
         self._given[port.name] += 1
         words.append(word)
@@ -109,11 +109,12 @@ class ReplayedStreams:
         self.log.read.setdefault(name, []).append(word)
         return word
 
-    def _next(self, name: str) -> int | None:
-        words, number = self._incoming[name], self._taken[name]
-        if number == len(words):
-            raise ReplayDifferenceError(f"the code reads more than the {number} recorded words of {name}")
-        return words[number]
+    def _next(self, name: str, written: bool = False) -> Transfer:
+        words, number = (self._outgoing, self._given) if written else (self._incoming, self._taken)
+        if number[name] == len(words[name]):
+            does = "writes" if written else "reads"
+            raise ReplayDifferenceError(f"the code {does} more than the {number[name]} recorded words of {name}")
+        return words[name][number[name]]
 
     def _at(self, address: int) -> tuple[StreamPort, int]:
         for port, begin in zip(self._ports, self.addresses, strict=True):

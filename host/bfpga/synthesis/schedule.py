@@ -2,14 +2,16 @@
 
 The interval starts at the bound of ports and recurrences and grows until a schedule exists. At each, operations begin
 at their earliest times; where more accesses fall on a clock than there are ports, some are pushed to later clocks and
-everything behind them moves along. Where a push closes a circle, another order is tried.
+everything behind them moves along. Where a push closes a circle, another order is tried. Wide registers are then read
+rather than passed by where that costs nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.bypasses import bypassed_variables
 from bfpga.synthesis.delays import DEFAULT_UNCERTAINTY, Delays, technology_of
 from bfpga.synthesis.dependences import Dependences, find_dependences
 from bfpga.synthesis.lifetimes import begun_late, settled
@@ -53,7 +55,26 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
     groups = port_groups(body)
     while (times := _scheduled(graph, dependences, groups, interval)) is None:
         interval += 1
-    return _described(body, clock, graph, times, limits)
+    schedule = _described(body, clock, graph, times, limits)
+    if forwards:
+        return schedule
+    read: frozenset[int] = frozenset()
+    for variable in bypassed_variables(body, schedule):
+        of_both = TimingGraph(_read_later(dependences, read | variable), delays, clock.usable)
+        later = _scheduled(of_both, dependences, groups, interval)
+        other = _described(body, clock, of_both, later, limits) if later is not None else schedule
+        if other is not schedule and other.depth <= schedule.depth and other.slack >= schedule.slack:
+            schedule, read = other, read | variable
+    return schedule
+
+
+def _read_later(dependences: Dependences, states: frozenset[int]) -> Dependences:
+    """The same with registers whose values are used a clock after they have arisen."""
+    edges = [
+        replace(edge, kind="kept", clocks=1) if edge.kind == "register" and edge.target in states else edge
+        for edge in dependences.edges
+    ]
+    return replace(dependences, edges=edges)
 
 
 def recurrence_limits(graph: TimingGraph) -> list[Limit]:

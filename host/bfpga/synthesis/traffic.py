@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: A word that was read, or None where the stream was asked and had none.
-Incoming = int | None
+#: A word that passed a stream, or None where the stream was asked and had no word or no room.
+Transfer = int | None
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class Traffic:
     """
 
     calls: Sequence[Mapping[str, int]]
-    incoming: Mapping[str, Sequence[Incoming]]
-    outgoing: Mapping[str, Sequence[int]]
+    incoming: Mapping[str, Sequence[Transfer]]
+    outgoing: Mapping[str, Sequence[Transfer]]

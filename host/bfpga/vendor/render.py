@@ -20,9 +20,9 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
-from bfpga.contract.commands import COMMANDS, TENSOR_COMMAND
+from bfpga.contract.commands import TENSOR_COMMAND, commands
 from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
-from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS
+from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
 from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BITS, Function, Table
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
@@ -69,7 +69,9 @@ _WIRE_TYPES = {
     "results": "bfpga::wire_t<bfpga::ResultBeat<Config>>",
     "stored": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
     "credits": "bool",
+    "windows": "bool",
 }
+_ENTRY_TYPE = "bfpga::wire_t<bfpga::Entry<Config>>"
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 #: Includes of rendered headers beside a file.
@@ -152,6 +154,15 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             tap_reuse=config.tap_reuse,
             bias_bits=config.bias_bits,
             skew=config.skew,
+        ),
+        _group(
+            "Skip array in the place of the systolic array: groups (0: there is none), halves of its pixels, wide "
+            "words of a chunk, entries of a group's queue, bits of a stored entry without its marks",
+            skip_groups=config.skip_groups,
+            skip_halves=config.skip_halves,
+            skip_chunk=config.skip_chunk,
+            skip_queue=config.skip_queue,
+            entry_field_bits=config.entry_field_bits,
         ),
         _group(
             "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
@@ -298,7 +309,7 @@ def _beats() -> list[dict[str, Any]]:
     ]
 
 
-def _commands() -> list[dict[str, Any]]:
+def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     """What each process hears of descriptors."""
     return [
         {
@@ -308,7 +319,7 @@ def _commands() -> list[dict[str, Any]]:
             "words": [index in item.words for index in range(DESCRIPTOR_WORDS)],
             "operations": _mask_of(item.operations),
         }
-        for item in (TENSOR_COMMAND, *COMMANDS)
+        for item in (TENSOR_COMMAND, *commands(config))
     ]
 
 
@@ -316,7 +327,13 @@ def _wires(config: SystolicConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
     if config.kernel != "processes":
         return []
-    return [{"name": wire.name, "type": _WIRE_TYPES.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
+    types = _WIRE_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE)
+    return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
+
+
+def _entry_streams(config: SystolicConfig) -> list[str]:
+    """The streams of the groups of a skip array, in their order."""
+    return [f"entries_{group}" for group in range(config.skip_groups)]
 
 
 def _host_ports() -> list[dict[str, str]]:
@@ -367,10 +384,11 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "enumerations": [_enumeration(item) for item in ENUMERATIONS],
         "bits": [_enumeration(item) for item in BITS],
         "fields": FIELDS,
+        "shared": {name: word_of(name) for name in SHARED_WORDS},
         "words": DESCRIPTOR_WORDS,
         "functions": _functions(),
         "beats": _beats(),
-        "commands": _commands(),
+        "commands": _commands(config),
         "process_limits": {
             "store_credits": STORE_CREDITS, "awaited_passes": AWAITED_PASSES, "start_guard": START_GUARD,
         },
@@ -378,6 +396,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
+        "skip_array": config.skip_groups > 0,
+        "entries": _entry_streams(config),
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)] or [TOP_FUNCTION],
         "layout": json_text(layout(config.functions)),

@@ -51,7 +51,9 @@ def random_config(rng: Generator) -> SystolicConfig:
     """A small array of any legal shape, with memories small enough that layers are tiled and spilled, and engines."""
     config = with_random_engines(rng, random_array(rng))
     config = replace(config, functions=random_functions(rng, config.accumulator_bits))
-    return config if config.beside else with_random_form(rng, config)
+    config = config if config.beside else with_random_form(rng, config)
+    multiplies = config.multiplier != "shift" and not config.shift_columns
+    return with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
 
 
 def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
@@ -67,6 +69,19 @@ def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     small = config.wide_words if config.wide_words <= WIDE_WORDS else 0
     keeping = replace(config, wide_memory=True, wide_words=small)
     return config if config_findings(keeping) else keeping
+
+
+def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """A kernel of processes with a skip array in the place of its array, or, of one of two, as it is."""
+    if rng.random() < 0.5:
+        return config
+    packed = replace(config.format, mantissa_bits=min(config.format.mantissa_bits, int(rng.integers(4, 9))))
+    skipping = replace(
+        config, format=packed, columns=2 * int(rng.integers(1, 7)), rows=config.lanes * int(rng.choice([1, 4, 11])),
+        multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_groups=int(rng.integers(1, 9)), skip_chunk=64,
+        skip_queue=16,
+    )  # fmt: skip
+    return skipping if not config_findings(skipping) else config
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

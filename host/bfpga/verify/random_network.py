@@ -1,6 +1,7 @@
 """Random networks: chains and branches of every kind of layer, with any function and any exponent policy.
 
-Layers that an engine beside the array can compute are on any of the engines; their weights are pruned.
+Layers that an engine beside the array can compute are on any of the engines. Their weights are pruned, and so are those
+of a skip array.
 """
 
 from __future__ import annotations
@@ -144,7 +145,7 @@ class NetworkBuilder:
         rng, inner = self.rng, self.tensors[source].channels // groups
         weight_format = self.weight_format() if engine == ARRAY else "linear"
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
-        if weight_format == "linear" and len(self.config.engines) > 1:
+        if weight_format == "linear" and (len(self.config.engines) > 1 or self.config.skip_groups):
             weights = pruned(rng, weights)
         macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1

@@ -16,13 +16,13 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, WEIGHT_STREAM
 from bfpga.devices import toolchain
 from bfpga.errors import DeviceError
-from bfpga.synthesis.traffic import Incoming, Traffic
+from bfpga.synthesis.traffic import Traffic, Transfer
 from bfpga.vendor.clang import EXACT_FLAGS, find_clang
 from bfpga.vendor.kernel_ips import KernelIp, kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, shim_headers, top_files
 
 #: Stands before the shim of `hls::stream` on the include path: the same FIFO, telling what it hands on. A transfer is a
-#: line: the stream's name, `<` read, `>` written or `-` found empty, and the word.
+#: line: the stream's name, `<` read, `>` written, `-` found empty or `+` found full, and the word.
 _RECORDER = """\
 #pragma once
 #include <cstdint>
@@ -66,6 +66,16 @@ class stream : public unrecorded_stream<T> {
     void write(const T& word) {
         unrecorded_stream<T>::write(word);
         tell('>', word);
+    }
+
+    bool write_nb(const T& word) {
+        const bool room = unrecorded_stream<T>::write_nb(word);
+        if (room) {
+            tell('>', word);
+        } else {
+            std::fprintf(bfpga_record(), "%s +\\n", name_.c_str());
+        }
+        return room;
     }
 
    private:
@@ -142,24 +152,21 @@ def kernel_traffic(accelerator: Accelerator, vectors: Mapping[str, bytes]) -> tu
         lines = _simulated(accelerator, vectors, Path(directory))
     ips = kernel_ips(accelerator.systolic)
     masks = {port.name: (1 << port.bits) - 1 for ip in ips for port in ip.streams}
-    incoming: dict[str, list[Incoming]] = {name: [] for name in masks}
-    outgoing: dict[str, list[int]] = {name: [] for name in masks}
+    incoming: dict[str, list[Transfer]] = {name: [] for name in masks}
+    outgoing: dict[str, list[Transfer]] = {name: [] for name in masks}
     for line in lines:
         name, way, *word = line.split()
         name = _HOST_STREAMS.get(name, name)
         value = int(word[0], 16) & masks[name] if word else None
-        if way == ">" and value is not None:
-            outgoing[name].append(value)
-        else:
-            incoming[name].append(value)
+        (outgoing if way in ">+" else incoming)[name].append(value)
     return tuple(_traffic_of(ip, _calls(ip, vectors), incoming, outgoing) for ip in ips)
 
 
 def _traffic_of(
     ip: KernelIp,
     calls: Sequence[Mapping[str, int]],
-    incoming: Mapping[str, Sequence[Incoming]],
-    outgoing: Mapping[str, Sequence[int]],
+    incoming: Mapping[str, Sequence[Transfer]],
+    outgoing: Mapping[str, Sequence[Transfer]],
 ) -> Traffic:
     return Traffic(
         calls,

@@ -16,6 +16,8 @@ from bfpga.contract.configuration import SystolicConfig, WeightFormat
 from bfpga.contract.program import EXACT_DB, ArrayNode, FormatFigures
 from bfpga.engines.array.descriptors import channel_runs, taps
 from bfpga.engines.array.streams import block_rows, input_window, working_columns
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import piece_window
 from bfpga.errors import ConfigurationError
 from bfpga.formats.arrays import Float64Array, IntArray
 
@@ -74,6 +76,8 @@ def _decibel(signal: float, noise: float) -> float:
 def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
     """Clocks of a layer's passes for one sample: kernel steps, or the drain that they hide behind."""
     assert layer.weights is not None
+    if config.skip_groups:
+        return _skipping_cycles(layer, config)
     node = ArrayNode(
         layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, groups=layer.groups,
         weights=np.empty(layer.weights.shape, np.int8), weight_format=weight_format,
@@ -84,6 +88,19 @@ def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFo
         steps = taps(node) * input_window(node, config, m0, m1).channel_words
         total += groups * -(-(m1 - m0) // rows) * max(steps, rows)
     return total
+
+
+def _skipping_cycles(layer: Layer, config: SystolicConfig) -> int:
+    """The same on a skip array: the windows, the weights that are not zero, or the sums that leave."""
+    shape, groups, total = SkipShape.of(config), -(-layer.pixels // config.columns), 0
+    weights = np.asarray(layer.weights)
+    node = ArrayNode(layer.name, layer.kind, layer.inputs, layer.output, layer.channels, weights=weights)
+    for m0, m1 in channel_runs(node, config):
+        window = piece_window(weights, layer.groups, m0, m1, shape)
+        loaded = window.steps * window.blocks * config.lanes
+        entries = int(np.count_nonzero(weights[m0:m1])) // config.skip_groups
+        total += max(loaded, entries, config.skip_halves * (m1 - m0))
+    return -(-groups // config.skip_halves) * total
 
 
 def layers_cycles(layers: Iterable[Layer], config: SystolicConfig) -> int:

@@ -6,11 +6,21 @@ from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array.regions import region_words
 
+#: Layers whose weights are made at run time.
+COMPUTED_WEIGHTS = ("matmul", "scale")
+NO_ENTRIES = (
+    "its second operand is computed, and a skip array multiplies by weights that the compiler has stored as entries; "
+    "an accelerator with a systolic array computes it"
+)
+
 
 def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
     """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
     result = {}
     for layer in lowered.layers:
+        if config.skip_groups and layer.kind in COMPUTED_WEIGHTS:
+            result[layer.operators[0].name] = NO_ENTRIES
+            continue
         words = _smallest_matmul(layer, config) if layer.kind == "matmul" else _smallest_strip(layer, lowered, config)
         if words > config.activation_words:
             reason = f"one row of its output needs {words} words of activation memory, there are "

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.array.descriptors import blocks_of, reduction, taps
+from bfpga.engines.array.descriptors import blocks_of, channel_runs, reduction, taps
 from bfpga.engines.array.regions import pixel_words
 from bfpga.engines.array.streams import block_rows
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import piece_window
 
 
 def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
     """Clocks of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
+    if config.skip_groups and node.kind == "gemm":
+        return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words
     steps = taps(node) * words * reads
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)
+
+
+def _skipping_clocks(config: SystolicConfig, node: ArrayNode, run: tuple[int, int], reads: int, writes: int) -> int:
+    """Clocks of a group of output pixels that a skip array takes to read a run of output channels, or to write it."""
+    window, halves = piece_window(np.asarray(node.weights), node.groups, *run, SkipShape.of(config)), config.skip_halves
+    steps = window.steps * window.blocks
+    loaded = -(-steps * max(config.lanes + reads - 1, halves * reads) // halves)
+    return max(loaded, -(-(run[1] - run[0]) // config.lanes) * max(config.lanes, writes))
 
 
 def told(node: ArrayNode) -> bool:

@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import Flag
 from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.array.descriptors import Placement, compute_descriptor
 from bfpga.engines.array.regions import ActivationMemory, Region
-from bfpga.engines.array.streams import block_rows, working_columns
+from bfpga.engines.array.streams import block_rows, parameter_block, working_columns
 from bfpga.errors import ModelError
 
 _Key = tuple[int, int, int, int, int]
@@ -122,7 +122,7 @@ class KeptByHost:
         gaps = memory.gaps()
         self.gap = max(gaps, key=lambda gap: gap[1] - gap[0]) if gaps else (0, 0)
         self.slot = memory.free_slot()
-        self.all_channels = _all_channels(node, streamed)
+        self.all_channels = _all_channels(config, node, streamed)
         self.places: dict[_Key, Region] = {}
 
     @property
@@ -178,7 +178,7 @@ class KeptByHost:
 
 def accumulator_words(config: SystolicConfig, node: ArrayNode, part: Tile) -> int:
     """Words in every bank that hold a word for each output of each pixel; whole row blocks are read of the last one."""
-    channels, block = part.m1 - part.m0, block_rows(node, config)
+    channels, block = part.m1 - part.m0, parameter_block(node, config)
     pixels = part.rows * node.window.output_width
     return -(-pixels // config.banks) * channels + -channels % block
 
@@ -199,13 +199,13 @@ def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
     """
     if not config.wide_memory or node.policy.flow not in KEEPING or not keeps(node):
         return 0
-    channels = node.channels if _all_channels(node, streamed) else min(node.channels, block_rows(node, config))
+    channels = node.channels if _all_channels(config, node, streamed) else min(node.channels, block_rows(node, config))
     return accumulator_words(config, node, Tile(0, 1, 0, channels))
 
 
-def _all_channels(node: ArrayNode, streamed: bool) -> bool:
-    """Whether a piece of a layer has all its output channels."""
-    return streamed or node.groups > 1
+def _all_channels(config: SystolicConfig, node: ArrayNode, streamed: bool) -> bool:
+    """Whether a piece of a layer has all its output channels; entries of a skip array leave none out."""
+    return streamed or node.groups > 1 or config.skip_groups > 0
 
 
 def _region(config: SystolicConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:

@@ -57,12 +57,12 @@ def scaled_base(node: ArrayNode, config: SystolicConfig) -> int:
 def node_samples(node: ArrayNode, streamed: bool, config: SystolicConfig) -> list[Sample]:
     """The outputs of a node that are measured, with the ways to measure them.
 
-    streamed: its weights come with every operation, in an order that leaves no block out.
+    streamed: its weights come with every operation, in an order that leaves no block out; entries of a skip array do.
     """
     policy = node.policy
     if policy.flow not in SAMPLED or not node.on_array:
         return [everything(node.channels)]
-    by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed
+    by_blocks = node.kind == "gemm" and node.groups == 1 and not streamed and not config.skip_groups
     rows = block_rows(node, config) if by_blocks else 0
     return samples_of(node.window.output_height, node.channels, rows, policy.sample_period, policy.sample_offset)
 

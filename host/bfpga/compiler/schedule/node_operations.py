@@ -14,7 +14,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.array.cycles import active_columns, fetch_cycles, operation_cycles
+from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, shared_passes
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
@@ -27,7 +27,7 @@ from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ModelError
-from bfpga.program.cycles import operation_clocks
+from bfpga.program.cycles import occupied_clocks
 
 PREDICTED = (Policy.STATISTICS, Policy.ROLLING_MAX, Policy.FEEDBACK)
 
@@ -192,7 +192,7 @@ class NodeOperations:
             for tile in self.plan.tiles
             for part, flags in self._parts(strip, tile, Flag.MEASURE, sample)
         ]
-        clocks = sum(operation_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
+        clocks = sum(occupied_cycles(self.config, compute_descriptor(self.config, place)) for place in places)
         return clocks + fetch_cycles(self.config) * len(places)
 
     def _fastest_flow(self) -> Flow:
@@ -218,7 +218,7 @@ class NodeOperations:
         """Clocks of a layer with the operation that precedes it."""
         self._measured()
         fetched = fetch_cycles(self.config)
-        return sum(operation_clocks(self.config, operation) + fetched for operation in self.operations)
+        return sum(occupied_clocks(self.config, operation) + fetched for operation in self.operations)
 
     # Passes over the strips
 
@@ -315,10 +315,10 @@ class NodeOperations:
         if flags & (Flag.KEEP | Flag.KEPT):
             descriptor.wide_word = self.place.word(place)
         if place.stream:
-            groups = -(-descriptor.output_pixels // active_columns(self.config, descriptor))
             words = packed_weights(node, self.plan, tile, self.config)
-            repeats = groups
-            if node.uniform_weights:
+            skips = self.config.skip_groups > 0
+            repeats = (shared_passes if skips else column_groups)(self.config, descriptor)
+            if node.uniform_weights and not skips:
                 repeats *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
             data = words * repeats
         return KernelOperation(node.name, descriptor, weights=data, memory=computed_use(self.config, place))

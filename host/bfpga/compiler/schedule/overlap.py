@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.cycles import ARRAY_OPERATIONS, operation_cycles
+from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
 from bfpga.engines.array.order import READS, in_stream, start_counts
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
@@ -55,7 +55,7 @@ class _Forward:
                 continue
             self.places.append(index + 1)
             self.clocks.append(
-                self.clocks[-1] + operation_cycles(config, operation.descriptor) + RESULT_LATENCY
+                self.clocks[-1] + occupied_cycles(config, operation.descriptor) + RESULT_LATENCY
             )
             if operation.descriptor.operation == Operation.GEMM:
                 self.behind_reads.append(len(self.places) - 1)

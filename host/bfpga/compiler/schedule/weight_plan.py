@@ -8,14 +8,24 @@ Another engine than the array reads its kernels with every operation: its layers
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Literal
+
+import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
-from bfpga.engines.array.descriptors import blocks_of, channel_runs, weight_words, weights_descriptor
+from bfpga.engines.array.descriptors import channel_runs, weight_words, weights_descriptor
 from bfpga.engines.array.regions import region_words
-from bfpga.engines.array.streams import block_rows, pack_parameters, pack_weights, parameter_block, working_columns
+from bfpga.engines.array.streams import (
+    cut_rows,
+    pack_parameters,
+    pack_weights,
+    parameter_block,
+    parameter_rows,
+    working_columns,
+)
 from bfpga.errors import ModelError
 
 Mode = Literal["resident", "load", "stream"]
@@ -90,7 +100,7 @@ def factor_reserve(nodes: list[ArrayNode], config: SystolicConfig) -> tuple[int,
     words = rows = 0
     for node in nodes:
         if node.factors:
-            tiles, size = _tiles(node, config), block_rows(node, config)
+            tiles, size = _tiles(node, config), cut_rows(node, config)
             block = weight_words(node, config, 0, min(size, node.channels))
             words = max(words, block, min(sum(tile.words for tile in tiles), config.weight_words // 2))
             rows = max(rows, size, min(sum(tile.rows for tile in tiles), config.parameter_rows // 2))
@@ -135,9 +145,8 @@ def _tiles(node: ArrayNode, config: SystolicConfig) -> list[WeightTile]:
         return [WeightTile(0, node.channels, 0, 0)]
     if not node.on_array:
         return [WeightTile(0, node.channels, 0, _whole_blocks(node.channels, config.lanes))]
-    size = block_rows(node, config)
     return [
-        WeightTile(m0, m1, weight_words(node, config, m0, m1), blocks_of(node, config, m1 - m0) * size)
+        WeightTile(m0, m1, weight_words(node, config, m0, m1), parameter_rows(node, config, m1 - m0))
         for m0, m1 in channel_runs(node, config)
     ]
 
@@ -180,16 +189,15 @@ def _cut(node: ArrayNode, plan: NodeWeights, config: SystolicConfig, shared: _Sh
         pieces = _pieces(plan.tiles, most)
         plan.tiles = [WeightTile(m0, m1, 0, _whole_blocks(m1 - m0, config.lanes)) for m0, m1 in pieces]
     else:
-        size = block_rows(node, config)
+        size = cut_rows(node, config)
         loaded = _loaded_pieces(node, plan, config, shared) if plan.mode == "load" else None
         plan.mode = "stream" if loaded is None else "load"
         pieces = _pieces(plan.tiles, shared.rows // size * size) if loaded is None else loaded
         loads = plan.mode == "load"
+        words = [weight_words(node, config, m0, m1) if loads else 0 for m0, m1 in pieces]
         plan.tiles = [
-            WeightTile(
-                m0, m1, weight_words(node, config, m0, m1) if loads else 0, blocks_of(node, config, m1 - m0) * size
-            )
-            for m0, m1 in pieces
+            WeightTile(m0, m1, count, parameter_rows(node, config, m1 - m0))
+            for (m0, m1), count in zip(pieces, words, strict=True)
         ]
     for tile in plan.tiles:
         shared.place(tile)
@@ -211,7 +219,8 @@ def _loaded_pieces(
     for share in (PIECES_BESIDE, 2):
         small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
         if small is not None:
-            return _even(node, plan, config, small)
+            even = _even(node, plan, config, small)
+            return even if not config.skip_groups or _largest(node, config, even) <= shared.words else small
     return pieces
 
 
@@ -219,8 +228,10 @@ def _even(
     node: ArrayNode, plan: NodeWeights, config: SystolicConfig, pieces: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """As many pieces, of as equal size as row blocks allow: the array waits for the first of them."""
-    size = block_rows(node, config)
-    largest = max(blocks_of(node, config, tile.m1 - tile.m0) for tile in plan.tiles)
+    size = cut_rows(node, config)
+    if config.skip_groups:
+        size = _rounds(config)
+    largest = max(-(-(tile.m1 - tile.m0) // size) for tile in plan.tiles)
     return _pieces(plan.tiles, -(-largest // -(-len(pieces) // len(plan.tiles))) * size)
 
 
@@ -241,7 +252,9 @@ def _fitting(
     node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
 ) -> list[tuple[int, int]] | None:
     """Channels of the largest pieces of whole row blocks that fit ``words`` and ``rows``; None if no block does."""
-    size = block_rows(node, config)
+    if config.skip_groups:
+        return _fitting_entries(node, plan, config, words, rows)
+    size = cut_rows(node, config)
     most = rows // size
     # A run of blocks may read more words a block than one block alone, so the cut itself is measured.
     while most > 1 and _largest(node, config, _pieces(plan.tiles, most * size)) > words:
@@ -249,6 +262,31 @@ def _fitting(
     if most == 0 or _largest(node, config, _pieces(plan.tiles, most * size)) > words:
         return None
     return _pieces(plan.tiles, most * size)
+
+
+def _rounds(config: SystolicConfig) -> int:
+    """Output channels of which every group of a skip array has as many, in whole words; fewer if a pass has fewer."""
+    unit = lcm(config.skip_groups, config.lanes)
+    return unit if unit <= config.rows else config.lanes
+
+
+def _fitting_entries(
+    node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
+) -> list[tuple[int, int]] | None:
+    """The same for a skip array, whose pieces take as many words as they have entries."""
+    unit, most = _rounds(config), min(rows, max(tile.m1 - tile.m0 for tile in plan.tiles))
+    sizes = [*range(-(-most // unit) * unit, 0, -unit), *range(unit - config.lanes, 0, -config.lanes)]
+    sizes = [size for size in sizes if parameter_rows(node, config, min(size, most)) <= rows]
+    assert node.weights is not None
+    # Entries of the kernels in front of each; a kernel has two at least, or its weights and one.
+    entries = np.count_nonzero(node.weights.reshape(len(node.weights), -1), axis=1) + 1
+    before = np.concatenate([[0], np.cumsum(np.maximum(entries, 2))])
+    for size in sizes:
+        pieces = _pieces(plan.tiles, size)
+        least = max(-(-int(before[m1] - before[m0]) // config.skip_groups) for m0, m1 in pieces)
+        if least <= words and _largest(node, config, pieces) <= words:
+            return pieces
+    return None
 
 
 def _engine_channels(node: ArrayNode, config: SystolicConfig, rows: int) -> int:

@@ -10,6 +10,10 @@ from bfpga.engines.interface.engine import Finding
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
+#: Widest factors of two products that share a DSP block.
+SKIP_MANTISSA_BITS = 8
+#: Groups of columns that a skip array computes at once.
+SKIP_HALVES = 2
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
 POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
@@ -32,6 +36,9 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.parameter_rows < config.accumulator_rows:
         needed = config.accumulator_rows
         yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
+    if config.skip_groups:
+        yield from skip_findings(config)
+        return
     if config.multiplier == "shift" and config.shift_columns:
         yield Finding("shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are")
     if config.multiplier != "dsp_packed":
@@ -44,6 +51,23 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.format.mantissa_bits > 8:
         bits = config.format.mantissa_bits
         yield Finding("multiplier", f"is dsp_packed, which needs mantissas of 8 bits or less, not {bits}; must be dsp")
+
+
+def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a skip array."""
+    if config.columns % 2:
+        yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
+    if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
+        text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
+        yield Finding("format", f"{text}: two products share a DSP block")
+    if config.skip_halves != SKIP_HALVES:
+        text = f"is an array of {config.skip_halves} groups of columns; the reader of operands knows {SKIP_HALVES}"
+        yield Finding("kind", text)
+    if config.wide_memory:
+        yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
+    if config.rows >= config.skip_chunk:
+        text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
+        yield Finding("rows", text)
 
 
 def width_findings(config: SystolicConfig) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ from bfpga.engines.interface.beside_kernel import BESIDE
 from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.resource_units import Resources, address_bits, lut_memory_tables
 from bfpga.engines.output.resources import keep_buffer
+from bfpga.engines.skip_array.resources import skip_logic, skip_memories
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
@@ -95,6 +96,8 @@ class Fit:
 def resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
     cells = logic(numbers(config))
+    if config.skip_groups:
+        cells[ARRAY] = skip_logic(config)
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
@@ -107,6 +110,7 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     word = config.lanes * config.format.mantissa_bits
     rows = [Function.named(name).row for name in config.functions]
     hop = config.hop_columns or config.columns
+    word_weights = config.weights_per_word
     shifting = config.columns if config.multiplier == "shift" else config.shift_columns
     tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
@@ -116,7 +120,7 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
         "accumulator_bits": config.accumulator_bits, "sums": config.accumulator_rows,
-        "weight_word_bits": config.rows * config.lanes * config.weight_bits, "blocks": -(-config.columns // hop),
+        "weight_word_bits": word_weights * config.weight_bits, "blocks": -(-config.columns // hop),
         "leaky": int("leaky_relu" in config.functions), "tables": sum(row.on_grid for row in rows),
         "position_bins": config.position_bins, "group_bits": config.transfer_pixels * word,
     }  # fmt: skip
@@ -135,7 +139,7 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     if ip == WEIGHTS:
         return stored + Resources(bram36=weight_memory(config).bram36 + parameter_memory(config).bram36)
     if ip == ARRAY:
-        return Resources(dsp=array_dsp(config))
+        return skip_memories(config) if config.skip_groups else Resources(dsp=array_dsp(config))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 

@@ -34,6 +34,12 @@ def fetch_cycles(config: SystolicConfig) -> int:
     return 0 if config.kernel == "processes" else DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
 
 
+def skips_zeros(config: SystolicConfig, descriptor: Descriptor) -> bool:
+    """Whether an operation multiplies by stored entries: a GEMM of a skip array."""
+    gemm = descriptor.operation == Operation.GEMM and not descriptor.flags & Flag.KEPT
+    return config.skip_groups > 0 and gemm
+
+
 def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Groups of output pixels that the columns compute together."""
     return -(-descriptor.output_pixels // active_columns(config, descriptor))
@@ -49,17 +55,22 @@ def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes over a group of output pixels."""
     if takes_single_words(config, descriptor):
         return -(-descriptor.output_rows // config.lanes)
-    return descriptor.blocks
+    return 1 if config.skip_groups else descriptor.blocks
 
 
 def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Passes of a computing operation: groups of output pixels times row blocks."""
+    """Passes of a computing operation: groups of output pixels times row blocks.
+
+    A skip array computes several groups at a time; here each counts.
+    """
     return column_groups(config, descriptor) * row_blocks(config, descriptor)
 
 
 def kernel_steps(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Steps of one pass: words read at all taps."""
     words = 1 if takes_single_words(config, descriptor) else descriptor.channel_words
+    if skips_zeros(config, descriptor):
+        words *= descriptor.blocks
     return descriptor.kernel_height * descriptor.kernel_width * words
 
 
@@ -79,6 +90,8 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(config, descriptor):
         words = 1
+    elif config.skip_groups:
+        words = -(-descriptor.output_rows // config.lanes)
     if sends_accumulators(descriptor):
         return words * config.lanes * descriptor.write_slots
     return words * max(config.lanes, descriptor.write_slots)
@@ -146,11 +159,39 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     return moved if config.kernel == "processes" else moved + around
 
 
+def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of one operation by itself: those of its work, unless it is of a skip array.
+
+    Its work is what it reads; how long its passes take, entries decide: ``steps`` says it.
+    """
+    if not skips_zeros(config, descriptor):
+        return operation_cycles(config, descriptor)
+    return shared_passes(config, descriptor) * descriptor.steps + descriptor.chunk_steps * config.lanes
+
+
+def shared_passes(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Passes of a GEMM of a skip array, each of several groups of pixels: how often it reads its entries."""
+    return -(-column_groups(config, descriptor) // config.skip_halves)
+
+
+def weight_reads(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Weight words that a GEMM multiplies by, each as often as it is read."""
+    if config.skip_groups:
+        return shared_passes(config, descriptor) * descriptor.entry_words
+    return passes(config, descriptor) * kernel_steps(config, descriptor)
+
+
 def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """``operation_cycles`` of GEMM, MAX and SUM."""
+    if skips_zeros(config, descriptor):
+        # Beats of operands.
+        return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots
     if config.kernel == "processes":
         # The next group's pixels are found one a clock meanwhile.
-        group = row_blocks(config, descriptor) * pass_steps(config, descriptor)
+        steps = pass_steps(config, descriptor)
+        if config.skip_groups and descriptor.operation == Operation.GEMM:
+            steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
+        group = row_blocks(config, descriptor) * steps
         return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))
     tail = drain_cycles(config, descriptor) + max(config.lanes, descriptor.write_slots)
     end = config.operation_depth + selection_cycles(config, descriptor)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import lcm
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
-from bfpga.engines.array.cycles import column_groups, pass_steps
+from bfpga.engines.array.cycles import column_groups, drain_cycles, pass_steps
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
+from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.errors import ProgramError
 
 
@@ -20,6 +22,8 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
 
     Runs start at whole words of the output. Only grouped convolutions need more than one.
     """
+    if node.kind == "gemm" and config.skip_groups:
+        return _even_runs(node.channels, config)
     if node.kind != "gemm" or node.groups == 1:
         return [(0, node.channels)]
     outputs = node.channels // node.groups
@@ -31,6 +35,16 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
             return runs
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
+
+
+def _even_runs(channels: int, config: SystolicConfig) -> list[tuple[int, int]]:
+    """As few runs as a pass of a skip array allows, as equal as whole rounds of its groups are."""
+    unit = lcm(config.skip_groups, config.lanes)
+    unit = unit if unit <= config.rows else config.lanes
+    most = config.rows // unit * unit
+    size = -(-channels // -(-channels // most))
+    size = -(-size // unit) * unit
+    return [(m, min(m + size, channels)) for m in range(0, channels, size)]
 
 
 def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool:
@@ -56,7 +70,9 @@ def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_w
 
 
 def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> int:
-    """Weight words of output channels [m0, m1)."""
+    """Weight words of output channels [m0, m1); of a skip array the entry words of a pass."""
+    if config.skip_groups:
+        return piece_of(node, config, m0, m1).words
     words = input_window(node, config, m0, m1).channel_words
     return words if node.uniform_weights else blocks_of(node, config, m1 - m0) * taps(node) * words
 
@@ -131,7 +147,8 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step
-    result.blocks = blocks_of(node, config, tile.m1 - tile.m0)
+    piece = piece_of(node, config, tile.m0, tile.m1) if config.skip_groups and node.kind == "gemm" else None
+    result.blocks = blocks_of(node, config, tile.m1 - tile.m0) if piece is None else piece.window.blocks
     result.output_rows = tile.m1 - tile.m0
     if result.blocks == 1:
         result.block_step = 0
@@ -140,11 +157,15 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
         result.kernel_height = result.kernel_width = result.channel_words = 1
+        if piece is not None:
+            piece, result.blocks, result.block_step = None, 1, 0
     if place.kept is not None:
         _accumulators(config, place, place.kept, result)
     _steps(config, place, result)
     if node.kind == "gemm":
         _weights(place, result)
+    if piece is not None:
+        _entries(config, piece, result)
     output_stage(node, result)
     return result
 
@@ -300,6 +321,14 @@ def _weights(place: Placement, result: Descriptor) -> None:
     if not place.node.uniform_weights:
         result.weight_tap_step = result.channel_words
         result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
+
+
+def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
+    """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
+    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, piece.held, piece.words
+    result.weight_tap_step = result.weight_block_step = 0
+    left = config.skip_halves * drain_cycles(config, result)
+    result.steps = max(piece.clocks(result.read_slots).total, left)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

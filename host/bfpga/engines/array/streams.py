@@ -21,6 +21,9 @@ from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
 from bfpga.engines.array.tap_reuse import tap_words
+from bfpga.engines.skip_array.pieces import piece_of
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import piece_window
 from bfpga.errors import DataError, ProgramError
 from bfpga.formats.arrays import IntArray
 from bfpga.formats.containers import pack_elements, unpack_elements
@@ -43,8 +46,22 @@ def block_rows(node: ArrayNode, config: SystolicConfig) -> int:
 
 
 def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
-    """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine."""
-    return block_rows(node, config) if node.on_array else config.lanes
+    """Output channels whose parameter rows lie together: those of a pass of the array, or of a word of an engine.
+
+    A pass of a skip array has whole words of channels, as many as there are.
+    """
+    return block_rows(node, config) if node.on_array and not config.skip_groups else config.lanes
+
+
+def cut_rows(node: ArrayNode, config: SystolicConfig) -> int:
+    """Output channels of the smallest piece of weights: those of a pass, of a skip array whole words of them."""
+    return block_rows(node, config) if not config.skip_groups else config.lanes
+
+
+def parameter_rows(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
+    """Parameter rows of so many output channels, which is how many rows of sums their passes give."""
+    block = parameter_block(node, config)
+    return -(-channels // block) * block
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
@@ -75,6 +92,9 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     """
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
+    if config.skip_groups:
+        window = piece_window(node.weights, node.groups, m0, m1, SkipShape.of(config))
+        return InputWindow(window.first_word, window.channel_words, window.channel_words)
     outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
     if node.groups == 1:
         return InputWindow(0, 0, -(-inputs // config.lanes))
@@ -104,7 +124,10 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
 
     With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
+    Of a skip array the entry words of a pass.
     """
+    if config.skip_groups:
+        return piece_of(node, config, m0, m1).packed
     if node.reuses_taps:
         return pack_weight_words(tap_words(node, config, m0, m1), config)
     window = input_window(node, config, m0, m1)
@@ -145,8 +168,7 @@ def _encoded(words: IntArray, node: ArrayNode, config: SystolicConfig) -> IntArr
 
 def pack_parameters(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
     """Parameter rows of output channels [m0, m1), whole blocks: one beat of bias and weight exponent each."""
-    size = parameter_block(node, config)
-    rows = -(-(m1 - m0) // size) * size
+    rows = parameter_rows(node, config, m1 - m0)
     beats = np.zeros((rows, config.weight_stream_bits // 8), np.uint8)
     for name, values in (("bias", node.bias), ("exponent", node.weight_exponents)):
         if values is not None:

@@ -21,9 +21,6 @@ struct Geometry {
                   "the pixels of a transfer's group lie in different banks and a beat holds whole groups");
     static_assert(Config::weight_stream_bits >= 64, "a beat of the weight stream holds a bias and a row exponent");
     static_assert(Config::weight_stream_bits % Config::weight_container_bits == 0, "a beat holds whole weights");
-    static_assert(Config::beats_per_weight_word * Config::weight_stream_bits >=
-                      Config::rows * Config::lanes * Config::weight_container_bits,
-                  "a weight word fits its beats");
     static_assert(Config::accumulator_rows == Config::rows || Config::accumulator_rows == 2 * Config::rows,
                   "a tile has one accumulator, or two for power-of-two weights");
 

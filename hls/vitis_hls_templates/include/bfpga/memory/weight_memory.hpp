@@ -21,6 +21,10 @@ struct WeightWord {
 // The beats of one weight word while they arrive.
 template <class Config>
 class WeightBeats {
+    static_assert(Config::beats_per_weight_word * Config::weight_stream_bits >=
+                      Config::rows * Config::lanes * Config::weight_container_bits,
+                  "a weight word fits its beats");
+
    public:
     using beat_t = bits_t<Config::weight_stream_bits>;
 

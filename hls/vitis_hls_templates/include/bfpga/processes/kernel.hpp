@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "bfpga/kernel/status.hpp"
-#include "bfpga/processes/array.hpp"
+#include "bfpga/processes/multiplying.hpp"
 #include "bfpga/processes/post.hpp"
 #include "bfpga/processes/scratchpad.hpp"
 #include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/store.hpp"
-#include "bfpga/processes/weights.hpp"
 #include "bfpga/simulation/process_scheduler.hpp"
 
 namespace bfpga {
@@ -156,7 +155,8 @@ class DescriptorTrace {
     std::size_t filled_ = 0;
 };
 
-template <class Config, class Storage>
+// `Multiplying`: the array with its weights.
+template <class Config, class Storage, class Multiplying = SystolicMultiplying<Config, Storage>>
 class ProcessKernel {
    public:
     ProcessKernel() {
@@ -184,14 +184,13 @@ class ProcessKernel {
                                         post_reports_, store_reports_, descriptor_trace);
             },
             [&] {
-                scratchpad_.run(scratchpad_commands_, loads_, operands_, vectors_, results_, stored_, credits_,
-                                scratchpad_reports_, descriptor_trace);
+                multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,
+                                            loads_, operands_, vectors_, results_, stored_, credits_);
             },
             [&] {
-                weights_.run(weights_commands_, weights, weight_words_, parameters_, weights_reports_,
-                             descriptor_trace);
+                multiplying_.run_weights(weights_commands_, weights, parameters_, weights_reports_, descriptor_trace);
             },
-            [&] { array_.run(operands_, weight_words_, sums_); },
+            [&] { multiplying_.run_array(operands_, sums_); },
             [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
             [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
         };
@@ -199,7 +198,7 @@ class ProcessKernel {
             scheduler_.run(bodies);
         } catch (...) {
             // As after the reset that a board needs then: no sum and no beat of this start is left in a pipeline.
-            array_ = ArrayProcess<Config, Storage>();
+            multiplying_.reset();
             post_ = PostProcess<Config, Storage>();
             throw;
         }
@@ -214,6 +213,16 @@ class ProcessKernel {
     void hold(const std::string& stream, int words) { held_words_[stream] = words; }
 
    private:
+    // Joins the streams that others have.
+    struct Join {
+        ProcessKernel& kernel;
+
+        template <class T>
+        void operator()(stream<T>& wire, int depth) const {
+            kernel.join(wire, depth);
+        }
+    };
+
     void join_streams() {
         join(scratchpad_commands_, Config::scratchpad_commands_depth);
         join(weights_commands_, Config::weights_commands_depth);
@@ -222,7 +231,7 @@ class ProcessKernel {
         join(loads_, Config::loads_depth);
         join(operands_, Config::operands_depth);
         join(vectors_, Config::vectors_depth);
-        join(weight_words_, Config::weight_words_depth);
+        multiplying_.join(Join{*this});
         join(parameters_, Config::parameters_depth);
         join(sums_, Config::sums_depth);
         join(results_, Config::results_depth);
@@ -254,8 +263,7 @@ class ProcessKernel {
     std::map<std::string, int> held_words_;
     SequencerProcess<Config> sequencer_;
     ScratchpadProcess<Config, Storage> scratchpad_;
-    WeightsProcess<Config> weights_;
-    ArrayProcess<Config, Storage> array_;
+    Multiplying multiplying_;
     PostProcess<Config, Storage> post_;
     StoreProcess<Config> store_;
     stream<command_t> scratchpad_commands_{"scratchpad_commands"}, weights_commands_{"weights_commands"};
@@ -263,7 +271,6 @@ class ProcessKernel {
     stream<wire_t<GroupBeat<Config>>> loads_{"loads"}, stored_{"stored"};
     stream<wire_t<OperandBeat<Config>>> operands_{"operands"};
     stream<wire_t<VectorBeat<Config>>> vectors_{"vectors"};
-    stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};
     stream<wire_t<ParameterBeat<Config>>> parameters_{"parameters"};
     stream<wire_t<SumBeat<Config>>> sums_{"sums"};
     stream<wire_t<ResultBeat<Config>>> results_{"results"};

@@ -40,6 +40,28 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
+// Whether windows are read half by half and in chunks, for a skip array.
+template <class Config>
+inline bool reads_chunks(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::Kept);
+}
+
+// Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array has one of whole words.
+template <class Config>
+inline int32_t sum_blocks(const Descriptor& d) {
+#pragma HLS INLINE
+    return Config::skip_groups > 0 ? 1 : d.blocks;
+}
+
+template <class Config>
+inline int32_t sum_rows(const Descriptor& d) {
+#pragma HLS INLINE
+    const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
+    const bool skips = Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm;
+    return skips ? words * Config::lanes : pass_rows<Config>(d);
+}
+
 // Whether accumulators go to the activation memory, a word each, or come from there (FP R24).
 template <class Config>
 inline bool sends_accumulators(const Descriptor& d) {

@@ -215,8 +215,8 @@ class PostProcess {
         sends_ = !d.has(Flag::Measure);
         output_exponent_ = exponents.output;
         const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
-        rows_.start(d, combined_ ? words : d.blocks, pass_rows<Config>(d));
-        words_.start(d, exponents, takes_wide() ? d.blocks * pass_rows<Config>(d) : words);
+        rows_.start(d, combined_ ? words : sum_blocks<Config>(d), sum_rows<Config>(d));
+        words_.start(d, exponents, takes_wide() ? sum_blocks<Config>(d) * sum_rows<Config>(d) : words);
         draining_ = false;
         reads_sums_ = !takes_vectors() && !kept_;
         // A beat of a later operation may be there already.

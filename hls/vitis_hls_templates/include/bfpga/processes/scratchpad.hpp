@@ -32,6 +32,17 @@ class ScratchpadProcess {
              stream<wire_t<ResultBeat<Config>>>& results, stream<wire_t<GroupBeat<Config>>>& stored,
              stream<bool>& credits, stream<command_t>& reports, Trace& trace) {
 #pragma HLS INLINE
+        NoWindows windows;
+        run(commands, loads, operands, vectors, results, stored, credits, windows, reports, trace);
+    }
+
+    // `windows`: credits of a skip array, one for each chunk of a window that it has left.
+    template <class Windows, class Trace>
+    void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
+             stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
+             stream<wire_t<ResultBeat<Config>>>& results, stream<wire_t<GroupBeat<Config>>>& stored,
+             stream<bool>& credits, Windows& windows, stream<command_t>& reports, Trace& trace) {
+#pragma HLS INLINE
         clear();
         bool running = true;
         PipelinedLoop loop("Scratchpad");
@@ -44,7 +55,7 @@ class ScratchpadProcess {
             loop.iteration();
             running = !ended_;
             access(operands, vectors, stored);
-            advance(loads, results, credits, trace);
+            advance(loads, results, credits, windows, trace);
             receive(commands);
         } while (running);
         operands.write(to_wire(stop_beat()));
@@ -160,6 +171,7 @@ class ScratchpadProcess {
         beat.fires = reader_.issue().fires;
         beat.first = reader_.issue().first;
         beat.last = reader_.issue().last;
+        reader_.chunks().mark(beat);
         beat.stop = false;
         operands.write(to_wire(beat));
     }
@@ -193,22 +205,26 @@ class ScratchpadProcess {
         beat.fires = false;
         beat.first = false;
         beat.last = false;
+        beat.opens = false;
+        beat.closes = false;
+        beat.single = false;
         beat.stop = true;
         return beat;
     }
 
     // A step of every part. What begins, ends and is handed over in a clock is said by registers.
-    template <class Trace>
+    template <class Windows, class Trace>
     void advance(stream<wire_t<GroupBeat<Config>>>& loads, stream<wire_t<ResultBeat<Config>>>& results,
-                 stream<bool>& credits, Trace& trace) {
+                 stream<bool>& credits, Windows& windows, Trace& trace) {
 #pragma HLS INLINE
+        const bool left = reader_.chunks().hears(windows);
         const Moves moves = {computer_.begins(), loader_.begins(), storer_.begins()};
         const bool read = computer_.read_ends(reader_.running());
         const Moves ends = {computer_.ends(writer_.running()), loader_.ends(load_.running()),
                             storer_.ends(store_.running())};
         const Moves free = {computer_.idle(), loader_.free(), storer_.free()};
         const Takes takes = computer_.takes(known_ && next_.computes, reader_.walked());
-        const bool idle = free.computes && free.loads && free.stores && store_.idle();
+        const bool idle = free.computes && free.loads && free.stores && store_.idle() && reader_.chunks().left_all();
         const bool writes = writer_.writes();
         const bool waits = load_.waits();
         const bool loaded = waits & !writes;
@@ -219,7 +235,7 @@ class ScratchpadProcess {
         const bool returned = writer_.returned();
         writer_.step(results, reader_.asks(may), computer_.writer_starts());
         load_.step(loads, loaded, moves.loads);
-        const bool computed = reader_.step(may, returned, computer_.walk_starts(), moves.computes);
+        const bool computed = reader_.step(may, returned, left, computer_.walk_starts(), moves.computes);
         store_.step(goes, credits, moves.stores);
         computer_.step(finished_, takes, read, ends.computes, computed, heard_, trace);
         loader_.step(finished_, moves.loads, ends.loads, loaded, trace);

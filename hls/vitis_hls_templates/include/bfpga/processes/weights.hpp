@@ -195,8 +195,8 @@ class WeightFill {
     }
 
     // What becomes of a beat; writes come behind the reads of the clock.
-    void write(const beat_t& beat, const WeightBeats<Config>& beats, WeightMemory<Config>& weights,
-               ParameterMemory<Config>& parameters) const {
+    template <class Beats, class Memory>
+    void write(const beat_t& beat, const Beats& beats, Memory& weights, ParameterMemory<Config>& parameters) const {
 #pragma HLS INLINE
         if (place_.row()) {
             Parameters<Config> parameter;
@@ -425,16 +425,36 @@ class WeightRead {
     parameter_address_t parameter_base_, parameter_;
 };
 
+// What is stored for an array, how a GEMM walks over it, and how a word of it is sent.
 template <class Config>
+struct StoredWeights {
+    using Beats = WeightBeats<Config>;
+    using Memory = WeightMemory<Config>;
+    using Read = WeightRead<Config>;
+
+    static void send(const WeightWord<Config>& word, const Read& read,
+                     stream<wire_t<WeightBeat<Config>>>& weight_words) {
+#pragma HLS INLINE
+        WeightBeat<Config> weight;
+        weight.weight = word;
+        weight.two_hot = read.two_hot();
+        weight.power_of_two = read.power_of_two();
+        weight_words.write(to_wire(weight));
+    }
+};
+
+// `Stored`: what `StoredWeights` has.
+template <class Config, class Stored = StoredWeights<Config>>
 class WeightsProcess {
     using beat_t = bits_t<Config::weight_stream_bits>;
     static constexpr bool single_beat = Config::beats_per_weight_word == 1;
 
    public:
-    // Until the start ends. `trace.filled(work)`: hears of every WEIGHTS in order.
-    template <class Source, class Trace>
-    void run(stream<command_t>& commands, Source& source, stream<wire_t<WeightBeat<Config>>>& weight_words,
-             stream<wire_t<ParameterBeat<Config>>>& parameters, stream<int_t<32>>& reports, Trace& trace) {
+    // Until the start ends. `words`: the streams of the stored words. `trace.filled(work)`: hears of every WEIGHTS in
+    // order.
+    template <class Source, class Trace, class... Words>
+    void run(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
+             stream<int_t<32>>& reports, Trace& trace, Words&... words) {
 #pragma HLS INLINE
         CheckedSource<Config::weight_stream_bits, Source> input(source);
         start();
@@ -456,7 +476,7 @@ class WeightsProcess {
             const bool word = read_.word() && may;
             simulation_check(!(fill_.wants() && streams), "a weight transfer",
                              "takes beats of streamed weights; GEMMs so far:", gemms_);
-            send(word, weight_words, parameters);
+            send(word, parameters, words...);
             if (filled) {
                 fill_.write(beat_, beats_, weights_, parameters_);
             }
@@ -519,15 +539,11 @@ class WeightsProcess {
         return there;
     }
 
-    void send(bool word, stream<wire_t<WeightBeat<Config>>>& weight_words,
-              stream<wire_t<ParameterBeat<Config>>>& parameters) const {
+    template <class... Words>
+    void send(bool word, stream<wire_t<ParameterBeat<Config>>>& parameters, Words&... words) const {
 #pragma HLS INLINE
         if (word) {
-            WeightBeat<Config> weight;
-            weight.weight = read_.streams() ? beats_.word(beat_) : weights_.read(read_.word_address());
-            weight.two_hot = read_.two_hot();
-            weight.power_of_two = read_.power_of_two();
-            weight_words.write(to_wire(weight));
+            Stored::send(read_.streams() ? beats_.word(beat_) : weights_.read(read_.word_address()), read_, words...);
         }
         if (read_.row()) {
             ParameterBeat<Config> parameter;
@@ -591,14 +607,14 @@ class WeightsProcess {
         index_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(index_ + 1);
     }
 
-    WeightMemory<Config> weights_;
+    typename Stored::Memory weights_;
     ParameterMemory<Config> parameters_;
     WeightFill<Config> fill_;
-    WeightRead<Config> read_;
+    typename Stored::Read read_;
     // The beat that came last, until it is used; beats of a word
     beat_t beat_;
     bool held_;
-    WeightBeats<Config> beats_;
+    typename Stored::Beats beats_;
     Finished fills_, reads_;
     // The command that comes in: of a fill, of a read, else of the end
     Descriptor command_;

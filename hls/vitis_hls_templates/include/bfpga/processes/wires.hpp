@@ -157,21 +157,28 @@ using ResultBeat = WordsBeat<Config, Config::columns>;
 
 // Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
 // `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
+// A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`, `closes`
+// and `single` of a chunk (scratchpad/chunks.hpp).
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
+    static constexpr bool chunked = Config::skip_groups > 0;
     static constexpr int control_bits = Words::bits + Config::columns;
     static constexpr int beside_bits = control_bits + 4;
-    static constexpr int bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
+    static constexpr int chunk_bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
+    static constexpr int bits = chunk_bits + (chunked ? 3 : 0);
 
     Word<Config> word[Config::columns];
     bool mine[Config::columns];
     bool begins_row[Config::columns];
     bool neighbours;
-    bool fires;  // the last slot of a step: multiply
-    bool first;  // of the pass: the accumulators start
-    bool last;   // of the pass
-    bool stop;   // the start ends; nothing else counts
+    bool fires;   // the last slot of a step: multiply
+    bool first;   // of the pass: the accumulators start
+    bool last;    // of the pass
+    bool stop;    // the start ends; nothing else counts
+    bool opens;   // the chunk is the first one of its sums
+    bool closes;  // with `last`: it is the last one of its pass
+    bool single;  // the pass has no second half
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -183,6 +190,10 @@ struct OperandBeat {
         if (Config::tap_reuse) {
             PackedFlags<Config::columns>::pack(to, beside_bits, begins_row);
             set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
+        }
+        if (chunked) {
+            const bool chunk[3] = {opens, closes, single};
+            PackedFlags<3>::pack(to, chunk_bits, chunk);
         }
     }
 
@@ -203,6 +214,9 @@ struct OperandBeat {
             begins_row[i] = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + i : 0);
         }
         neighbours = Config::tap_reuse && flag_at(from, Config::tap_reuse ? beside_bits + Config::columns : 0);
+        opens = chunked && flag_at(from, chunked ? chunk_bits : 0);
+        closes = chunked && flag_at(from, chunked ? chunk_bits + 1 : 0);
+        single = chunked && flag_at(from, chunked ? chunk_bits + 2 : 0);
     }
 };
 

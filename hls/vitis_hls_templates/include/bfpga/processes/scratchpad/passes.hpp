@@ -2,10 +2,11 @@
 //
 // The nest is a step ahead: what the step that comes reads, and whether it ends something, is a register, and whether
 // the step may go is one flag. What has gone is a register too and is executed in the step behind, when the registers
-// of a new group are in place.
+// of a new group are in place. For a skip array a step has two halves and passes go by in chunks (chunks.hpp).
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
+#include "bfpga/processes/scratchpad/chunks.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
 
 namespace bfpga {
@@ -18,76 +19,6 @@ inline int output_words(const Descriptor& d) {
     const int32_t more = d.output_rows + Config::lanes - 1;
     return (Config::lanes & (Config::lanes - 1)) == 0 ? more >> shift : more / Config::lanes;
 }
-
-// What lasts `limit` (1 or more) steps at least; `reached()`: it may end with the step that comes.
-template <int N>
-class Pace {
-   public:
-    bool reached() const { return reached_; }
-
-    // Counts when it has been restarted.
-    void set(uint_t<N> limit) {
-#pragma HLS INLINE
-        limit_ = limit;
-        one_ = limit == 1;
-    }
-
-    // A clock; `enable`: with a step. `restart`: from the first one again.
-    void step(bool enable, bool restart) {
-#pragma HLS INLINE
-        const bool next = reached_ | (enable & (left_ == 2));
-        const uint_t<N> left = enable ? static_cast<uint_t<N>>(left_ - 1) : left_;
-        reached_ = restart ? one_ : next;
-        left_ = restart ? limit_ : left;
-    }
-
-   private:
-    uint_t<N> limit_, left_;
-    bool one_, reached_;
-};
-
-// Passes that have begun and whose results have not come, one flag for each number of them.
-class AwaitedPasses {
-   public:
-    AwaitedPasses() {
-#pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
-    }
-
-    void clear() {
-#pragma HLS INLINE
-    Numbers_Clear:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            are_[n] = n == 0;
-        }
-    }
-
-    bool any() const { return !are_[0]; }
-    bool most() const { return are_[limit]; }
-
-    // A clock; `begun`: a pass has; `returned`: the results of one have come.
-    void step(bool begun, bool returned) {
-#pragma HLS INLINE
-        bool next[limit + 1];
-#pragma HLS ARRAY_PARTITION variable=next complete dim=0
-    Numbers_Count:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
-            const bool more = n < limit && are_[n < limit ? n + 1 : limit];
-            next[n] = begun == returned ? are_[n] : begun ? fewer : more;
-        }
-    Numbers_Keep:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            are_[n] = next[n];
-        }
-    }
-
-   private:
-    static constexpr int limit = ProcessLimits::awaited_passes;  // the stream of results has room for so many
-    bool are_[limit + 1];
-};
 
 // What a step reads.
 template <class Config>
@@ -120,6 +51,7 @@ class PassNest {
         needs_group_ = true;
         next_.last = false;
         awaited_.clear();
+        chunks_.clear();
         issue_.valid = false;
     }
 
@@ -135,12 +67,15 @@ class PassNest {
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
         words_.set(single ? static_cast<limit_t>(1) : static_cast<limit_t>(d.channel_words));
         const limit_t blocks = single ? static_cast<limit_t>(output_words<Config>(d)) : static_cast<limit_t>(d.blocks);
+        const bool whole = Config::skip_groups > 0 && !single;
+        const bool chunked = reads_chunks<Config>(d);
+        chunks_.take(d);
         blocks_.set(blocks);
-        passes_.set(blocks);
+        passes_.set(whole ? static_cast<limit_t>(1) : blocks);
         block_step_ = single ? static_cast<word_t>(1) : static_cast<word_t>(d.block_step);
-        drain_.set(drain_of(window, pass_words<Config>(d)));
-        groups_.set(static_cast<coordinate_t>(d.groups));
-        columns_.set(static_cast<typename T::port_t>(group_pixels<Config>(d)));
+        drain_.set(whole ? static_cast<limit_t>(1) : drain_of(window, pass_words<Config>(d)));
+        groups_.set(static_cast<coordinate_t>(chunked ? (d.groups + 1) >> 1 : d.groups));
+        columns_.set(static_cast<typename T::port_t>(chunked ? 1 : group_pixels<Config>(d)));
         tap_x_ = Stride<Config>::of(d.tap_x_word, d.tap_x_bank, d.input_pixel_words);
         tap_y_ = Stride<Config>::of(d.tap_y_word, d.tap_y_bank, d.input_pixel_words);
         dilation_y_ = static_cast<coordinate_t>(d.dilation_y);
@@ -149,21 +84,24 @@ class PassNest {
         returns_ = writes_words<Config>(d);
     }
 
-    // MEASURE: no results come back, unless they are accumulators.
-    bool returns() const { return returns_; }
     // Whether passes are left, or a read that has been decided: it needs the operation's numbers.
-    bool running() const { return active_ || between_ || pausing_ || issue_.valid; }
+    bool running() const { return active_ || between_ || pausing_ || issue_.valid || chunks_.waits(); }
     const ReadIssue<Config>& issue() const { return issue_; }
+    const PassChunks<Config>& chunks() const { return chunks_; }
 
     // What a step does, from registers alone: it reads; it begins a pass, or one that needs the pixels of a new group.
     // `may`: no store has the port.
     bool goes(bool may) const { return active_ & may; }
     bool begins(bool may) const { return between_ & goes(may); }
     bool takes_group(bool may) const { return needs_group_ & (between_ & goes(may)); }
+    // Whether results of a group of pixels are awaited from now on. MEASURE: none come back, unless they are
+    // accumulators.
+    bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && returns_; }
 
-    // A clock; `full`: the pixels of a group are there in the next one; `returned`: the results of a pass have arrived;
-    // `starts`: an operation does. Returns whether the clock is one of the operation's work.
-    bool step(bool may, bool full, bool returned, bool starts) {
+    // A clock; `full`: the pixels of a pass are there in the next one; `returned`: the results of a group have arrived;
+    // `left`: the array has left a chunk; `starts`: an operation does. Returns whether the clock is one of the
+    // operation's work.
+    bool step(bool may, bool full, bool returned, bool left, bool starts) {
 #pragma HLS INLINE
         // `&` and `|`, here and elsewhere in the process: flags are told side by side, not one only if the other says
         // so.
@@ -176,19 +114,27 @@ class PassNest {
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
-        const bool room = !awaited_.most() | returned;
+        const bool room = chunks_.has_room(awaited_, returned);
+        const bool halts = chunks_.halts();
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool follows = may_end & !last_pass_ & !between_ & (room & (!last_block_ | full));
-        const bool waits = (primes_ ? !may : active_) | (between_ & (room & (!needs_group_ | full)));
+        const bool may_follow = !last_pass_ & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
+        const bool follows = may_end & may_follow;
+        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin();
+        const bool resumes = enters | chunks_.resumes();
+        const bool goes_on = (primes_ ? !may : active_) | resumes;
+        const bool goes_on_in_chunks = active_ ? !(may & (halts | primes_)) : (starts | resumes);
         const bool primed = go & primes_;
-        awaited_.step(begin & returns_, returned);
+        const bool awaits = awaited_.any();
+        awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
-        active_ = starts | (ends_reading ? follows : waits);
+        active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
+                                          : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
         between_ = primed | (pass & !last_pass_) | (between_ & !go);
         drain_.step(ticks, pass | starts);
         columns_.step(ticks, group | starts);
         walk_passes(pass | primed, starts);
+        chunks_.step(go, go & !ends_reading & halts, left, awaits, starts);
         issue(go);
         walk(go, starts);
         primes_ = starts | (primes_ & !go);
@@ -225,7 +171,8 @@ class PassNest {
     // The nest goes a step further, and what it was at is the step that comes.
     void walk(bool on, bool starts) {
 #pragma HLS INLINE
-        const bool word_ends = slots_.last();
+        const bool slot_ends = slots_.last();
+        const bool word_ends = chunks_.step_ends(slot_ends);
         const bool tap_ends = word_ends & words_.last();
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
@@ -233,24 +180,28 @@ class PassNest {
         const bool tap = on & tap_ends;
         const bool row = on & row_ends;
         const bool read = on & read_ends;
+        const bool last_word = words_.last() && kernel_width_.last();
+        const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
         if (on) {
-            prepare(word_ends, read_ends);
+            prepare(slot_ends, chunks_.pass_ends(read_ends, word_ends, step));
         } else if (starts) {
             next_.last = false;
         }
-        walk_words(on, word, read, starts);
+        chunks_.walk(on, step, starts);
+        walk_words(on, on & slot_ends, word, read, starts);
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
+        chunks_.look(slots_.last());
         words_.step(word, starts);
         kernel_width_.step(tap, starts);
         kernel_height_.step(row, starts);
         blocks_.step(read, starts);
     }
 
-    void prepare(bool word_ends, bool read_ends) {
+    void prepare(bool slot_ends, bool read_ends) {
 #pragma HLS INLINE
-        next_.fires = word_ends;
+        next_.fires = slot_ends;
         next_.first = first_;
         next_.last = read_ends;
         next_.slot = slot_;
@@ -260,12 +211,12 @@ class PassNest {
         next_.x = x_;
     }
 
-    void walk_words(bool on, bool word, bool read, bool starts) {
+    void walk_words(bool on, bool slots, bool word, bool read, bool starts) {
 #pragma HLS INLINE
         const limit_t next_slot = static_cast<limit_t>(slot_ + 1);
         const word_t next_word = static_cast<word_t>(word_ + 1);
         const word_t next_block = static_cast<word_t>(block_word_ + block_step_);
-        slot_ = (starts | word) ? static_cast<limit_t>(0) : on ? next_slot : slot_;
+        slot_ = (starts | slots) ? static_cast<limit_t>(0) : on ? next_slot : slot_;
         word_ = (starts | (word & words_.last())) ? static_cast<word_t>(0) : word ? next_word : word_;
         block_word_ = (starts | (read & blocks_.last())) ? static_cast<word_t>(0) : read ? next_block : block_word_;
     }
@@ -311,6 +262,7 @@ class PassNest {
     // none yet, by which the nest gets ahead (`primes_`); a pass whose reading is shorter than it must last pauses
     Turns<bits> passes_;
     Turns<Geometry<Config>::coordinate_bits> groups_;
+    PassChunks<Config> chunks_;
     Pace<bits> drain_;
     Pace<bit_length(ScratchpadTypes<Config>::ports)> columns_;
     AwaitedPasses awaited_;

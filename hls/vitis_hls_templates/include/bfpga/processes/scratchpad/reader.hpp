@@ -23,6 +23,8 @@ class OperandReader {
     using T = ScratchpadTypes<Config>;
     using coordinate_t = typename T::coordinate_t;
     static constexpr int columns = Config::columns;
+    // Groups of pixels of a pass at most.
+    static constexpr int halves = Config::skip_groups > 0 ? 2 : 1;
 
    public:
     OperandReader() {
@@ -34,18 +36,22 @@ class OperandReader {
 #pragma HLS INLINE
         nest_.clear();
         walk_.clear();
-    Columns_Clear:
-        for (int c = 0; c < columns; ++c) {
+    Halves_Clear:
+        for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            spare_[c].active = false;
-            pixel_[c].active = false;
+        Columns_Clear:
+            for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+                spare_[h][c].active = false;
+                pixel_[h][c].active = false;
+            }
         }
     }
 
     // What the walk over the next operation's pixels needs.
     void take_walk(const Descriptor& d) {
 #pragma HLS INLINE
-        walk_.take(d);
+        walk_.take(d, reads_chunks<Config>(d));
         setup_.take(Place<Config>::of(d.input_word, d.input_bank),
                     Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
                     d.input_wrap_bank, d.input_pixel_words);
@@ -76,9 +82,9 @@ class OperandReader {
     bool vector() const { return vector_; }
     // Whether columns take taps from their neighbours, and whether nothing lies to the left of a column's pixel.
     bool neighbours() const { return neighbours_; }
-    bool begins_row(int column) const { return pixel_[column].begins_row; }
-    bool returns() const { return nest_.returns(); }
+    bool begins_row(int column) const { return pixel_[0][column].begins_row; }
     const ReadIssue<Config>& issue() const { return nest_.issue(); }
+    const PassChunks<Config>& chunks() const { return nest_.chunks(); }
 
     // Which columns read in this clock and where; `mine`: the columns whose operand of this step is decided now.
     void requests(PortRequest<Config> (&request)[T::ports], bool (&mine)[columns]) const {
@@ -92,7 +98,7 @@ class OperandReader {
     Columns_Request:
         for (int c = 0; c < columns; ++c) {
 #pragma HLS UNROLL
-            const WindowPixel<Config>& pixel = pixel_[c];
+            const WindowPixel<Config>& pixel = pixel_[nest_.chunks().half()][c];
             const coordinate_t y = static_cast<coordinate_t>(pixel.y + issue.y);
             const coordinate_t x = static_cast<coordinate_t>(pixel.x + issue.x);
             const bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
@@ -112,15 +118,15 @@ class OperandReader {
 
     // Whether a step reads: it begins a pass or goes on with one. `may`: no store has the port.
     bool goes(bool may) const { return nest_.goes(may); }
-    // Whether it begins a pass that gives results.
-    bool asks(bool may) const { return nest_.begins(may) && nest_.returns(); }
+    // Whether the results of a group are awaited from now on.
+    bool asks(bool may) const { return nest_.asks(may); }
 
-    // A clock; `returned`: the results of a pass have arrived; `walks`: the walk of an operation starts; `starts`: its
-    // passes do, not before. Returns whether it is one of the operation's work.
-    bool step(bool may, bool returned, bool walks, bool starts) {
+    // A clock; `returned`: the results of a group have arrived; `left`: the array has left a chunk; `walks`: the walk
+    // of an operation starts; `starts`: its passes do, not before. Returns whether it is one of the operation's work.
+    bool step(bool may, bool returned, bool left, bool walks, bool starts) {
 #pragma HLS INLINE
         const bool take = nest_.takes_group(may);
-        const bool work = nest_.step(may, walk_.fills_up(), returned, starts);
+        const bool work = nest_.step(may, walk_.fills_up(), returned, left, starts);
         hand_over(take);
         fill(walks);
         walk_.step(setup_, take, walks);
@@ -130,12 +136,16 @@ class OperandReader {
    private:
     void hand_over(bool take) {
 #pragma HLS INLINE
-    Columns_Take:
-        for (int c = 0; c < columns; ++c) {
+    Halves_Take:
+        for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            if (take) {
-                pixel_[c] = spare_[c];
-                spare_[c].active = false;
+        Columns_Take:
+            for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+                if (take) {
+                    pixel_[h][c] = spare_[h][c];
+                    spare_[h][c].active = false;
+                }
             }
         }
     }
@@ -146,11 +156,15 @@ class OperandReader {
         const bool fills = walk_.fills();
         const bool ends = walk_.ends_row();
         const WindowPixel<Config> here = {walk_.place(), y_, x_, run_, walk_.active(), walk_.begins_row()};
-    Columns_Fill:
-        for (int c = 0; c < columns; ++c) {
+    Halves_Fill:
+        for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            if (fills && walk_.column() == c) {
-                spare_[c] = here;
+        Columns_Fill:
+            for (int c = 0; c < columns; ++c) {
+#pragma HLS UNROLL
+                if (fills && walk_.half() == h && walk_.column() == c) {
+                    spare_[h][c] = here;
+                }
             }
         }
         const coordinate_t next_x = ends ? left_ : static_cast<coordinate_t>(x_ + stride_x_);
@@ -176,10 +190,10 @@ class OperandReader {
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk
     PassNest<Config> nest_;
-    SerialWalk<Config> walk_;
+    SerialWalk<Config, halves> walk_;
     coordinate_t y_, x_;
     typename T::port_t run_;
-    WindowPixel<Config> spare_[columns], pixel_[columns];
+    WindowPixel<Config> spare_[halves][columns], pixel_[halves][columns];
 };
 
 }  // namespace bfpga

@@ -27,8 +27,8 @@ struct WalkSetup {
     }
 };
 
-// One pixel after the other, until a set of them is full.
-template <class Config>
+// One pixel after the other, until a set of them is full: a group, or the groups of two halves.
+template <class Config, int Halves = 1>
 class SerialWalk {
     using T = ScratchpadTypes<Config>;
     static constexpr int pixel_bits = Geometry<Config>::coordinate_bits;
@@ -42,20 +42,22 @@ class SerialWalk {
         through_ = true;
     }
 
-    // What the next operation needs.
-    void take(const Descriptor& d) {
+    // What the next operation needs; `halves`: whether a set has two groups.
+    void take(const Descriptor& d, bool halves = false) {
 #pragma HLS INLINE
         row_.set(static_cast<int_t<pixel_bits>>(d.output_width));
         pixels_.set(static_cast<int_t<pixel_bits>>(d.output_pixels));
         columns_.set(static_cast<int_t<column_bits>>(group_pixels<Config>(d)));
+        halves_ = Halves > 1 && halves;
     }
 
     // Whether a set is there, and whether it is there in the next clock unless it is handed over.
     bool full() const { return full_; }
-    bool fills_up() const { return full_ || columns_.last(); }
+    bool fills_up() const { return full_ || ends_set(); }
     bool fills() const { return !full_; }
-    typename T::port_t column() const { return column_; }  // that the pixel is for
-    bool last_column() const { return columns_.last(); }   // of the set
+    typename T::port_t column() const { return column_; }     // that the pixel is for
+    bool last_column() const { return columns_.last(); }      // of the group
+    int half() const { return Halves > 1 && half_ ? 1 : 0; }  // whose group it is
     Place<Config> place() const { return place_; }
     bool active() const { return active_; }  // the pixel exists
     // Whether the set with the last pixel has been handed over: the walk of another operation may begin.
@@ -69,6 +71,7 @@ class SerialWalk {
 #pragma HLS INLINE
         const bool fill = fills();
         const bool last = columns_.last();
+        const bool last_of_set = ends_set();
         if (starts) {
             place_ = setup.first;
             begins_row_ = true;
@@ -80,7 +83,10 @@ class SerialWalk {
         }
         through_ = !starts && (through_ | (take & !active_));
         active_ = starts | (active_ & !(fill & pixels_.last()));
-        full_ = !starts && (fill ? last : !take);
+        full_ = !starts && (fill ? last_of_set : !take);
+        if (Halves > 1) {
+            half_ = !starts && (fill && last ? !last_of_set : half_);
+        }
         pixels_.step(fill, starts);
         row_.step(fill, starts);
         columns_.step(fill, starts);
@@ -88,6 +94,9 @@ class SerialWalk {
     }
 
    private:
+    // Whether the set is full with the pixel.
+    bool ends_set() const { return Halves == 1 ? columns_.last() : columns_.last() && (half_ || !halves_); }
+
     // The step of the next pixel is chosen a clock before it is taken.
     void choose(const WalkSetup<Config>& setup) {
 #pragma HLS INLINE
@@ -104,6 +113,7 @@ class SerialWalk {
     Turns<column_bits> columns_;
     typename T::port_t column_;
     bool active_, begins_row_, full_, through_;
+    bool halves_, half_;
 };
 
 }  // namespace bfpga

@@ -1,0 +1,43 @@
+// The array in a simulation of a kernel, with the process of its weights and the streams between the two.
+#pragma once
+#include "bfpga/processes/array.hpp"
+#include "bfpga/processes/weights.hpp"
+
+namespace bfpga {
+
+// A systolic array. Whatever takes its place has what this class has.
+template <class Config, class Storage>
+class SystolicMultiplying {
+   public:
+    // Calls `join` with each stream and the words that it holds.
+    template <class Join>
+    void join(const Join& join) {
+        join(weight_words_, Config::weight_words_depth);
+    }
+
+    // Runs the scratchpad between its `streams`, and those that it has to the array besides.
+    template <class Scratchpad, class Trace, class... Streams>
+    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
+        scratchpad.run(streams..., reports, trace);
+    }
+
+    template <class Source, class Trace>
+    void run_weights(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
+                     stream<int_t<32>>& reports, Trace& trace) {
+        weights_.run(commands, source, parameters, reports, trace, weight_words_);
+    }
+
+    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums) {
+        array_.run(operands, weight_words_, sums);
+    }
+
+    // As after the reset that a board needs when a start has failed: no sum is left in the pipeline.
+    void reset() { array_ = ArrayProcess<Config, Storage>(); }
+
+   private:
+    WeightsProcess<Config> weights_;
+    ArrayProcess<Config, Storage> array_;
+    stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};
+};
+
+}  // namespace bfpga

@@ -1,0 +1,317 @@
+// Windows in chunks, of a kernel whose array is a skip array (processes/skip_array.hpp).
+//
+// A pass of a GEMM has two halves there: pixel groups 2n and 2n + 1, the last one maybe one alone. A step of the window
+// is read for one half after the other, and the window is cut into chunks of `chunk_steps` steps, the last one what is
+// left of it. Where an operation has blocks (channels with kernels of their own) a pass goes through the windows of all
+// blocks, and each is a chunk. MAX, SUM and a GEMM that reads nothing have passes of one group as everywhere.
+//
+// The array has room for `chunk_buffers` chunks and returns a credit for each that it has left. A chunk begins with a
+// credit alone, so the array takes its beats without waiting for anybody, as fast as it writes them: a step in `lanes`
+// clocks. The nest keeps to that pace. So `operands` never holds up the loop, whatever else waits, and that is why
+// nothing here can wait for ever:
+// * results are taken in every clock, so the output stage always finds room and takes the sums of the array, which
+//   returns the credits in the end. That passes are under way whose results have no room in their stream is harmless;
+// * the output stage takes vectors behind the sums of the operation before. While `vectors` is full the loop takes no
+//   results, so vectors begin when all results before them are back, and those of their own passes have room;
+// * an operation begins when all credits of the one before are back, for its chunks may be larger, and a start ends
+// with
+//   none missing. Credits need nothing that would come later: entries and parameters come from another process;
+// * groups of a store have credits of their own (transfer.hpp).
+#pragma once
+#include "bfpga/numeric/checks.hpp"
+#include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
+#include "bfpga/processes/scratchpad/paces.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// In the place of the stream of credits where the array holds no windows.
+struct NoWindows {};
+
+// What the nest says of a step that goes, besides what it is: how its loops stand.
+struct WindowStep {
+    bool slot_ends;    // its last slot
+    bool window_ends;  // the window's last step
+    bool last_block;
+};
+
+template <class Config, bool Chunked = (Config::skip_groups > 0)>
+class PassChunks {
+   public:
+    void clear() {}
+    void take(const Descriptor&) {}
+
+    // Whether a step of the window ends with a slot that is the last one, of its half.
+    bool step_ends(bool slot_ends) const { return slot_ends; }
+    // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
+    bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
+    // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
+    // one that goes, or later; whether a step goes on that had to wait.
+    bool halts() const { return false; }
+    bool may_follow() const { return true; }
+    bool may_begin() const { return true; }
+    bool resumes() const { return false; }
+    bool waits() const { return false; }
+    // Whether results are awaited for a group of pixels from now on: the first of a pass, or the second.
+    bool begins_group(bool begins, bool) const { return begins; }
+    // Whether those of a pass may be awaited besides; `returned`: others have come.
+    bool has_room(const AwaitedPasses& awaited, bool returned) const { return !awaited.most() | returned; }
+
+    // Whether the array has left all chunks; whether it has left another one.
+    bool left_all() const { return true; }
+    bool hears(NoWindows&) const { return false; }
+    void step(bool, bool, bool, bool, bool) {}
+    void walk(bool, const WindowStep&, bool) {}
+    void look(bool) {}
+    int half() const { return 0; }
+    template <class Beat>
+    void mark(Beat& beat) const {
+#pragma HLS INLINE
+        beat.opens = false;
+        beat.closes = false;
+        beat.single = false;
+    }
+};
+
+// Chunks that the array has not left yet, one flag for each number of them.
+class HeldChunks {
+   public:
+    static constexpr int limit = 4;
+
+    HeldChunks() {
+#pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=most_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+    Numbers_Clear:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = n == 0;
+        }
+    }
+
+    // `most`: that the array has room for.
+    void set(int32_t most) {
+#pragma HLS INLINE
+        simulation_check(most >= 1 && most <= limit, "an operation", "has chunks of a number of buffers:", most);
+    Numbers_Set:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            most_[n] = most == n;
+        }
+    }
+
+    bool any() const { return !are_[0]; }
+    // Whether there is room for another one; `begun`: besides one that begins in this clock.
+    bool room(bool begun) const {
+#pragma HLS INLINE
+        bool full = false;
+    Numbers_Room:
+        for (int n = 1; n <= limit; ++n) {
+#pragma HLS UNROLL
+            full = full | (most_[n] & (are_[n] | (begun & are_[n - 1])));
+        }
+        return !full;
+    }
+
+    // A clock; `begun`: a chunk has; `left`: the array has left one.
+    void step(bool begun, bool left) {
+#pragma HLS INLINE
+        bool next[limit + 1];
+#pragma HLS ARRAY_PARTITION variable=next complete dim=0
+    Numbers_Count:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
+            const bool more = n < limit && are_[n < limit ? n + 1 : limit];
+            next[n] = begun == left ? are_[n] : begun ? fewer : more;
+        }
+    Numbers_Keep:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = next[n];
+        }
+    }
+
+   private:
+    bool are_[limit + 1];
+    bool most_[limit + 1];
+};
+
+template <class Config>
+class PassChunks<Config, true> {
+    static_assert(Config::skip_halves == 2, "a pass has two halves");
+    static_assert(!Config::tap_reuse && !Config::wide_memory, "a window is read for each column, and for products");
+    static constexpr int step_bits = bit_length(Config::skip_chunk) + 1;
+    static constexpr int group_bits = Geometry<Config>::coordinate_bits;
+    // Clocks behind the one in which a half has been read until it may be read again.
+    static constexpr int rest = Config::lanes - 1;
+
+   public:
+    void clear() {
+#pragma HLS INLINE
+        held_.clear();
+        room_ = false;
+        next_ = Step();
+        begins_ = false;
+        waits_ = false;
+        pace_.set(static_cast<uint_t<pace_bits>>(unpaced ? 1 : rest));
+        pace_.step(true, true);
+    }
+
+    // What the next operation needs.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        const int32_t groups = d.groups;
+        chunked_ = reads_chunks<Config>(d);
+        odd_ = chunked_ && (groups & 1) != 0;
+        alone_ = chunked_ && groups == 1;
+        before_last_.set(groups <= 4 ? static_cast<int_t<group_bits>>(1)
+                                     : static_cast<int_t<group_bits>>((groups - 1) >> 1));
+        steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
+        if (chunked_) {
+            held_.set(d.chunk_buffers);
+            simulation_check(d.chunk_steps >= 1 && d.chunk_steps * Config::lanes <= Config::skip_chunk, "an operation",
+                             "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
+        }
+    }
+
+    bool step_ends(bool) const { return step_ends_; }
+    bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
+#pragma HLS INLINE
+        return step_ends & (now.window_ends & (!chunked_ | now.last_block));
+    }
+
+    // Behind the last half of a step: the array still writes the first one, or has no room for the next chunk.
+    bool halts() const { return next_.ends & !(keeps_pace() && (!next_.chunk_ends || room_behind())); }
+    bool may_follow() const { return !chunked_ || (keeps_pace() && room_behind()); }
+    bool may_begin() const { return !begins_ && (!chunked_ || (pace_.reached() && room_)); }
+    bool resumes() const { return waits_ && pace_.reached() && (!needs_room_ || room_); }
+    bool waits() const { return waits_; }
+    bool begins_group(bool begins, bool go) const { return begins | (go & next_.second); }
+    // Three groups of pixels: those of the pass that would begin, and one that the flags do not know of yet.
+    bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
+
+    bool left_all() const { return !held_.any(); }
+    bool hears(stream<bool>& windows) const {
+#pragma HLS INLINE
+        bool credit = false;
+        return held_.any() && windows.read_nb(credit);
+    }
+
+    // A clock; `go`: the step that comes does; `stops`: the nest must wait behind it, inside a pass; `left`: the array
+    // has left a chunk; `awaits`: results are to come; `starts`: an operation does.
+    void step(bool go, bool stops, bool left, bool awaits, bool starts) {
+#pragma HLS INLINE
+        waits_ = stops | (waits_ & !resumes());
+        needs_room_ = stops ? next_.chunk_ends : needs_room_;
+        begins_ = starts | (begins_ & (held_.any() | (awaits & !chunked_)));
+        pace_.step(true, go & next_.paces);
+        const bool begun = go & next_.begins_chunk;
+        room_ = held_.room(begun);
+        held_.step(begun, left);
+        issue_ = next_;
+    }
+
+    // The nest goes a step further.
+    void walk(bool on, const WindowStep& now, bool starts) {
+#pragma HLS INLINE
+        const bool window_ends = step_ends_ & now.window_ends;
+        const bool pass_ends = window_ends & now.last_block;
+        const bool half = on & now.slot_ends;
+        const bool ends = on & step_ends_;
+        const bool chunk_ends = steps_.last() || now.window_ends;
+        const bool window = on & window_ends;
+        const bool pass = on & pass_ends;
+        if (on) {
+            prepare(now, chunk_ends);
+        } else if (starts) {
+            next_ = Step();
+        }
+        const bool alone = odd_ && before_last_.last();
+        const bool single = starts ? alone_ : (single_ | (pass & alone));
+        half_ = !starts & (half ? !last_half_ : half_);
+        const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
+        const bool last_half = ends ? whole : half | last_half_;
+        last_half_ = starts ? !chunked_ | alone_ : last_half;
+        single_ = single;
+        first_ = starts | (ends ? chunk_ends : first_);
+        opens_ = starts | ((ends & chunk_ends) ? now.window_ends : opens_);
+        begun_ = starts | (ends ? (now.window_ends & now.last_block) : begun_);
+        steps_.step(ends, window | starts);
+        before_last_.step(pass, starts);
+    }
+
+    // Behind `walk`; `last_slot`: the slot is its half's last one.
+    void look(bool last_slot) {
+#pragma HLS INLINE
+        step_ends_ = last_slot & last_half_;
+    }
+
+    template <class Beat>
+    void mark(Beat& beat) const {
+#pragma HLS INLINE
+        beat.first = issue_.first;
+        beat.last = issue_.last;
+        beat.opens = issue_.opens;
+        beat.closes = issue_.closes;
+        beat.single = issue_.single;
+    }
+    // The half that a step reads.
+    int half() const { return issue_.half ? 1 : 0; }
+
+   private:
+    static constexpr bool unpaced = rest == 0;
+    static constexpr int pace_bits = bit_length(Config::lanes);
+
+    // A step. What is said of its end is false unless it is one of a chunk.
+    struct Step {
+        bool ends, chunk_ends;     // all its halves have been read with it; it is the last one of its chunk as well
+        bool paces, begins_chunk;  // its first half has been read with it; it is the first one of a chunk as well
+        bool second;               // its second half has been read with it, for the first time in the pass
+        bool half, first, last, opens, closes, single;
+    };
+
+    // Whether the first half may be read again behind a step that goes in this clock.
+    bool keeps_pace() const { return unpaced || (next_.half && pace_.reached()); }
+    // Whether there is room for a chunk behind it. That of a chunk that begins with it is known a clock later.
+    bool room_behind() const { return room_ && !next_.begins_chunk; }
+
+    void prepare(const WindowStep& now, bool chunk_ends) {
+#pragma HLS INLINE
+        const bool in_chunk = chunked_ & now.slot_ends;
+        next_.ends = in_chunk & step_ends_;
+        next_.chunk_ends = next_.ends & chunk_ends;
+        next_.paces = in_chunk & !half_;
+        next_.begins_chunk = in_chunk & !half_ & first_;
+        next_.second = in_chunk & half_ & begun_;
+        next_.half = half_;
+        next_.first = first_;
+        next_.last = chunk_ends;
+        next_.opens = opens_;
+        next_.closes = now.window_ends & now.last_block;
+        next_.single = single_;
+    }
+
+    // The operation
+    bool chunked_, odd_, alone_;     // of its groups
+    Turns<group_bits> before_last_;  // passes before the last one
+    Turns<step_bits> steps_;
+    // The step of the nest: its half, whether that is the last one; whether the step is the first one of a chunk, in
+    // the first chunk of a window, the first one of a pass; whether the pass has one half; whether the slot ends the
+    // step
+    bool half_, last_half_, first_, opens_, begun_, single_, step_ends_;
+    // The step that comes, the one that is executed
+    Step next_, issue_;
+    // Room of the array
+    HeldChunks held_;
+    bool room_;  // for another one; what the array has just left is not counted
+    Pace<pace_bits> pace_;
+    bool begins_;              // an operation waits for the one before
+    bool waits_, needs_room_;  // a step waits, for more than the pace
+};
+
+}  // namespace bfpga

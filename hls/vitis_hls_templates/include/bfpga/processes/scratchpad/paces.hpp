@@ -1,0 +1,82 @@
+// How long something lasts at least, and how many passes are under way.
+#pragma once
+#include "bfpga/contract/commands.hpp"
+#include "bfpga/numeric/types.hpp"
+
+namespace bfpga {
+
+// What lasts `limit` (1 or more) steps at least; `reached()`: it may end with the step that comes.
+template <int N>
+class Pace {
+   public:
+    bool reached() const { return reached_; }
+
+    // Counts when it has been restarted.
+    void set(uint_t<N> limit) {
+#pragma HLS INLINE
+        limit_ = limit;
+        one_ = limit == 1;
+    }
+
+    // A clock; `enable`: with a step. `restart`: from the first one again.
+    void step(bool enable, bool restart) {
+#pragma HLS INLINE
+        const bool next = reached_ | (enable & (left_ == 2));
+        const uint_t<N> left = enable ? static_cast<uint_t<N>>(left_ - 1) : left_;
+        reached_ = restart ? one_ : next;
+        left_ = restart ? limit_ : left;
+    }
+
+   private:
+    uint_t<N> limit_, left_;
+    bool one_, reached_;
+};
+
+// Passes that have begun and whose results have not come, one flag for each number of them.
+class AwaitedPasses {
+   public:
+    AwaitedPasses() {
+#pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+    Numbers_Clear:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = n == 0;
+        }
+    }
+
+    bool any() const { return !are_[0]; }
+    // Whether there is any besides `one` that has come and is not counted yet.
+    bool any_besides(bool one) const { return !(are_[0] | (one & are_[1])); }
+    bool most() const { return are_[limit]; }
+    // Whether fewer than three could be added.
+    bool nearly_most() const { return are_[limit] | are_[limit - 1] | are_[limit - 2]; }
+
+    // A clock; `begun`: a pass has; `returned`: the results of one have come.
+    void step(bool begun, bool returned) {
+#pragma HLS INLINE
+        bool next[limit + 1];
+#pragma HLS ARRAY_PARTITION variable=next complete dim=0
+    Numbers_Count:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
+            const bool more = n < limit && are_[n < limit ? n + 1 : limit];
+            next[n] = begun == returned ? are_[n] : begun ? fewer : more;
+        }
+    Numbers_Keep:
+        for (int n = 0; n <= limit; ++n) {
+#pragma HLS UNROLL
+            are_[n] = next[n];
+        }
+    }
+
+   private:
+    static constexpr int limit = ProcessLimits::awaited_passes;  // the stream of results has room for so many
+    bool are_[limit + 1];
+};
+
+}  // namespace bfpga

@@ -1,0 +1,72 @@
+// A skip array in a simulation of a kernel, with the process of its weights and the streams of its groups.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bfpga/processes/skip/entry_read.hpp"
+#include "bfpga/processes/skip_array.hpp"
+
+namespace bfpga {
+
+// Has what `SystolicMultiplying` has.
+template <class Config, class Storage>
+class SkipMultiplying {
+    using Array = SkipArrayProcess<Config, Storage>;
+    using Groups = std::make_integer_sequence<int, Config::skip_groups>;
+
+   public:
+    SkipMultiplying() : array_(std::make_unique<Array>()) {
+        for (int group = 0; group < Config::skip_groups; ++group) {
+            entries_.emplace_back(("entries_" + std::to_string(group)).c_str());
+        }
+    }
+
+    template <class Join>
+    void join(const Join& join) {
+        join(windows_, Config::windows_depth);
+        for (Stream& entries : entries_) {
+            join(entries, Config::skip_queue);
+        }
+    }
+
+    template <class Scratchpad, class Trace, class... Streams>
+    void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
+        scratchpad.run(streams..., windows_, reports, trace);
+    }
+
+    template <class Source, class Trace>
+    void run_weights(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
+                     stream<int_t<32>>& reports, Trace& trace) {
+        run_weights(commands, source, parameters, reports, trace, Groups());
+    }
+
+    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums) {
+        run_array(operands, sums, Groups());
+    }
+
+    void reset() { array_ = std::make_unique<Array>(); }
+
+   private:
+    using Stream = stream<wire_t<Entry<Config>>>;
+
+    template <class Source, class Trace, int... G>
+    void run_weights(stream<command_t>& commands, Source& source, stream<wire_t<ParameterBeat<Config>>>& parameters,
+                     stream<int_t<32>>& reports, Trace& trace, std::integer_sequence<int, G...>) {
+        weights_.run(commands, source, parameters, reports, trace, entries_[G]...);
+    }
+
+    template <int... G>
+    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums,
+                   std::integer_sequence<int, G...>) {
+        array_->run(operands, sums, windows_, entries_[G]...);
+    }
+
+    WeightsProcess<Config, StoredEntryWords<Config>> weights_;
+    std::unique_ptr<Array> array_;
+    stream<bool> windows_{"windows"};
+    std::deque<Stream> entries_;
+};
+
+}  // namespace bfpga

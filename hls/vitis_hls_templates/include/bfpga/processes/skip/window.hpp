@@ -1,0 +1,185 @@
+// The windows of the skip array: wide words of one channel of one tap, all pixels of a pass side by side.
+//
+// The words are a ring: each chunk begins where the one before it has ended, and as many as have room come while one is
+// multiplied. Each group has a copy, for it reads where its own entry says. A word of operands has several channels, so
+// it takes as many clocks to write; halves of the pixels come in turns and each is written by itself.
+#pragma once
+#include "bfpga/memory/activation_memory.hpp"
+#include "bfpga/processes/skip/pixel_pairs.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// Clocks between the write of a word and its first read: more than the loop has between these stages.
+constexpr int skip_guard = 8;
+
+template <class Config>
+struct WindowTypes {
+    static_assert(Config::columns % 2 == 0, "two columns share a DSP block");
+    static_assert(Config::mantissa_bits <= PixelPairs::pixel_bits && Config::weight_bits <= PixelPairs::pixel_bits,
+                  "two products share a DSP block only if their factors have 8 bits at most");
+    static_assert(Config::skip_halves >= 1, "a pass has pixels");
+    static constexpr int pairs = Config::columns / 2;
+    static constexpr int words = 2 * Config::skip_chunk;
+    // Chunks that the ring has at most; they are numbered around.
+    static constexpr int chunks = 4;
+    using chunk_t = uint_t<bit_length(chunks - 1)>;
+    using address_t = uint_t<bit_length(words - 1)>;
+
+    // The word so many behind another one.
+    static address_t behind(address_t address, uint_t<bit_length(Config::skip_chunk - 1)> by) {
+#pragma HLS INLINE
+        const address_t wide = static_cast<address_t>(by);
+        return static_cast<address_t>(static_cast<address_t>(address + wide) & static_cast<address_t>(words - 1));
+    }
+
+    static chunk_t next(chunk_t chunk) {
+#pragma HLS INLINE
+        return static_cast<chunk_t>(static_cast<chunk_t>(chunk + 1) & static_cast<chunk_t>(chunks - 1));
+    }
+};
+
+// A wide word of one half.
+template <class Config>
+struct PairWord {
+    PixelPairs::pair_t pair[WindowTypes<Config>::pairs];
+};
+
+template <class Config>
+class WindowMemory {
+    using T = WindowTypes<Config>;
+    // A simulation that is to be fast has one copy.
+    static constexpr int copies = native_integers ? 1 : Config::skip_groups;
+
+   public:
+    WindowMemory() {
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=4
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// A chunk is read when `skip_guard` clocks have passed, and written anew when all groups have left it.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    // `used`: the word matters.
+    PairWord<Config> read(int group, int half, typename T::address_t address, bool used) const {
+#pragma HLS INLINE
+        if (used) {
+            cell_waiver_.reads(half * T::words + static_cast<int>(address));
+        }
+        PairWord<Config> word;
+    Pairs_Read:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            word.pair[p] = cell_[group % copies][half][static_cast<int>(address)][p];
+        }
+        return word;
+    }
+
+    void write(int half, typename T::address_t address, const PairWord<Config>& word) {
+#pragma HLS INLINE
+        cell_waiver_.writes(half * T::words + static_cast<int>(address));
+    Groups_Write:
+        for (int g = 0; g < copies; ++g) {
+#pragma HLS UNROLL
+        Pairs_Write:
+            for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+                cell_[g][half][static_cast<int>(address)][p] = word.pair[p];
+            }
+        }
+    }
+
+   private:
+    PixelPairs::pair_t cell_[copies][Config::skip_halves][T::words][T::pairs];
+    Waiver<InterFalseBefore<skip_guard>, Config::skip_halves * T::words> cell_waiver_;
+};
+
+// Writes the words of one half.
+template <class Config>
+class HalfWriter {
+    using T = WindowTypes<Config>;
+    static constexpr int lanes = Config::lanes;
+    using lane_t = uint_t<bit_length(lanes)>;
+    using address_t = typename T::address_t;
+
+   public:
+    HalfWriter() {
+#pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        writes_ = false;
+        last_ = false;
+        ends_ = false;
+        lane_ = 0;
+        last_lane_ = lanes == 1;
+        address_ = 0;
+        words_ = 0;
+    }
+
+    // Whether a beat can be taken in this clock.
+    bool free() const { return !writes_ || last_lane_; }
+    // Whether the chunk is complete with this clock.
+    bool completes() const { return writes_ && last_lane_ && last_ && ends_; }
+    // Where the next word goes.
+    address_t address() const { return address_; }
+
+    // A clock: the channel whose turn it is.
+    void step(WindowMemory<Config>& memory, int half) {
+#pragma HLS INLINE
+        if (!writes_) {
+            return;
+        }
+        PairWord<Config> word;
+    Pairs_Hold:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            word.pair[p] = PixelPairs::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
+                                            word_[2 * p].lane[static_cast<int>(lane_)]);
+        }
+        memory.write(half, address_, word);
+        simulation_check(words_ < Config::skip_chunk, "a chunk of a window", "has too many words:", words_ + 1);
+        words_ = last_lane_ && last_ ? 0 : words_ + 1;
+        address_ = T::behind(address_, 1);
+        writes_ = !last_lane_;
+        const bool before_last = lane_ == lanes - 2;
+        lane_ = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        last_lane_ = lanes == 1 || (!last_lane_ && before_last);
+    }
+
+    // A chunk without this half, which is idle; the next word goes where that of another half goes.
+    void pass_over(address_t address) {
+#pragma HLS INLINE
+        address_ = address;
+    }
+
+    // A beat for this half, behind the step of a clock in which it was free. `ends`: no other half follows.
+    void take(const OperandBeat<Config>& beat, bool ends) {
+#pragma HLS INLINE
+        simulation_check(!beat.fires || beat.first == (words_ == 0), "a chunk of a window",
+                         "begins somewhere else than its first word; word", words_);
+    Columns_Take:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (beat.mine[i]) {
+                word_[i] = beat.word[i];
+            }
+        }
+        writes_ = beat.fires;
+        last_ = beat.last;
+        ends_ = ends;
+    }
+
+   private:
+    Word<Config> word_[Config::columns];
+    bool writes_, last_, ends_;  // the word is complete; it is the chunk's last of this half; of all halves
+    lane_t lane_;
+    bool last_lane_;
+    address_t address_;
+    int words_;  // of the chunk so far, for checks alone
+};
+
+}  // namespace bfpga

@@ -1,0 +1,1 @@
+"""The skip array, which multiplies by stored non-zero weights: dealing, entries, sums, clocks."""

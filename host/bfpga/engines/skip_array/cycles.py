@@ -1,0 +1,45 @@
+"""Clocks of the skip array: what a pass takes by itself, and what of it decides.
+
+A pass computes ``SkipShape.pixels`` output pixels. While the groups multiply by the entries of a chunk, the window of
+the next one is written, and the sums of the chunk before leave: the longest of the three decides. A buffer is not
+written anew before all groups have left its chunk: that is a bound of its own where load and products take as long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bfpga.engines.skip_array.entries import EntryWords
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import ChunkKernels
+from bfpga.formats.arrays import Int64Array
+
+#: Clocks of a buffer's turn in which nobody uses it: from its last word's write to the first read, which come from
+#: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
+TURN = 21
+
+
+@dataclass(frozen=True)
+class PassClocks:
+    """Clocks of one pass by what they are spent on, of each chunk; as many as ``held`` have room at a time."""
+
+    load: Int64Array
+    multiply: Int64Array
+    drain: Int64Array
+    held: int
+
+    @property
+    def total(self) -> int:
+        """Clocks of the pass, among many."""
+        turns = -(-int((self.load + self.multiply + TURN).sum()) // self.held)
+        return max(turns, int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum()))
+
+
+def pass_clocks(chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots: int = 1) -> PassClocks:
+    """Clocks of a pass. slots: clocks in which the words of a step reach all columns of a half."""
+    # A wide word is written a clock; the last word of a step comes with the last slot of its last half.
+    load = chunks.steps * max(shape.lanes + slots - 1, shape.halves * slots)
+    drain = shape.halves * chunks.counts + 1
+    return PassClocks(load, words.fullest, drain, shape.held(int(chunks.steps[0])))

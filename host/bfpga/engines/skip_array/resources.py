@@ -1,0 +1,31 @@
+"""Resources of a skip array. Tables and flip-flops are those of one netlist; `bfpga synthesize` counts a kernel."""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.interface.resource_units import Resources, memory_blocks, selection
+from bfpga.engines.skip_array.shape import ROOM
+
+#: Look-up tables of two products that share a DSP block and their two sums, and of what else a group has.
+PAIR_LUT, GROUP_LUT = 49, 75
+#: Flip-flops of a group beside its sums.
+GROUP_FF = 320
+#: Buffers of sums: one fills while the other one leaves.
+SUM_BUFFERS = 2
+
+
+def skip_memories(config: SystolicConfig) -> Resources:
+    """DSP blocks, a copy of the windows for each group, and the sums of the passes."""
+    lanes = config.skip_halves * config.columns
+    window = memory_blocks(ROOM * config.skip_chunk, lanes * config.format.container_bits)
+    depth = SUM_BUFFERS * config.skip_halves * (1 << (config.rows - 1).bit_length())
+    sums = memory_blocks(depth, config.columns * config.accumulator_bits)
+    return Resources(dsp=config.macs_per_clock // 2, bram36=config.skip_groups * window + sums)
+
+
+def skip_logic(config: SystolicConfig) -> Resources:
+    """Groups, and the selection of the sums that leave among those of all groups."""
+    pairs, groups = config.macs_per_clock // 2, config.skip_groups
+    way_out = selection(groups * config.skip_halves, config.columns * config.accumulator_bits)
+    sums = config.macs_per_clock * config.accumulator_bits
+    return Resources(lut=round(pairs * PAIR_LUT + groups * GROUP_LUT + way_out), ff=2 * sums + groups * GROUP_FF)

@@ -1,0 +1,262 @@
+// processes/skip_array.hpp: skip arrays of a list, by their number, fed with operands and entries that come when they
+// like; a chunk of operands comes only when the array has room for it.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/skip_array.hpp"
+#include "process_ends.hpp"
+#include "skip_config.hpp"
+
+namespace {
+
+template <class... Arrays>
+struct List {};
+
+// The build of a PYNQ-Z2; others whose numbers all differ.
+using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24, 128>, SkipArray<3, 1, 4, 2, 16, 8, 8, 24, 12>,
+                 SkipArray<1, 2, 2, 1, 4, 6, 5, 32, 3>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20, 28>>;
+
+// Calls `action` for the array of a number; counts the number down along the list.
+template <class Action, class... Arrays>
+int with_array(int number, const Action& action, const List<Arrays...>*) {
+    int left = number;
+    int result = 1;
+    const int expand[] = {(left-- == 0 ? (result = action.template apply<Arrays>(), 0) : 0)...};
+    static_cast<void>(expand);
+    return result;
+}
+
+struct Numbers {
+    int32_t* value;
+
+    template <class Config>
+    int apply() const {
+        const int32_t numbers[] = {Config::skip_groups, Config::skip_halves,   Config::columns,    Config::lanes,
+                                   Config::skip_chunk,  Config::mantissa_bits, Config::weight_bits};
+        std::memcpy(value, numbers, sizeof numbers);
+        return 0;
+    }
+};
+
+struct Layer {
+    int32_t beats;
+    const int32_t* operand;  // (beats, columns, lanes)
+    const uint8_t* mine;     // (beats, columns)
+    const uint8_t* control;  // (beats, 7): fires, first, last, opens, closes, single, a chunk begins
+    const int32_t* entry;    // (entries of all groups, 4): value, position, last, ends
+    const int32_t* entries;  // (groups): how many
+    int32_t chunks;          // that have room
+    int32_t rarely;
+    int32_t room;      // of the stream of sums, in words
+    int32_t late;      // credits that come before sums are taken
+    int32_t capacity;  // of `sum`, in rows
+    int64_t* sum;      // (rows, columns)
+    int32_t rows;      // that came
+    int32_t credits;   // that came
+    int64_t clocks;    // of the loop; 0 where nobody counts them
+    char* message;     // (256)
+};
+
+// Hands out entries, and hears of the clock in which it is asked.
+template <class Config>
+class EntrySender : public BeatSender<bfpga::Entry<Config>> {
+    using Base = BeatSender<bfpga::Entry<Config>>;
+
+   public:
+    EntrySender(uint32_t seed, unsigned rarely) : Base("entries", seed, rarely) {}
+
+    void polled(const std::string& stream) override {
+#ifdef BFPGA_WAIVERS_CHECKED
+        clocks = bfpga::PipelinedLoop::number(bfpga::PipelinedLoop::running()->now());
+#endif
+        if (++polls_ > 1000000) {
+            throw bfpga::StreamError("the array goes on for ever; it asks for entries");
+        }
+        Base::polled(stream);
+    }
+
+    int64_t clocks = 0;
+
+   private:
+    int32_t polls_ = 0;
+};
+
+// Hands out the operands of a chunk when the array has given room for it.
+template <class Config>
+class OperandSender : public bfpga::StreamWaits {
+    using Beat = bfpga::OperandBeat<Config>;
+    static constexpr int controls = 7;
+
+   public:
+    OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
+        : to("operands"), layer_(layer), windows_(windows), random_(7), room_(layer.chunks) {
+        to.join(*this);
+    }
+
+    void wait(const std::string& stream, bool) override {
+        throw bfpga::StreamError("stream `" + stream + "` must not be waited for");
+    }
+
+    void polled(const std::string&) override {
+        if (++polls_ > 1000000) {
+            throw bfpga::StreamError("the array goes on for ever; operands so far: " + std::to_string(next_));
+        }
+        while (!windows_.empty()) {
+            windows_.read();
+            ++credits;
+        }
+        const bool begins = next_ < layer_.beats && layer_.control[controls * next_ + 6] != 0;
+        if (next_ > layer_.beats || (begins && room_ + credits <= 0) ||
+            random_() % 8 < static_cast<unsigned>(layer_.rarely)) {
+            return;
+        }
+        room_ -= begins ? 1 : 0;
+        to.write(bfpga::to_wire(beat(next_++)));
+    }
+
+    bfpga::stream<bfpga::wire_t<Beat>> to;
+    int32_t credits = 0;
+
+   private:
+    Beat beat(int n) const {
+        Beat beat = {};
+        beat.stop = n == layer_.beats;
+        for (int i = 0; i < Config::columns && !beat.stop; ++i) {
+            beat.mine[i] = layer_.mine[n * Config::columns + i] != 0;
+            for (int l = 0; l < Config::lanes; ++l) {
+                beat.word[i].lane[l] = static_cast<typename bfpga::Geometry<Config>::mantissa_t>(
+                    layer_.operand[(n * Config::columns + i) * Config::lanes + l]);
+            }
+        }
+        if (!beat.stop) {
+            const uint8_t* control = layer_.control + controls * n;
+            beat.fires = control[0] != 0;
+            beat.first = control[1] != 0;
+            beat.last = control[2] != 0;
+            beat.opens = control[3] != 0;
+            beat.closes = control[4] != 0;
+            beat.single = control[5] != 0;
+        }
+        return beat;
+    }
+
+    const Layer& layer_;
+    bfpga::stream<bool>& windows_;
+    std::mt19937 random_;
+    int32_t next_ = 0, room_, polls_ = 0;
+};
+
+// Takes sums only when their stream has no room for another one, and then rarely.
+template <class Config>
+class SumReceiver : public bfpga::StreamWaits {
+   public:
+    SumReceiver(const Layer& layer, const int32_t& credits)
+        : from("sums", static_cast<std::size_t>(layer.room)), layer_(layer), credits_(credits), random_(9) {
+        from.join(*this);
+    }
+
+    void wait(const std::string& stream, bool) override {
+        throw bfpga::StreamError("stream `" + stream + "` must not be waited for");
+    }
+
+    void polled(const std::string&) override {
+        if (credits_ >= layer_.late && random_() % 8 >= static_cast<unsigned>(layer_.rarely)) {
+            take();
+        }
+    }
+
+    void take_all() {
+        while (!from.empty()) {
+            take();
+        }
+    }
+
+    bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>> from;
+    int32_t rows = 0;
+
+   private:
+    void take() {
+        const bfpga::wire_t<bfpga::SumBeat<Config>> word = from.read();
+        const bfpga::SumBeat<Config> beat = bfpga::from_wire<bfpga::SumBeat<Config>>(word);
+        for (int i = 0; i < Config::columns && rows < layer_.capacity; ++i) {
+            layer_.sum[rows * Config::columns + i] = static_cast<int64_t>(beat.sum[i]);
+        }
+        ++rows;
+    }
+
+    const Layer& layer_;
+    const int32_t& credits_;
+    std::mt19937 random_;
+};
+
+struct Run {
+    Layer* layer;
+
+    template <class Config>
+    int apply() const {
+        try {
+            run<Config>(std::make_index_sequence<Config::skip_groups>());
+        } catch (const std::exception& error) {
+            std::strncpy(layer->message, error.what(), 255);
+            return 2;
+        }
+        return 0;
+    }
+
+    template <class Config, std::size_t... G>
+    void run(std::index_sequence<G...>) const {
+        using Entries = EntrySender<Config>;
+        bfpga::stream<bool> windows("windows");
+        OperandSender<Config> operands(*layer, windows);
+        SumReceiver<Config> sums(*layer, operands.credits);
+        const unsigned rarely = static_cast<unsigned>(layer->rarely);
+        const std::unique_ptr<Entries> entries[] = {
+            std::unique_ptr<Entries>(new Entries(static_cast<uint32_t>(G), rarely))...};
+        const int32_t* next = layer->entry;
+        for (int g = 0; g < Config::skip_groups; ++g) {
+            for (int n = 0; n < layer->entries[g]; ++n, next += 4) {
+                bfpga::Entry<Config> entry;
+                entry.value = static_cast<typename bfpga::Entry<Config>::value_t>(next[0]);
+                entry.position = static_cast<typename bfpga::Entry<Config>::position_t>(next[1]);
+                entry.last = next[2] != 0;
+                entry.ends = next[3] != 0;
+                entries[g]->words.push_back(bfpga::to_wire(entry));
+            }
+        }
+        const auto process = std::unique_ptr<bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>>(
+            new bfpga::SkipArrayProcess<Config, bfpga::SimulationStorage>());
+        process->run(operands.to, sums.from, windows, entries[G]->to...);
+        sums.take_all();
+        layer->rows = sums.rows;
+        layer->credits = operands.credits;
+        while (!windows.empty()) {
+            windows.read();
+            ++layer->credits;
+        }
+        layer->clocks = 0;
+        for (const auto& group : entries) {
+            layer->clocks = std::max(layer->clocks, group->clocks);
+            if (!group->empty()) {
+                throw bfpga::StreamError("a group has entries left");
+            }
+        }
+    }
+};
+
+}  // namespace
+
+extern "C" {
+
+// 0, or 1 if there is no array of that number, or 2 and a message if the array stops with an error.
+int unit_skip_numbers(int number, int32_t* numbers) {
+    return with_array(number, Numbers{numbers}, static_cast<const All*>(nullptr));
+}
+
+int unit_skip_run(int number, Layer* layer) { return with_array(number, Run{layer}, static_cast<const All*>(nullptr)); }
+
+}  // extern "C"

@@ -1,0 +1,364 @@
+"""processes/skip_array.hpp (issue 16, item 1): windows of all densities against integer sums, rows dealt to groups in
+any way, entries that come irregularly, chunks that wait for room, sums that nobody takes."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from cpp_units import library
+
+from bfpga.devices.csim import Integers
+
+Integer = npt.NDArray[np.int64]
+
+#: The arrays of tests/cpp/skip_array.cpp: that of a PYNQ-Z2, which takes long with exact integers, and others.
+PYNQ, SMALL = 0, (1, 2, 3)
+CASES: list[tuple[int, Integers]] = [(PYNQ, "native"), *itertools.product(SMALL, ("native", "exact"))]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        ("beats", ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ("operand", "mine", "control", "entry", "entries")),
+        ("chunks", ctypes.c_int32),
+        ("rarely", ctypes.c_int32),
+        ("room", ctypes.c_int32),
+        ("late", ctypes.c_int32),
+        ("capacity", ctypes.c_int32),
+        ("sum", ctypes.c_void_p),
+        ("rows", ctypes.c_int32),
+        ("credits", ctypes.c_int32),
+        ("clocks", ctypes.c_int64),
+        ("message", ctypes.c_char_p),
+    )
+
+
+@dataclass
+class SkipArray:
+    """What an array of the list is."""
+
+    number: int
+    integers: Integers
+    groups: int
+    halves: int
+    columns: int
+    lanes: int
+    chunk: int
+    mantissa_bits: int
+    weight_bits: int
+
+    @staticmethod
+    def of(number: int, integers: Integers) -> SkipArray:
+        numbers = np.zeros(7, np.int32)
+        assert library("skip_array", integers).unit_skip_numbers(number, ctypes.c_void_p(numbers.ctypes.data)) == 0
+        return SkipArray(number, integers, *numbers.tolist())
+
+    @property
+    def pixels(self) -> int:
+        return self.halves * self.columns
+
+    def run(
+        self, operands: Operands, lists: list[list[Entry]], slots: int = 1, rarely: int = 0, *, room: int = 8,
+        late: int = 0, chunks: int = 4,
+    ) -> Result:  # fmt: skip
+        """One start. ``lists``: the entries of each group; ``rarely``: eighths of the clocks in which a stream that is
+        asked has nothing; ``room``: sums that their stream holds; ``late``: credits that come before one is taken;
+        ``chunks``: most credits at the beginning."""
+        beats = operands.beats(self, slots)
+        entries = np.array([entry for group in lists for entry in group], np.int32).reshape(-1, 4)
+        counts = np.array([len(group) for group in lists], np.int32)
+        sums = np.zeros((sum(entry[2] for entry in entries) * self.halves + 1, self.columns), np.int64)
+        message = ctypes.create_string_buffer(256)
+        job = _Layer(
+            len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)),
+            min(chunks, 2 * self.chunk // operands.chunk), rarely, room, late, len(sums), sums.ctypes.data, 0, 0, 0,
+            ctypes.cast(message, ctypes.c_char_p),
+        )  # fmt: skip
+        result = library("skip_array", self.integers).unit_skip_run(self.number, ctypes.byref(job))
+        assert result == 0, message.value.decode()
+        return Result(sums[: job.rows], job.credits, job.clocks)
+
+
+@dataclass
+class Result:
+    """Sums (rows, columns), credits for chunks, clocks (0 but with exact integers)."""
+
+    sums: Integer
+    credits: int
+    clocks: int
+
+
+#: Value, position in the chunk, ends the kernel, ends the chunk of the group.
+Entry = tuple[int, int, bool, bool]
+#: Rows of each group in their order.
+Deal = list[list[int]]
+
+
+@dataclass
+class Operands:
+    """Windows of passes (passes, wide words, pixels) in chunks of so many wide words.
+
+    ``apart``: each chunk has rows of its own, so that it opens their sums; ``single``: passes with half 0 alone.
+    """
+
+    window: Integer
+    chunk: int
+    apart: bool = False
+    single: frozenset[int] = frozenset()
+
+    def chunks(self) -> list[slice]:
+        """The words of each chunk of a window."""
+        words = self.window.shape[1]
+        return [slice(begin, min(begin + self.chunk, words)) for begin in range(0, words, self.chunk)]
+
+    def halves(self, array: SkipArray, number: int) -> range:
+        """Halves of a pass."""
+        return range(1 if number in self.single else array.halves)
+
+    def beats(self, array: SkipArray, slots: int) -> tuple[npt.NDArray[np.generic], ...]:
+        """Operands, the columns they are for, and what the beats are: fires, first, last, opens, closes, single, begins
+        a chunk.
+
+        A column takes its word in one of the slots and finds others in the rest; what closes is said at the end alone.
+        """
+        rng = np.random.default_rng(0)
+        operand, mine, control = [], [], []
+        chunks = self.chunks()
+        for number, (index, part) in itertools.product(range(len(self.window)), enumerate(chunks)):
+            words = self.window[number, part].reshape(-1, array.lanes, array.halves, array.columns)
+            halves = self.halves(array, number)
+            for step, half, slot in itertools.product(range(len(words)), halves, range(slots)):
+                turn = np.arange(array.columns) % slots == slot
+                word = words[step, :, half].T
+                operand.append(np.where(turn[:, None], word, rng.permutation(word)))
+                mine.append(turn)
+                last = step == len(words) - 1
+                closes = index == len(chunks) - 1 if last else rng.integers(2)
+                of_pass = (self.apart or index == 0, closes, len(halves) < array.halves)
+                begins = step == half == slot == 0
+                control.append([slot == slots - 1, step == 0, last, *of_pass, begins])
+        return np.array(operand, np.int32), np.array(mine, np.uint8), np.array(control, np.uint8)
+
+
+def dealt(array: SkipArray, rows: int, rng: np.random.Generator | None = None) -> Deal:
+    """Rows to the groups in turns, in their order or in any."""
+    order = range(rows) if rng is None else rng.permutation(rows)
+    return [[int(row) for row in order[group :: array.groups]] for group in range(array.groups)]
+
+
+def entry_lists(array: SkipArray, weights: Integer, operands: Operands, deal: Deal | None = None) -> list[list[Entry]]:
+    """Entries of each group for all passes; kernels: (kernels, wide words)."""
+    deals = [deal or dealt(array, len(weights))] * len(operands.chunks())
+    return lists_of(weights, operands, deals)
+
+
+def lists_of(weights: Integer, operands: Operands, deals: list[Deal]) -> list[list[Entry]]:
+    """Entries of each group for all passes, each chunk dealt by itself."""
+    chunks = list(zip(operands.chunks(), deals, strict=True)) * len(operands.window)
+    return [
+        [entry for part, deal in chunks for entry in own_entries(weights[:, part], deal[group])]
+        for group in range(len(deals[0]))
+    ]
+
+
+def own_entries(weights: Integer, rows: list[int]) -> list[Entry]:
+    """Entries of one group for one chunk (kernels, words of the chunk): of each of its kernels."""
+    entries: list[Entry] = []
+    for row in rows:
+        kernel = weights[row]
+        words = [(int(kernel[k]), int(k), False, False) for k in np.flatnonzero(kernel)] or [(0, 0, False, False)]
+        entries += [(0, row + 1, False, False), *words[:-1], (*words[-1][:2], True, False)]
+    last = entries.pop() if entries else (0, 0, False, False)
+    return [*entries, (*last[:3], True)]
+
+
+def expected(array: SkipArray, weights: Integer, operands: Operands) -> Integer:
+    """Rows of sums: pass, half, kernel."""
+    sums = []
+    for number, window in enumerate(operands.window):
+        by_half = (weights @ window).reshape(len(weights), array.halves, array.columns).swapaxes(0, 1)
+        sums += [by_half[half] for half in operands.halves(array, number)]
+    return np.concatenate(sums)
+
+
+def random_window(array: SkipArray, rng: np.random.Generator, passes: int, steps: int, chunk_steps: int) -> Operands:
+    limit = 1 << (array.mantissa_bits - 1)
+    shape = (passes, steps * array.lanes, array.pixels)
+    extremes = rng.choice([-limit, -limit + 1, -1, 0, 1, limit - 1], shape)
+    window = np.where(rng.random(shape) < 0.3, extremes, rng.integers(-limit, limit, shape))
+    return Operands(window, chunk_steps * array.lanes)
+
+
+def random_kernels(array: SkipArray, rng: np.random.Generator, kernels: int, words: int, density: float) -> Integer:
+    """Each kernel has its own density around the mean; extremes are frequent."""
+    limit = 1 << (array.weight_bits - 1)
+    shape = (kernels, words)
+    values = rng.choice([*range(1, limit), *range(-limit, 0), *[limit - 1, -limit] * limit], shape)
+    own = np.clip(density + rng.normal(0, 0.1, (kernels, 1)) * (0 < density < 1), 0, 1)
+    return np.where(rng.random(shape) < own, values, 0)
+
+
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.4, 1.0])
+@pytest.mark.parametrize(("number", "integers"), CASES)
+def test_sums_equal_integers_at_every_density(number: int, integers: Integers, density: float) -> None:
+    """Fewer and more kernels than groups, one chunk and several of them full or short, words in one slot or two, sums
+    that are taken at once or rarely."""
+    array = SkipArray.of(number, integers)
+    rng = np.random.default_rng(int(100 * density))
+    full = array.chunk // array.lanes
+    for kernels, steps, chunk_steps, slots, rarely in (
+        (1, 1, 1, 1, 0),
+        (array.groups, 2, 2, 1, 0),
+        (2 * array.groups + 1, full + 1, full, 2, 0),
+        (array.groups + 2, 5, 2, 1, 5),
+    ):
+        operands = random_window(array, rng, 2, steps, chunk_steps)
+        weights = random_kernels(array, rng, kernels, steps * array.lanes, density)
+        lists = entry_lists(array, weights, operands, dealt(array, kernels, rng))
+        result = array.run(operands, lists, slots, rarely)
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+        assert result.credits == len(operands.window) * len(operands.chunks())
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
+    """Kernels without a value in some chunks or in all, between others; maps of zeros."""
+    array = SkipArray.of(SMALL[0], integers)
+    rng = np.random.default_rng(3)
+    operands = random_window(array, rng, 3, 6, 2)
+    operands.window[1] = 0
+    weights = random_kernels(array, rng, 2 * array.groups, operands.window.shape[1], 0.5)
+    weights[1] = weights[array.groups :: 2, operands.chunks()[1]] = 0
+    sums = array.run(operands, entry_lists(array, weights, operands)).sums
+    assert np.array_equal(sums, expected(array, weights, operands))
+    by_pass = sums.reshape(3, 2 * array.groups, -1)
+    assert not by_pass[1].any()
+    assert not by_pass[:, 1].any()
+    assert by_pass[0].any()
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_products_of_a_pair_are_exact_for_every_neighbour(integers: Integers) -> None:
+    """All values of the low pixel with the extremes of the high one and of the weight: the fields come apart."""
+    array = SkipArray.of(SMALL[0], integers)
+    ends = np.array([-128, -127, -1, 0, 1, 127])
+    low, high = (part.ravel() for part in np.meshgrid(np.arange(-128, 128), ends, indexing="ij"))
+    pixels = np.stack([low, high], axis=1).reshape(-1, array.lanes, array.pixels)
+    operands = Operands(pixels, array.lanes)
+    weights = np.repeat(ends[ends != 0], 2).reshape(-1, 2) * np.array([1, 0])
+    weights[1::2] = weights[1::2, ::-1]
+    sums = array.run(operands, entry_lists(array, weights, operands)).sums
+    assert np.array_equal(sums, expected(array, weights, operands))
+
+
+def test_a_group_runs_ahead_of_a_slow_one() -> None:
+    """Sums keep their order when the kernels of a group are much shorter than those of the one before it."""
+    array = SkipArray.of(SMALL[0], "native")
+    rng = np.random.default_rng(5)
+    operands = random_window(array, rng, 2, 8, 4)
+    weights = random_kernels(array, rng, 4 * array.groups, operands.window.shape[1], 1.0)
+    weights[1 :: array.groups, 1:] = 0
+    sums = array.run(operands, entry_lists(array, weights, operands), rarely=2).sums
+    assert np.array_equal(sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("number", SMALL)
+def test_chunks_that_follow_each_other_at_once_are_added(number: int) -> None:
+    """Short chunks of few kernels, in each of them dealt anew: what left last comes first again, and no word is read
+    before it is written."""
+    array = SkipArray.of(number, "exact")
+    rng = np.random.default_rng(11)
+    for kernels in (1, 2, 3):
+        operands = random_window(array, rng, 3, 7, 1)
+        weights = random_kernels(array, rng, kernels, operands.window.shape[1], 0.3)
+        deals = [dealt(array, kernels, rng) for _ in operands.chunks()]
+        result = array.run(operands, lists_of(weights, operands, deals))
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_each_chunk_may_have_rows_of_its_own(integers: Integers) -> None:
+    """A depthwise layer: a chunk for the kernels of its channels alone, fewer of them in the last."""
+    array = SkipArray.of(SMALL[0], integers)
+    rng = np.random.default_rng(6)
+    operands = random_window(array, rng, 2, 7, 3)
+    operands.apart = True
+    rows = np.split(rng.permutation(9), (4, 7))
+    weights = np.zeros((9, operands.window.shape[1]), np.int64)
+    for own, part in zip(rows, operands.chunks(), strict=True):
+        weights[own, part] = random_kernels(array, rng, len(own), part.stop - part.start, 0.6)
+    deals = [[own[group :: array.groups].tolist() for group in range(array.groups)] for own in rows]
+    sums = array.run(operands, lists_of(weights, operands, deals), rarely=1).sums
+    assert np.array_equal(sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+@pytest.mark.parametrize("number", SMALL[1:])
+def test_a_pass_without_its_other_halves(number: int, integers: Integers) -> None:
+    """An odd group of pixels at the end of an operation, and the operation behind it."""
+    array = SkipArray.of(number, integers)
+    rng = np.random.default_rng(12)
+    operands = random_window(array, rng, 5, 3, 1)
+    operands.single = frozenset((1, 4))
+    weights = random_kernels(array, rng, 3, operands.window.shape[1], 0.5)
+    for slots, rarely in ((1, 0), (2, 4)):
+        result = array.run(operands, entry_lists(array, weights, operands), slots, rarely)
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
+    """Two passes are computed before their first sum leaves; the next one waits and nothing is lost."""
+    array = SkipArray.of(SMALL[2], integers)
+    rng = np.random.default_rng(13)
+    operands = random_window(array, rng, 5, 4, 2)
+    weights = random_kernels(array, rng, 7, operands.window.shape[1], 0.5)
+    lists = entry_lists(array, weights, operands)
+    for late, rarely in ((4, 0), (0, 7)):
+        result = array.run(operands, lists, room=1, rarely=rarely, late=late)
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("density", [1.0, 0.6])
+def test_zeros_take_no_time(density: float) -> None:
+    """Clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums that
+    leave."""
+    array = SkipArray.of(SMALL[2], "exact")
+    rng = np.random.default_rng(8)
+    operands = random_window(array, rng, 6, 16, 8)
+    weights = random_kernels(array, rng, 5 * array.groups, operands.window.shape[1], density)
+    lists = entry_lists(array, weights, operands)
+    result = array.run(operands, lists)
+    assert np.array_equal(result.sums, expected(array, weights, operands))
+    dense = weights.size // array.groups * len(operands.window)
+    assert max(map(len, lists)) <= result.clocks < 1.1 * max(map(len, lists)) + 80
+    assert result.clocks < 1.3 * density * dense
+
+
+def test_short_chunks_are_loaded_far_ahead() -> None:
+    """Where loading takes as long as multiplying, four chunks hide what two do not."""
+    array = SkipArray.of(SMALL[2], "exact")
+    operands = random_window(array, np.random.default_rng(14), 24, 8, 4)
+    weights = random_kernels(array, np.random.default_rng(14), 2, operands.window.shape[1], 0.8)
+    lists = entry_lists(array, weights, operands)
+    two, four = (array.run(operands, lists, chunks=chunks) for chunks in (2, 4))
+    assert np.array_equal(two.sums, four.sums)
+    assert np.array_equal(four.sums, expected(array, weights, operands))
+    assert four.clocks < 1.2 * max(map(len, lists)) < 0.8 * two.clocks
+
+
+def test_a_chunk_that_begins_in_the_middle_stops_the_simulation() -> None:
+    array = SkipArray.of(SMALL[0], "native")
+    operands = Operands(np.zeros((1, 3 * array.lanes, array.pixels), np.int64), array.chunk)
+    lists = entry_lists(array, np.ones((1, 3 * array.lanes), np.int64), operands)
+    broken = Operands(operands.window, array.chunk)
+    beats = operands.beats(array, 1)
+    beats[2][1, 1] = 1
+    broken.beats = lambda *_: beats  # type: ignore[method-assign]
+    with pytest.raises(AssertionError, match="a chunk of a window begins somewhere else"):
+        array.run(broken, lists)

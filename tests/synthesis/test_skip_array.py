@@ -1,0 +1,54 @@
+"""What a synthesis says of the loop of the skip array (issue 16, item 1)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cpp_units import SOURCES, rendered_headers
+
+pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
+from bfpga.synthesis.delays import technology_of
+from bfpga.synthesis.frontend.kernel import analyse_files
+from bfpga.synthesis.memories import memories_area
+from bfpga.synthesis.schedule import Clock, schedule_loop
+from bfpga.vendor.render import kernel_sources, library_directory
+
+PART = "xc7z020clg400-1"
+GROUPS = 3
+
+_TOP = """\
+#include "bfpga/kernel/storage.hpp"
+#include "bfpga/processes/skip_array.hpp"
+#include "skip_config.hpp"
+using Config = SkipArray<3, 2, 12, 4, 256, 8, 8, 24, 128>;
+using Entries = bfpga::stream<bfpga::wire_t<bfpga::Entry<Config>>>;
+void bfpga_array(bfpga::stream<bfpga::wire_t<bfpga::OperandBeat<Config>>>& operands,
+                 bfpga::stream<bfpga::wire_t<bfpga::SumBeat<Config>>>& sums, bfpga::stream<bool>& windows,
+                 Entries& entries_0, Entries& entries_1, Entries& entries_2) {
+    static bfpga::SkipArrayProcess<Config, bfpga::VitisStorage> array;
+    array.run(operands, sums, windows, entries_0, entries_1, entries_2);
+}
+"""
+
+
+def test_the_loop_reaches_its_interval_at_125_mhz() -> None:
+    """An entry a clock and group; words are read behind all stages of the loop that write them; windows take 3 BRAM36 a
+    group and the sums of two passes 4."""
+    rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
+    own = {"src/array.cpp": _TOP, "src/skip_config.hpp": (SOURCES / "skip_config.hpp").read_text()}
+    loop, *_ = analyse_files(kernel_sources({**rendered, **own}), "src/array.cpp").loops
+    schedule = schedule_loop(loop, PART, Clock.default(8.0))
+    assert (loop.name, loop.stated_interval, schedule.interval) == ("Skip", 1, 1)
+    assert schedule.slack >= 0
+    assert schedule.depth <= skip_guard()
+    assert memories_area([loop], technology_of(PART)).bram18 == 2 * (3 * GROUPS + 4)
+
+
+def skip_guard() -> int:
+    """Clocks between the write of a word and its first read."""
+    header = Path(library_directory()) / "bfpga" / "processes" / "skip" / "window.hpp"
+    found = re.search(r"skip_guard = (\d+);", header.read_text())
+    assert found is not None
+    return int(found[1])
