@@ -13,6 +13,10 @@ import pytest
 from cpp_units import library
 
 from bfpga.devices.csim import Integers
+from bfpga.engines.skip_array.cycles import pass_clocks
+from bfpga.engines.skip_array.entries import entry_words
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import chunk_kernels, piece_window
 
 Integer = npt.NDArray[np.int64]
 
@@ -350,6 +354,40 @@ def test_short_chunks_are_loaded_far_ahead() -> None:
     assert np.array_equal(two.sums, four.sums)
     assert np.array_equal(four.sums, expected(array, weights, operands))
     assert four.clocks < 1.2 * max(map(len, lists)) < 0.8 * two.clocks
+
+
+@pytest.mark.parametrize(
+    ("kernels", "steps", "density"),
+    [(4, 12, 1.0), (4, 12, 0.2), (24, 4, 0.5), (25, 8, 0.4), (12, 20, 0.9), (20, 2, 0.3), (5, 4, 0.6), (28, 7, 1.0)],
+)
+def test_passes_take_the_clocks_that_the_host_counts(kernels: int, steps: int, density: float) -> None:
+    """Loads, products or sums that leave decide, in one chunk or several; entries as the host deals them."""
+    array = SkipArray.of(SMALL[2], "exact")
+    rng, passes = np.random.default_rng(kernels * steps), 24
+    size = array.groups, array.halves, array.columns, array.lanes, array.chunk
+    shape = SkipShape(*size, weight_bits=array.weight_bits)
+    weights = random_kernels(array, rng, kernels, steps * array.lanes, density)
+    stored = weights.astype(np.int32)[:, None, None]
+    window = piece_window(stored, 1, 0, kernels, shape)
+    chunks = chunk_kernels(stored, 1, 0, kernels, window, shape)
+    words = entry_words(chunks, shape)
+    clocks = pass_clocks(chunks, words, shape)
+    operands = random_window(array, rng, passes, steps, shape.chunk_steps(steps))
+    result = array.run(operands, [host_list(codes, shape) * passes for codes in words.words.T])
+    counted = passes * clocks.total + int(clocks.load[0])
+    assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
+
+
+def host_list(codes: Integer, shape: SkipShape) -> list[Entry]:
+    """Entries of a group from their bits."""
+    values, sign = codes & ((1 << shape.weight_bits) - 1), 1 << (shape.weight_bits - 1)
+    positions = codes >> shape.weight_bits & ((1 << shape.position_bits) - 1)
+    marks = codes >> shape.last_bit
+    return [
+        (int((value ^ sign) - sign), int(position), bool(mark & 1), bool(mark & 2))
+        for value, position, mark, code in zip(values, positions, marks, codes, strict=True)
+        if code
+    ]
 
 
 def test_a_chunk_that_begins_in_the_middle_stops_the_simulation() -> None:

@@ -88,7 +88,8 @@ def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
     scheduled = accelerator.systolic.kernel == "processes"
     if not dispatched(program):
-        return Offer(accelerator, "multiplies zeros like other numbers", figures, scheduled)
+        skips = "zero weights take no time" if program.config.skip_groups else "multiplies zeros like other numbers"
+        return Offer(accelerator, skips, figures, scheduled)
     layers, chosen, alone = dispatch_cycles(program)
     words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
     return Offer(accelerator, _pays(program, layers, chosen, alone), figures, scheduled, words, chosen, alone)

@@ -3,6 +3,7 @@
 A pass computes ``SkipShape.pixels`` output pixels. While the groups multiply by the entries of a chunk, the window of
 the next one is written, and the sums of the chunk before leave: the longest of the three decides. A buffer is not
 written anew before all groups have left its chunk: that is a bound of its own where load and products take as long.
+tests/processes/test_skip_array.py compares this with the C++ of the array, clock by clock.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from bfpga.formats.arrays import Int64Array
 
 #: Clocks of a buffer's turn in which nobody uses it: from its last word's write to the first read, which come from
 #: distant stages of the loop, and from the last group's leaving to the first word of the next chunk.
-TURN = 21
+TURN = 14
+#: Clocks from the last sum of a chunk to the first one of the next, which no group finishes before all have ended it.
+CLOSE = 8
 
 
 @dataclass(frozen=True)
@@ -41,5 +44,5 @@ def pass_clocks(chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots
     """Clocks of a pass. slots: clocks in which the words of a step reach all columns of a half."""
     # A wide word is written a clock; the last word of a step comes with the last slot of its last half.
     load = chunks.steps * max(shape.lanes + slots - 1, shape.halves * slots)
-    drain = shape.halves * chunks.counts + 1
+    drain = shape.halves * chunks.counts + CLOSE
     return PassClocks(load, words.fullest, drain, shape.held(int(chunks.steps[0])))
