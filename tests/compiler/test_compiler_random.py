@@ -111,3 +111,11 @@ def _valid(network: Network) -> bool:
     values = [*model.graph.value_info, *model.graph.output]
     shapes = [value.type.tensor_type.shape for value in values]
     return len(values) == len(model.graph.node) and all(dim.dim_value > 0 for shape in shapes for dim in shape.dim[1:])
+
+
+def test_windows_that_lie_in_the_padding_alone_give_the_bias(tmp_path: Path) -> None:
+    """One pixel between the taps: calibration finds nothing that the layer reads."""
+    network = Network(2, 1, 1)
+    network.conv(3, 2, 2, pads=[1, 1, 1, 1], dilations=[2, 2])
+    config = SystolicConfig(multiplier="shift", shift=ShiftFormat(x_width=16), accumulator_bits=48)
+    assert largest_error(network, compiled(network, tmp_path, config)) < ERRORS["two_hot"]

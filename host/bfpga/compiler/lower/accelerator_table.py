@@ -12,7 +12,8 @@ from bfpga.contract.functions import Function
 #: Operators whose layers may leave columns between their results, which kernels of processes do not write. There a
 #: transposed convolution of another width is the host's, and of others a rearrangement (row_phases.py).
 SPREAD = "Resize, DepthToSpace with results between each other along a row; ConvTranspose without the host"
-#: Operators whose factors or matrices are computed: shift units multiply with powers of two only.
+#: Operators whose factors or matrices are computed: shift units multiply with powers of two only, and a skip array by
+#: what the compiler has stored.
 COMPUTED = "MatMul and Mul of two computed values; GRU's and LSTM's gates"
 
 
@@ -31,8 +32,12 @@ def accelerator_rows() -> Iterator[tuple[str, str]]:
     """(operators, the ready accelerators that compute them)."""
     for kind in sorted({kind for function in Function for kind in function.row.operators}):
         yield kind, _listed(with_function(kind))
-    yield COMPUTED, _listed([name for name, config in _ready().items() if "linear" in config.weight_formats])
+    yield COMPUTED, _listed([name for name, config in _ready().items() if _computes_weights(config)])
     yield SPREAD, _listed([name for name, config in _ready().items() if config.kernel == "loop"])
+
+
+def _computes_weights(config: SystolicConfig) -> bool:
+    return "linear" in config.weight_formats and not config.skip_groups
 
 
 def _listed(names: list[str]) -> str:

@@ -119,7 +119,8 @@ class _Look:
         """(samples, windows, taps, channels) of a tensor's values."""
         reached = value.reshape(len(value), -1)[:, self.elements]
         if self.pixels.max() == len(self.elements):
-            reached = np.concatenate([reached, np.zeros_like(reached[:, :1])], axis=1)
+            outside = np.zeros((len(reached), 1, reached.shape[2]), reached.dtype)
+            reached = np.concatenate([reached, outside], axis=1)
         return reached[:, self.pixels]
 
 
