@@ -12,7 +12,7 @@ from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
 from bfpga.accelerator.engine_sections import EngineSections, engine_sections
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, SkipArraySection
+from bfpga.accelerator.schema import AcceleratorFile, FormatSection, SkipArraySection, SystolicSection
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SystolicConfig
@@ -89,7 +89,7 @@ def accelerator_of(document: Document) -> Accelerator:
     described: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, described)
     engines = engine_sections(document, described)
-    config = systolic_config(document, engines, board)
+    config = array_config(document, engines, board)
     check(document, described, engines, board, config)
     return Accelerator(
         name=described.name,
@@ -162,11 +162,10 @@ def block_format(document: Document, section: FormatSection, path: KeyPath) -> B
     )
 
 
-def shift_format(document: Document, engines: EngineSections, mantissa_bits: int) -> ShiftFormat | None:
+def shift_format(
+    document: Document, engines: EngineSections, section: SystolicSection, mantissa_bits: int
+) -> ShiftFormat | None:
     """Words of the shift units, None for an array without them."""
-    section = engines.array
-    if isinstance(section, SkipArraySection):
-        return None
     if section.multiplier != "shift" and not section.shift_columns:
         if "shift" in section.model_fields_set:
             document.refuse(engines.path(ARRAY, "shift"), "describes shift units; the array has none")
@@ -182,21 +181,18 @@ def shift_format(document: Document, engines: EngineSections, mantissa_bits: int
     return with_zero(ShiftFormat(x_width=mantissa_bits, d=DEFAULT_D if distance == "auto" else distance, **numbers))
 
 
-def systolic_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
+def array_config(document: Document, engines: EngineSections, board: Board) -> SystolicConfig:
     """The numbers of the kernel; `auto` is resolved, the kind of DSP block comes from the board."""
     section = engines.array
-    if isinstance(section, SkipArraySection):
-        return skip_config(document, engines, section, board)
     number_format = block_format(document, section.format, engines.path(ARRAY, "format"))
     accumulator = section.accumulator_bits
     if accumulator == "auto":
         accumulator = 32 if number_format.mantissa_bits <= 8 else 48
-    return SystolicConfig(
+    config = SystolicConfig(
         format=number_format,
-        columns=section.columns + section.shift_columns,
+        columns=section.columns,
         rows=section.rows,
         lanes=section.lanes,
-        multiplier=section.multiplier,
         dsp=board.dsp_kind,
         accumulator_bits=accumulator,
         bias_bits=section.bias_bits,
@@ -206,40 +202,37 @@ def systolic_config(document: Document, engines: EngineSections, board: Board) -
         stream_bits=section.stream_bits,
         weight_stream_bits=section.weight_stream_bits,
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
-        skew=section.skew,
-        shift_columns=section.shift_columns,
-        shift=shift_format(document, engines, number_format.mantissa_bits),
-        beside=engines.numbers(),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
+    )
+    if isinstance(section, SkipArraySection):
+        return skip_config(section, config)
+    return systolic_config(document, engines, section, config)
+
+
+def systolic_config(
+    document: Document, engines: EngineSections, section: SystolicSection, config: SystolicConfig
+) -> SystolicConfig:
+    """With what a systolic array has besides, and the engines beside it."""
+    return replace(
+        config,
+        columns=section.columns + section.shift_columns,
+        multiplier=section.multiplier,
+        skew=section.skew,
+        shift_columns=section.shift_columns,
+        shift=shift_format(document, engines, section, config.format.mantissa_bits),
+        beside=engines.numbers(),
         wide_memory=section.wide_memory,
         kernel=section.kernel,
         hop_columns=section.hop_columns,
     )
 
 
-def skip_config(
-    document: Document, engines: EngineSections, section: SkipArraySection, board: Board
-) -> SystolicConfig:
-    """The numbers of a kernel with a skip array, which is always one of processes."""
-    accumulator = section.accumulator_bits
-    return SystolicConfig(
-        format=block_format(document, section.format, engines.path(ARRAY, "format")),
-        columns=section.columns,
-        rows=section.rows,
-        lanes=section.lanes,
+def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
+    """With what a skip array has besides; its kernel is always one of processes."""
+    return replace(
+        config,
         multiplier="dsp_packed",
-        dsp=board.dsp_kind,
-        accumulator_bits=32 if accumulator == "auto" else accumulator,
-        bias_bits=section.bias_bits,
-        activation_words=section.activation_words,
-        weight_words=section.weight_words,
-        parameter_rows=section.parameter_rows,
-        stream_bits=section.stream_bits,
-        weight_stream_bits=section.weight_stream_bits,
-        functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
-        position_bins=section.position_bins,
-        wide_words=section.wide_words,
         kernel="processes",
         skip_groups=section.groups,
         skip_chunk=section.chunk,

@@ -29,6 +29,34 @@ TileSize = Annotated[list[Annotated[int, Field(ge=1, le=256)]], Field(min_length
 KernelSize = Annotated[list[Annotated[int, Field(ge=1, le=16)]], Field(min_length=2, max_length=2)]
 GridSize = Annotated[list[Annotated[int, Field(ge=1, le=32)]], Field(min_length=2, max_length=2)]
 
+# Keys of the array, whichever kind it is.
+AccumulatorBits = Annotated[int, Field(ge=10, le=58)] | Literal["auto"]
+BiasBits = Annotated[int, Field(ge=4, le=32, description="bits of a bias mantissa")]
+ActivationWords = Annotated[
+    int, Field(ge=64, le=65536, description="words of `lanes` mantissas in each activation memory")
+]
+ParameterRows = Annotated[int, Field(ge=2, le=65536, description="output channels whose bias and exponent fit")]
+DataWidth = Annotated[LineWidth, Field(description="width of the input and output streams")]
+WeightWidth = Annotated[Literal[64, 128, 256, 512], Field(description="width of the weight stream")]
+Functions = Annotated[
+    list[FunctionName],
+    Field(
+        min_length=1,
+        max_length=len(FUNCTION_NAMES),
+        description="functions the function unit is built with; `none` must be among them",
+    ),
+]
+PositionBins = Annotated[
+    int,
+    Field(ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"),
+]
+WideWords = Annotated[
+    int,
+    Field(
+        ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
+    ),
+]
+
 
 class FormatSection(Section):
     """Number format of the mantissas; keys beside ``profile`` override it."""
@@ -73,30 +101,19 @@ class SystolicSection(Section):
         default_factory=lambda: ShiftSection.model_validate({}),
         description="words of the shift units, where there are any",
     )
-    accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
+    accumulator_bits: AccumulatorBits = Field(
         "auto", description="accumulator width; auto: 32 up to 8 mantissa bits, 48 above"
     )
-    bias_bits: int = Field(18, ge=4, le=32, description="bits of a bias mantissa")
-    activation_words: int = Field(
-        4096, ge=64, le=65536, description="words of `lanes` mantissas in each activation memory"
-    )
+    bias_bits: BiasBits = 18
+    activation_words: ActivationWords = 4096
     weight_words: int = Field(4096, ge=16, le=65536, description="words of rows x lanes mantissas in the weight memory")
-    parameter_rows: int = Field(2048, ge=2, le=65536, description="output channels whose bias and exponent fit")
-    stream_bits: LineWidth = Field(64, description="width of the input and output streams")
-    weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
-    functions: list[FunctionName] = Field(
-        default=list(USUAL_FUNCTIONS),
-        min_length=1,
-        max_length=len(FUNCTION_NAMES),
-        description="functions the function unit is built with; `none` must be among them",
-    )
+    parameter_rows: ParameterRows = 2048
+    stream_bits: DataWidth = 64
+    weight_stream_bits: WeightWidth = 64
+    functions: Functions = Field(list(USUAL_FUNCTIONS))
     skew: bool = Field(True, description="operands travel from tile to tile (true) or are broadcast (false)")
-    position_bins: int = Field(
-        0, ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"
-    )
-    wide_words: int = Field(
-        0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
-    )
+    position_bins: PositionBins = 0
+    wide_words: WideWords = 0
     wide_memory: bool = Field(
         False, description="whether these flows may keep accumulators in activation memory and in the host's memory too"
     )
@@ -119,31 +136,20 @@ class SkipArraySection(Section):
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
     chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
     queue: Literal[16, 32, 64] = Field(32, description="weights that wait for each group")
-    accumulator_bits: Annotated[int, Field(ge=10, le=58)] | Literal["auto"] = Field(
+    accumulator_bits: AccumulatorBits = Field(
         "auto", description="accumulator width; auto: 32"
     )
-    bias_bits: int = Field(18, ge=4, le=32, description="bits of a bias mantissa")
-    activation_words: int = Field(
-        4096, ge=64, le=65536, description="words of `lanes` mantissas in each activation memory"
-    )
+    bias_bits: BiasBits = 18
+    activation_words: ActivationWords = 4096
     weight_words: int = Field(
         4096, ge=16, le=65536, description="words of the weight memory, of a weight and its place for each group"
     )
-    parameter_rows: int = Field(2048, ge=2, le=65536, description="output channels whose bias and exponent fit")
-    stream_bits: LineWidth = Field(64, description="width of the input and output streams")
-    weight_stream_bits: Literal[64, 128, 256, 512] = Field(64, description="width of the weight stream")
-    functions: list[FunctionName] = Field(
-        default=list(USUAL_FUNCTIONS),
-        min_length=1,
-        max_length=len(FUNCTION_NAMES),
-        description="functions the function unit is built with; `none` must be among them",
-    )
-    position_bins: int = Field(
-        0, ge=0, le=64, description="bins of the histogram that finds exponents by a rule (8 to 64); 0: no such rules"
-    )
-    wide_words: int = Field(
-        0, ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
-    )
+    parameter_rows: ParameterRows = 2048
+    stream_bits: DataWidth = 64
+    weight_stream_bits: WeightWidth = 64
+    functions: Functions = Field(list(USUAL_FUNCTIONS))
+    position_bins: PositionBins = 0
+    wide_words: WideWords = 0
 
 
 class BesideSection(Section):

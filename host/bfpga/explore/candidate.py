@@ -8,7 +8,7 @@ from typing import Any
 
 from bfpga.accelerator.boards import Board
 from bfpga.accelerator.engine_sections import engine_sections
-from bfpga.accelerator.loader import Accelerator, accelerator_of, find_board, load_accelerator, systolic_config
+from bfpga.accelerator.loader import Accelerator, accelerator_of, array_config, find_board, load_accelerator
 from bfpga.accelerator.schema import AcceleratorFile
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document
@@ -52,6 +52,6 @@ def unchecked_config(described: dict[str, Any]) -> tuple[SystolicConfig, Board]:
     document = Document(NOWHERE, described)
     file: AcceleratorFile = validate(document, AcceleratorFile, "an accelerator")
     board = find_board(document, file)
-    config = systolic_config(document, engine_sections(document, file), board)
+    config = array_config(document, engine_sections(document, file), board)
     document.raise_problems("an accelerator")
     return config, board

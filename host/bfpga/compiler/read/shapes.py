@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import onnx
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper
 
 #: Elements of the largest constant whose values may say a shape; of larger ones the inference gets type and shape.
 MOST_ELEMENTS = 1024
@@ -45,15 +47,8 @@ def _outline(model: ModelProto, batch: int) -> ModelProto:
         value.type.tensor_type.shape.dim[0].dim_value = batch
     fed = {value.name for value in graph.input}
     for constant in graph.initializer:
-        if _elements(constant) <= MOST_ELEMENTS:
+        if prod(constant.dims) <= MOST_ELEMENTS:
             result.graph.initializer.append(constant)
         elif constant.name not in fed:
             result.graph.input.append(helper.make_tensor_value_info(constant.name, constant.data_type, constant.dims))
     return result
-
-
-def _elements(constant: TensorProto) -> int:
-    count = 1
-    for size in constant.dims:
-        count *= size
-    return count
