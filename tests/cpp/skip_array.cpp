@@ -18,8 +18,8 @@ template <class... Arrays>
 struct List {};
 
 // The build of a PYNQ-Z2; others whose numbers all differ.
-using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24, 128>, SkipArray<3, 1, 4, 2, 16, 8, 8, 24, 12>,
-                 SkipArray<1, 2, 2, 1, 4, 6, 5, 32, 3>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20, 28>>;
+using All = List<SkipArray<16, 2, 12, 4, 256, 8, 8, 24, 128>, SkipArray<4, 2, 4, 2, 16, 8, 8, 24, 12>,
+                 SkipArray<1, 1, 2, 1, 4, 6, 5, 32, 3>, SkipArray<5, 3, 6, 4, 32, 8, 8, 20, 28>>;
 
 // Calls `action` for the array of a number; counts the number down along the list.
 template <class Action, class... Arrays>
@@ -47,7 +47,8 @@ struct Layer {
     int32_t beats;
     const int32_t* operand;  // (beats, columns, lanes)
     const uint8_t* mine;     // (beats, columns)
-    const uint8_t* control;  // (beats, 7): fires, first, last, opens, closes, single, a chunk begins
+    const uint8_t* control;  // (beats, 9): fires, first, last, opens, closes, single, a chunk begins, slides,
+                             // apart
     const int32_t* entry;    // (entries of all groups, 4): value, position, last, ends
     const int32_t* entries;  // (groups): how many
     int32_t chunks;          // that have room
@@ -90,7 +91,7 @@ class EntrySender : public BeatSender<bfpga::Entry<Config>> {
 template <class Config>
 class OperandSender : public bfpga::StreamWaits {
     using Beat = bfpga::OperandBeat<Config>;
-    static constexpr int controls = 7;
+    static constexpr int controls = 9;
 
    public:
     OperandSender(const Layer& layer, bfpga::stream<bool>& windows)
@@ -141,6 +142,8 @@ class OperandSender : public bfpga::StreamWaits {
             beat.opens = control[3] != 0;
             beat.closes = control[4] != 0;
             beat.single = control[5] != 0;
+            beat.slides = control[7] != 0;
+            beat.apart = control[8] != 0;
         }
         return beat;
     }
@@ -258,5 +261,22 @@ int unit_skip_numbers(int number, int32_t* numbers) {
 }
 
 int unit_skip_run(int number, Layer* layer) { return with_array(number, Run{layer}, static_cast<const All*>(nullptr)); }
+
+// Sums (kernels, 2) of `terms` products each: of the low pixels and of the high ones; the first product begins them.
+void unit_pair_sums(int kernels, int terms, const int8_t* value, const int8_t* low, const int8_t* high, int64_t* sums) {
+    bfpga::PairSums<24, 256> pair;
+    int n = 0;
+    for (int k = 0; k < kernels; ++k) {
+        for (int t = 0; t < terms; ++t, ++n) {
+            const bfpga::int_t<8> one = static_cast<bfpga::int_t<8>>(low[n]);
+            const bfpga::int_t<8> other = static_cast<bfpga::int_t<8>>(high[n]);
+            pair.accumulate(bfpga::PixelPairs::hold(other, one), static_cast<bfpga::int_t<8>>(value[n]), t == 0);
+        }
+        bfpga::int_t<24> both[2];
+        bfpga::PairSums<24, 256>::read(pair.kept(), both[0], both[1]);
+        sums[2 * k] = static_cast<int64_t>(both[0]);
+        sums[2 * k + 1] = static_cast<int64_t>(both[1]);
+    }
+}
 
 }  // extern "C"

@@ -56,6 +56,10 @@ class Groups:
                 return max((abs(value) ^ 3 * abs(value)).bit_count(), 1)
         return 0
 
+    def product_behind(self, index: int) -> int | None:
+        """The product behind a value, past extensions, if nothing else uses it and no binding keeps it in LUTs."""
+        return _product_behind(self, index)
+
     def significant_bits(self, index: int) -> int:
         """Bits of an operand that a signed multiplier needs."""
         operation = self.body.operations[index]

@@ -195,6 +195,7 @@ def _described(body: LoopBody, clock: Clock, graph: TimingGraph, times: Earliest
         clock.usable - longest,
         worst,
         sorted(limits, key=lambda limit: -limit.interval),
+        graph.accumulators,
     )
 
 

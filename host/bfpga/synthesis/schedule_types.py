@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from bfpga.synthesis.accumulators import Accumulator
 from bfpga.synthesis.body import LoopBody
 
 
@@ -31,7 +32,8 @@ class Schedule:
     ``stage``: clock of the iteration in which each operation starts; ``arrival``: ns after the beginning of that clock
     at which its result is there (of the last clock of a multi-clock operation). ``period`` and ``uncertainty`` in ns.
     ``slack``: usable period less the longest path, in ns, negative where even one operation or a recurrence at
-    ``interval`` does not fit. ``worst``: operations of that path.
+    ``interval`` does not fit. ``worst``: operations of that path. ``accumulators``: sums in
+    registers of DSP blocks.
     """
 
     body: LoopBody
@@ -46,3 +48,4 @@ class Schedule:
     slack: float = 0.0
     worst: tuple[int, ...] = ()
     limits: list[Limit] = field(default_factory=list)
+    accumulators: list[Accumulator] = field(default_factory=list)

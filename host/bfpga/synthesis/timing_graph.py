@@ -10,9 +10,10 @@ other then form the recurrence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
+from bfpga.synthesis.accumulators import find_accumulators
 from bfpga.synthesis.body import Opcode
 from bfpga.synthesis.delays import Delays
 from bfpga.synthesis.dependences import Dependences, Edge
@@ -53,6 +54,7 @@ class TimingGraph:
 
     ``timings``: of each operation. ``sources``: operations whose results an operation's delay starts from, past what is
     grouped with it. ``edges_to`` and ``edges_from``: edges beyond the operands, by target and by source.
+    ``accumulators``: sums that nothing sees before a register of a DSP block has them.
     """
 
     def __init__(self, dependences: Dependences, delays: Delays, usable: float) -> None:
@@ -65,7 +67,12 @@ class TimingGraph:
         self.hidden = delays.groups.hidden
         self.edges_to: dict[int, list[Edge]] = {}
         self.edges_from: dict[int, list[Edge]] = {}
+        self.accumulators = [] if dependences.forwards else find_accumulators(delays.groups)
+        self._following = {each.sum: each.following for each in self.accumulators}
+        kept = {body.registers[each.register].current for each in self.accumulators}
         for edge in dependences.edges:
+            if edge.kind == "register" and edge.target in kept:
+                edge = replace(edge, kind="kept", clocks=1)
             self.edges_to.setdefault(edge.target, []).append(edge)
             self.edges_from.setdefault(edge.source, []).append(edge)
         self.counts_no_carried_path = dependences.forwards
@@ -91,6 +98,13 @@ class TimingGraph:
         """When the result of operation ``index`` is there whose first clock's delay ends ``end`` ns into ``start``."""
         timing = self.timings[index]
         return (start, end) if timing.latency == 0 else (start + timing.latency, timing.last)
+
+    def given(self, source: int, target: int, start: int, end: float) -> Time:
+        """When an operation has the result of an operand: as `result`, of an accumulator a clock later."""
+        stage, arrival = self.result(source, start, end)
+        if self._following.get(source, target) == target:
+            return stage, arrival
+        return stage + 1, 0.0
 
     def across(self, edge: Edge, start: int, end: float) -> Time:
         """The earliest time that ``edge`` allows its target, in the source's iteration."""
@@ -199,7 +213,7 @@ class EarliestTimes:
         members = self._members
         for source in graph.sources[index]:
             if members is None or source in members:
-                yield self.result(source), source, None
+                yield graph.given(source, index, self.starts[source], self.ends[source]), source, None
         for source in graph.hidden.get(index, ()):
             # Grouped operands cost nothing, but none may come in a later clock.
             if members is None or source in members:
@@ -249,7 +263,8 @@ def _closes(graph: TimingGraph, operations: list[int], into: list[Edge | None], 
         for position, index in enumerate(operations):
             start, end = graph.place(index, stage, ready)
             edge = into[(position + 1) % len(operations)]
-            stage, ready = graph.result(index, start, end) if edge is None else graph.across(edge, start, end)
+            user = operations[(position + 1) % len(operations)]
+            stage, ready = graph.given(index, user, start, end) if edge is None else graph.across(edge, start, end)
         if (stage - clocks, ready - _EPSILON) <= time:
             return True
         if stage - clocks > 0:

@@ -94,7 +94,7 @@ class Storage:
         self._layouts = layouts
         self._types = types
         self._names = names
-        self._arrays: dict[tuple[str, int, tuple[int, ...]], Array] = {}
+        self._arrays: dict[tuple[str, int, tuple[int, ...], tuple[int, ...]], Array] = {}
         self._of_root: dict[str, list[Array]] = {}
 
     def arrays(self) -> list[Array]:
@@ -133,7 +133,7 @@ class Storage:
         return self._array(root, offset, note.extents, tuple(strides))
 
     def _array(self, root: str, offset: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-        key = (root, offset, extents)
+        key = (root, offset, extents, strides)
         if key not in self._arrays:
             array = Array(root, offset, extents, strides, self._names.get(root, root.lstrip("%@")))
             self._arrays[key] = array

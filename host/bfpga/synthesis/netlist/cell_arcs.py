@@ -222,8 +222,9 @@ class _Cells:
         used = {port for port in enables if any(bit == "1" or isinstance(bit, int) for bit in ports[port])}
         outputs = [bit for port in ("P", "PCOUT", "CARRYOUT") for bit in ports.get(port, [])]
         begin = clock["dsp"] if "CEP" in used else dsp["product_to"] if "CEM" in used else None
-        for port in ("A", "B", "C", "D", "PCIN", "CARRYIN"):
-            name = "sum" if port in ("C", "CARRYIN") else "cascade" if port == "PCIN" else "product"
+        for port in ("A", "B", "C", "D", "PCIN", "CARRYIN", "OPMODE"):
+            # The operating mode selects what is added: the way of an addend, from its multiplexer on.
+            name = "sum" if port in ("C", "CARRYIN", "OPMODE") else "cascade" if port == "PCIN" else "product"
             stop = None
             if used & {f"CE{port}", f"CE{port}1", f"CE{port}2"}:
                 stop = setup["dsp"]
@@ -240,6 +241,8 @@ class _Cells:
                 else:
                     for output in self._bits(outputs):
                         self.graph.arc(net, output, before + dsp[name], 1)
+        for net in self._bits(ports.get("CEP", [])):
+            self.graph.stops.append((net, self.delays["net"] + setup["dsp"], End("DSP block")))
         if begin is not None:
             for bit in outputs:
                 for net in self._bits([bit]):

@@ -47,10 +47,24 @@ def partition(pipeline: Pipeline, largest: int = LARGEST, smallest: int = SMALLE
     groups: list[Group] = []
     for name, members in tree.cut(pipeline, weights, largest, smallest):
         groups += _split(pipeline, name, members, weights, largest, smallest)
+    _keep_together(pipeline, groups)
     for group in groups:
         group.name = _common_function(operations[index].place for index in group.operations) or group.name
     _place_registers(pipeline, groups)
     return [group for group in groups if group.operations or group.registers]
+
+
+def _keep_together(pipeline: Pipeline, groups: list[Group]) -> None:
+    """Put all of a DSP block into the part that has its addition."""
+    owner = {index: group for group in groups for index in group.operations}
+    for total, accumulator in pipeline.accumulators.items():
+        for index in accumulator.members():
+            if owner[index] is not owner[total]:
+                owner[index].operations.remove(index)
+                owner[total].operations.append(index)
+                owner[index] = owner[total]
+    for group in groups:
+        group.operations.sort()
 
 
 def has_logic(opcode: Opcode) -> bool:

@@ -34,6 +34,8 @@ class Pipeline:
         self.interval = schedule.interval if schedule else 1
         self._stage = schedule.stage if schedule else [0] * count
         self._latency = schedule.latency if schedule else [0] * count
+        #: By the operation that is the sum.
+        self.accumulators = {each.sum: each for each in schedule.accumulators} if schedule else {}
         self._roots: dict[int, tuple[int, ...]] = {}
         self.capture = self._captures()
         self.depth = 1 + max([self.available(index) for index in range(count) if self._computed(index)], default=0)

@@ -21,7 +21,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from bfpga.synthesis.body import LoopBody, Opcode, Operation
+from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.netlist.expressions import (
     assignment,
     literal,
@@ -230,10 +230,11 @@ class _Translation:
                 self.exported.add(signal)
 
     def _fill_rows(self) -> None:
-        """The registers of a row before one that is used: they hold its bits too."""
+        """The registers of a row before one that is used: they hold its bits too, and a port that they come through."""
         for (index, age), span in list(self.spans.items()):
-            state = self.body.operations[index].opcode is Opcode.STATE
-            for before in range(1 + int(state), age):
+            opcode = self.body.operations[index].opcode
+            first = 0 if opcode in EXTERNAL else 2 if opcode is Opcode.STATE else 1
+            for before in range(first, age):
                 self.spans.setdefault((index, before), Span(span.low, span.high)).add(span.low, span.high)
 
     def accesses(self) -> list[int]:
@@ -383,7 +384,7 @@ class _Part(_Module):
         in_block = latency > 0 and operation.opcode is Opcode.MUL and operation.binding != "fabric"
         if in_block:
             self.lines += registered_product(name, operation, operands, bits, latency)
-        elif not latency and (side := self._selection(operation, stage)) >= 0:
+        elif not latency and (side := self._selection(index, stage)) >= 0:
             self.lines += selected_sum(name, operation.width, operands[side], operands[1 - side])
         else:
             self.lines += assignment(f"{name}_c" if latency else name, operation, operands, widths, bits)
@@ -396,9 +397,10 @@ class _Part(_Module):
         self.signals[index, 0] = name
         self._row(index, name, name)
 
-    def _selection(self, operation: Operation, stage: int) -> int:
-        """Which operand of a sum is selected in its stage and part, the other one not; -1 if there is none."""
-        if operation.opcode is not Opcode.ADD:
+    def _selection(self, index: int, stage: int) -> int:
+        """Which operand of a sum of tables is selected in its stage and part, the other not; -1 if there is none."""
+        operation = self.body.operations[index]
+        if operation.opcode is not Opcode.ADD or index in self.pipeline.accumulators:
             return -1
         operands = map(self._made_of, operation.operands)
         selected = [all(self._is_selected(root, stage) for root in roots) for roots in operands]
@@ -416,6 +418,11 @@ class _Part(_Module):
     def _row(self, index: int, value: str, name: str) -> None:
         """The registers in which a value waits; each takes its word in the clock in which the first one does."""
         for age in self.all.row(index):
+            if age == 1 and index in self.pipeline.accumulators:
+                # The register of the block has the sum when others use it.
+                register = self.body.registers[self.pipeline.accumulators[index].register]
+                value = self.signals[index, age] = self.signals[register.current, 1]
+                continue
             span = self.all.spans[index, age]
             self._declare(f"{name}_{age}", (index, age))
             condition = self._phase(self.pipeline.available(index))

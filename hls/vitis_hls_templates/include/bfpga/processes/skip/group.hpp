@@ -7,7 +7,6 @@ namespace bfpga {
 
 template <class Config, class Storage, class Source>
 class SkipGroup {
-    using accumulator_t = int_t<Config::accumulator_bits>;
     using Forwarder = SumForwarder<Config, Storage>;
     using T = WindowTypes<Config>;
     using address_t = typename T::address_t;
@@ -15,7 +14,7 @@ class SkipGroup {
 
    public:
     SkipGroup() {
-#pragma HLS ARRAY_PARTITION variable=sum_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=sums_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=pending_ complete dim=0
     }
 
@@ -35,11 +34,11 @@ class SkipGroup {
     bool pending(int chunk) const { return pending_[chunk]; }
 
     // A clock: multiplies the entry that waits, if its chunk is there and, at an end, the forwarder is free.
-    // `loaded`: of each chunk, whether it can be read from now on; `next_base`: where the one behind it begins. Says
-    // what ends with the entry.
+    // `loaded`: of each chunk, whether it can be read from now on; `base`: where its window begins. Says what ends
+    // with the entry.
     template <class Stream>
     void step(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const bool (&loaded)[T::chunks],
-              const address_t (&next_base)[T::chunks], Stream& entries, bool& finishes, bool& ends) {
+              const address_t (&base)[T::chunks], Stream& entries, bool& finishes, bool& ends) {
 #pragma HLS INLINE
         const typename Source::Beat& entry = source_.entry();
         const bool marked = entry.last || entry.ends;
@@ -47,8 +46,8 @@ class SkipGroup {
         const bool fires = source_.there() && chunk_there && !(marked && forwarder.shut(number));
         finishes = fires && entry.last;
         ends = fires && entry.ends;
-        if (fires) {
-            multiply(window, forwarder, number, entry, T::behind(base_, entry.position));
+        if (fires || !native_integers) {  // a simulation saves the time
+            multiply(window, forwarder, number, fires, entry, T::behind(base_, static_cast<address_t>(entry.position)));
         }
         if (finishes) {
             forwarder.keep_row(number, row_);
@@ -62,50 +61,42 @@ class SkipGroup {
             const bool leaves = ends && chunk_ == c;
             pending_[c] = loaded[c] || (pending_[c] && !leaves);
         }
-        if (ends) {
-            base_ = next_base[static_cast<int>(chunk_)];
-            chunk_ = T::next(chunk_);
-        }
+        // A chunk's base is there long before its words can be read.
+        const typename T::chunk_t next = T::next(chunk_);
+        base_ = base[static_cast<int>(ends ? next : chunk_)];
+        chunk_ = ends ? next : chunk_;
         source_.step(fires, entries);
     }
 
    private:
-    // sum = (a kernel begins ? 0 : sum) + value * x in all lanes.
+    // An entry that counts: adds value * x in all lanes, to zero where a kernel begins. Another one adds zero, so that
+    // the sums need no way around the addition.
     template <class Beat>
-    void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, const Beat& entry,
+    void multiply(const WindowMemory<Config>& window, Forwarder& forwarder, int number, bool fires, const Beat& entry,
                   address_t address) {
 #pragma HLS INLINE
+        const bool begins = fires && entry.begins();
+        const typename Beat::value_t value = fires ? entry.value : static_cast<typename Beat::value_t>(0);
     Halves_Multiply:
         for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            const PairWord<Config> word = window.read(number, h, address, !entry.begins());
+            const PairWord<Config> word = window.read(number, h, address, fires && !begins);
         Pairs_Multiply:
             for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-                const PixelPairs::product_t both = PixelPairs::multiply(word.pair[p], entry.value);
-                accumulator_t& low = sum_[h][2 * p];
-                accumulator_t& high = sum_[h][2 * p + 1];
-                low = PixelPairs::add_low<Config::accumulator_bits>(start(low, entry.begins()), both);
-                high = PixelPairs::add_high<Config::accumulator_bits>(start(high, entry.begins()), both);
-                if (entry.last) {
-                    forwarder.keep(number, h, 2 * p, low);
-                    forwarder.keep(number, h, 2 * p + 1, high);
+                sums_[h][p].accumulate(word.pair[p], value, begins);
+                if (fires && entry.last) {
+                    forwarder.keep(number, h, p, sums_[h][p].kept());
                 }
             }
         }
     }
 
-    // What an entry is added to.
-    static accumulator_t start(accumulator_t sum, bool begins) {
-#pragma HLS INLINE
-        return begins ? static_cast<accumulator_t>(0) : sum;
-    }
-
     Source source_;
-    accumulator_t sum_[halves][Config::columns];
+    KernelPair<Config> sums_[halves][T::pairs];
     bool pending_[T::chunks];
     typename T::chunk_t chunk_;  // that the next entry is of
-    address_t base_;             // where it begins
+    address_t base_;             // where its window begins
     typename Forwarder::row_t row_;
 };
 

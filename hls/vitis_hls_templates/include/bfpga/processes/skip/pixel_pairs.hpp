@@ -1,8 +1,8 @@
 // What a group of the skip array multiplies: one value with pairs of pixels, a DSP block for each pair.
 //
 // A pair is held as x1 * 256 + x0. As the operand x1 * 65536 + x0 its fields are further apart, which is wiring: what
-// x0 borrows from x1 is in the pair already. In a product the low field is exact, and has borrowed one from the high
-// field if it is negative; the addition to the high sum gives it back. Exact for all values of 8 bits.
+// x0 borrows from x1 is in the pair already. In a product, and in a sum of products, the low field has borrowed from
+// the high one what it lacks (pair_sums.hpp gives it back). Exact for all values of 8 bits.
 #pragma once
 #include "bfpga/numeric/types.hpp"
 
@@ -26,24 +26,7 @@ struct PixelPairs {
     // The products of both pixels.
     static product_t multiply(pair_t pair, int_t<pixel_bits> value) {
 #pragma HLS INLINE
-        const product_t both = static_cast<factor_t<product_bits, operand_bits>>(operand(pair)) * value;
-#pragma HLS BIND_OP variable=both op=mul impl=dsp latency=3
-        return both;
-    }
-
-    // A sum and the low product.
-    template <int ACC>
-    static int_t<ACC> add_low(int_t<ACC> before, product_t both) {
-#pragma HLS INLINE
-        return static_cast<int_t<ACC>>(before + low_bits<distance>(both));
-    }
-
-    // A sum and the high product. The sign of the low one lies below it: a bit more of the adder adds it.
-    template <int ACC>
-    static int_t<ACC> add_high(int_t<ACC> before, product_t both) {
-#pragma HLS INLINE
-        const int_t<ACC + 1> doubled = static_cast<int_t<ACC + 1>>(shifted_left<ACC + 1>(before, uint_t<1>(1)) + 1);
-        return static_cast<int_t<ACC>>(static_cast<int_t<ACC + 1>>(doubled + (both >> (distance - 1))) >> 1);
+        return static_cast<product_t>(static_cast<factor_t<product_bits, operand_bits>>(operand(pair)) * value);
     }
 
    private:
