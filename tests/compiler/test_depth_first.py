@@ -15,7 +15,7 @@ from small_networks import Network, compiled, largest_error
 
 from bfpga.compiler.schedule import chain_choice
 from bfpga.compiler.schedule import schedule as schedule_module
-from bfpga.compiler.schedule.depth_first import Chain, rows_of_strips
+from bfpga.compiler.schedule.depth_first import Chain, Heights, rows_of_strips
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program, TensorSpec, Window
 from bfpga.devices.csim import CSimulation
@@ -157,14 +157,20 @@ def test_strips_of_a_chain_compute_every_row_once_and_share_one_at_most() -> Non
                (("x", 23), ("a_out", 23), ("b_out", 11), ("c_out", 11))}  # fmt: skip
     pooled = [layer("a", "x", 23, 3, 1, 1), layer("b", "a_out", 11, 3, 2), layer("c", "b_out", 11)]
     chain = Chain(pooled, ("a_out", "b_out"), ("x",))
-    strips = rows_of_strips(chain, tensors, 4)
+    strips = rows_of_strips(chain, tensors, Heights(4, 4))
     assert strips is not None
     assert [(s["a_out"].first, s["a_out"].start, s["a_out"].end) for s in strips] == [
         (0, 0, 9), (8, 9, 17), (16, 17, 23),
     ]  # fmt: skip
     assert [(s["x"].first, s["x"].end) for s in strips] == [(0, 10), (8, 18), (16, 23)]
+    # A first strip that is lower needs no more rows than the others, which find the last one of it there.
+    lower = rows_of_strips(chain, tensors, Heights(3, 4))
+    assert lower is not None
+    assert [s["a_out"].end - s["a_out"].start for s in lower] == [7, 8, 8]
+    assert [(s["c_out"].start, s["c_out"].end) for s in lower] == [(0, 3), (3, 7), (7, 11)]
     wide = [layer("a", "x", 23), layer("b", "a_out", 23, 3, 1, 1)]
     tensors["b_out"] = replace(tensors["a_out"], name="b_out")
-    assert rows_of_strips(Chain(wide, ("a_out",), ("x",)), tensors, 4) is None, "two rows would be used twice"
+    overlapping = Chain(wide, ("a_out",), ("x",))
+    assert rows_of_strips(overlapping, tensors, Heights(4, 4)) is None, "two rows would be used twice"
 
 

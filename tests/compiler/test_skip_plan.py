@@ -13,7 +13,7 @@ from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.schedule.weight_plan import plan_weights
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor, Operation
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, HostNode, LaunchStep, MatMulNode, Program, Window
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.array.cycles import occupied_cycles, operation_cycles
@@ -84,11 +84,17 @@ def test_work_is_what_is_read_and_clocks_are_those_of_a_pass(tmp_path: Path) -> 
         steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words * descriptor.blocks
         assert operation_cycles(SKIPPING, descriptor) == descriptor.groups * steps * descriptor.read_slots
         passes = -(-descriptor.groups // 2)
-        assert occupied_cycles(SKIPPING, descriptor) == passes * descriptor.steps + 4 * descriptor.chunk_steps
-        assert descriptor.steps >= max(4 * steps, descriptor.output_rows)
-        assert descriptor.chunk_steps * 4 <= SKIPPING.skip_chunk
-    depthwise = [descriptor for descriptor in gemms(program) if descriptor.blocks > 1]
-    assert all(d.block_step == d.channel_words and d.chunk_steps == 9 * d.channel_words for d in depthwise)
+        apart = bool(descriptor.flags & Flag.LANES_APART)
+        # Of a word a lane is written in a clock, or a half of all lanes.
+        step = min(2, descriptor.groups) if apart else 4
+        assert occupied_cycles(SKIPPING, descriptor) == passes * descriptor.steps + step * descriptor.chunk_steps
+        assert descriptor.steps >= max(step * steps, descriptor.output_rows)
+        assert descriptor.chunk_steps * (1 if apart else 4) <= SKIPPING.skip_chunk
+    depthwise = [descriptor for descriptor in gemms(program) if descriptor.flags & Flag.LANES_APART]
+    assert depthwise
+    for d in depthwise:
+        assert d.block_step == (d.channel_words if d.blocks > 1 else 0)
+        assert d.chunk_steps == d.kernel_height * d.kernel_width * d.channel_words
     estimate = estimate_program(accelerator_around(SKIPPING), program)
     assert "windows" in {layer.limit for layer in estimate.layers}
 

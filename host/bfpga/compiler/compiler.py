@@ -42,8 +42,9 @@ from bfpga.compiler.schedule.folded_inputs import fold_inputs
 from bfpga.compiler.schedule.matmul import matmul_reserve, matmul_step
 from bfpga.compiler.schedule.measuring import histogram_base, product_base, scaled_base
 from bfpga.compiler.schedule.overlap import ahead
+from bfpga.compiler.schedule.plan_choice import Plans, choose_plan
 from bfpga.compiler.schedule.schedule import Scheduler
-from bfpga.compiler.schedule.weight_plan import factor_reserve, plan_weights, setup_launch
+from bfpga.compiler.schedule.weight_plan import factor_reserve, setup_launch
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import (
     ArrayNode,
@@ -363,16 +364,13 @@ class _Builder:
         """Setup and steps of the program; fills the tiles of the array nodes."""
         array = self.array_nodes()
         choose_tap_reuse(array, self.tensors, self.config)
-        plans = plan_weights(array, self.config, self._reserve())
+        plans = choose_plan(array, self.config, self._reserve(), self._trial_starts)
         steps: list[Step] = []
         for stage, first, last in self.ranges:
             if stage.kind == HOST:
                 steps.append(HostStep(first))
             elif stage.kind == ARRAY:
-                nodes = self._stage_nodes(first, last)
-                leaving = self._leaving(nodes)
-                begun = {node.output for node in self._stage_nodes(0, first)}
-                steps += Scheduler(self.config, self.tensors, nodes, plans, leaving, begun).run()
+                steps += self._starts(self._stage_nodes(first, last), first, plans)
             else:
                 for index in range(first, last):
                     node = self.nodes[index]
@@ -382,6 +380,18 @@ class _Builder:
         if len(launches) == 1 and not any(map(own_weights, self.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
         return setup_launch(array, plans, self.config), steps
+
+    def _starts(self, nodes: list[ArrayNode], first: int, plans: Plans) -> list[LaunchStep]:
+        """Kernel starts of a stage that begins with node ``first``; fills the tiles of its nodes, given as they are."""
+        leaving = self._leaving(self._stage_nodes(first, first + len(nodes)))
+        begun = {node.output for node in self._stage_nodes(0, first)}
+        return Scheduler(self.config, self.tensors, nodes, plans, leaving, begun).run()
+
+    def _trial_starts(self, plans: Plans) -> list[LaunchStep]:
+        """Kernel starts of all stages with weights in these places; the nodes stay as they are."""
+        stages = [(first, self._stage_nodes(first, last)) for stage, first, last in self.ranges if stage.kind == ARRAY]
+        copies = [(first, [node.unscheduled() for node in nodes]) for first, nodes in stages]
+        return [start for first, nodes in copies for start in self._starts(nodes, first, plans)]
 
     def _leaving(self, nodes: list[ArrayNode]) -> set[str]:
         """Tensors that the stage gives and somebody outside it reads."""

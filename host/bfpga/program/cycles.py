@@ -10,6 +10,7 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
+from bfpga.contract.predicates import runs
 from bfpga.contract.processes import START_GUARD
 from bfpga.contract.program import (
     ArrayNode,
@@ -204,15 +205,23 @@ def step_operations(program: Program, step: Step) -> Iterator[tuple[KernelOperat
         assert isinstance(step, HostStep)
 
 
-def always(operations: Sequence[KernelOperation]) -> list[KernelOperation]:
-    """Operations that every sample executes; measuring passes of a first sample are left out."""
-    return [operation for operation in operations if not operation.first_only]
+def always(program: Program, operations: Sequence[KernelOperation]) -> list[KernelOperation]:
+    """Operations that every sample executes; measuring passes of a first sample are left out.
+
+    Of those that count registers decide about, those of most samples.
+    """
+    return [operation for operation in operations if not operation.first_only and expected(program, operation)]
+
+
+def expected(program: Program, operation: KernelOperation) -> bool:
+    """Whether an operation runs for most samples."""
+    return not program.config.count_registers or runs(operation.descriptor, program.choices)
 
 
 def step_start(program: Program, step: LaunchStep | MatMulStep) -> tuple[list[KernelOperation], int]:
     """Operations of the kernel start of a step that every sample executes, and how often one sample runs it."""
     times = next((times for _, times in step_operations(program, step)), 1)
-    return always(step.operations), times
+    return always(program, step.operations), times
 
 
 def tile_clocks(program: Program) -> dict[str, int]:
@@ -252,8 +261,10 @@ def program_cycles(program: Program, counted: ClocksOf = occupied_clocks) -> Pro
         if start[0]:
             result.starts.append(start)
         if isinstance(step, LaunchStep):
-            result.ahead = len(always(step.operations[: step.ahead]))
+            result.ahead = len(always(program, step.operations[: step.ahead]))
         for operation, times in step_operations(program, step):
+            if not expected(program, operation):
+                continue
             layers = result.first_sample if operation.first_only else result.layers
             once = CycleCount()
             once.add_operation(program.config, operation, counted)

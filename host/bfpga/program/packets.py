@@ -22,11 +22,13 @@ from bfpga.engines.array.streams import (
     descriptor_bytes,
     pack_rows,
     stored_bytes,
+    told_choices,
     transfer_of,
     unpack_rows,
     weight_stream,
 )
 from bfpga.errors import DataError
+from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, started_clocks
 
 Bytes = npt.NDArray[np.uint8]
@@ -139,6 +141,21 @@ class SamplePackets:
     def sent(self, samples: int) -> list[int]:
         """Operations of a start of ``samples`` samples in the order of the stream, by their index in ``operations``."""
         return [self._row.order[place] for _, place in self._row.walk(samples)]
+
+    def sent_clocks(self, choices: Sequence[int]) -> list[int]:
+        """Clocks of the operations of ``sent`` after the cycle model. choices: of each sample, what registers tell."""
+        return [
+            work_of(self.config, self.operations[index].descriptor, self.cycles[index], choices[sample])
+            for index, sample in self._row.sent(len(choices))
+        ]
+
+    def choices(self, output: bytes | Bytes, samples: int) -> list[int]:
+        """What count registers told of each sample, a bit each: with its last stored tensor."""
+        if not self._stores:
+            return [0] * samples
+        start, beat = self._stores[-1].start, self.config.stream_bits // 8
+        data = np.frombuffer(output, np.uint8).reshape(samples, -1)
+        return [int(bits) for bits in told_choices(data[:, start : start + beat], self.config)]
 
     def _loaded(self, place: _Place, tensor: BlockTensor, first: int, last: int) -> Bytes:
         """Header and elements of every sample: (samples, bytes)."""

@@ -20,7 +20,8 @@ from bfpga.formats.arrays import Int64Array, IntArray
 
 PYNQ = SkipShape()
 SHAPES = (PYNQ, SkipShape(groups=3, halves=1, columns=2, lanes=2, chunk_words=64, weight_bits=4, queue=2),
-          SkipShape(groups=5, columns=4, chunk_words=64, stream_bits=128, queue=4))  # fmt: skip
+          SkipShape(groups=5, columns=4, chunk_words=64, stream_bits=128, queue=4),
+          SkipShape(groups=6, columns=2, lanes=2, chunk_words=64, queue=3))  # fmt: skip
 
 
 def random_weights(
@@ -41,7 +42,7 @@ def layers(draw: st.DrawFn) -> tuple[SkipShape, int, Int64Array]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     groups = draw(st.sampled_from((1, 1, 2, 6)))
     size = (groups * draw(st.integers(1, 40 // groups)), draw(st.integers(1, 3)), draw(st.integers(1, 3)),
-            draw(st.integers(1, 20)))  # fmt: skip
+            draw(st.just(1) | st.integers(1, 20)))  # fmt: skip
     return shape, groups, random_weights(rng, shape, size, draw(st.sampled_from((0.0, 0.02, 0.3, 0.9, 1.0))))
 
 
@@ -59,13 +60,16 @@ def dense_sums(weights: IntArray, groups: int, x: Int64Array) -> Int64Array:
 
 
 def windows_of(window: PieceWindow, x: Int64Array, shape: SkipShape) -> list[Int64Array]:
-    """Wide words (positions, pixels) of every chunk, as the reader walks x (pixels, taps, channels)."""
+    """Wide words of every chunk, as ``pass_sums`` takes them and the reader walks x (pixels, taps, channels)."""
     words = x.reshape(len(x), window.taps, -1, shape.lanes)
     size, cut = shape.chunk_steps(window.steps), []
     for block in range(window.blocks):
         first = window.first_word + block * window.channel_words
         part = words[:, :, first : first + window.channel_words].reshape(len(x), -1, shape.lanes)
         assert part.shape[1] == window.steps
+        if window.apart:
+            cut.append(part.transpose(2, 1, 0))
+            continue
         cut += [part[:, step : step + size].reshape(len(x), -1).T for step in range(0, window.steps, size)]
     return cut
 
@@ -182,13 +186,29 @@ def test_groups_without_a_kernel_of_the_last_round_have_longer_ones() -> None:
 
 
 def test_a_grouped_layer_reads_blocks_of_its_own_channels() -> None:
-    """Depthwise, 3 x 3: a chunk holds the windows of 16 channels, and no kernel is in one that it does not read."""
-    window, chunks = piece(np.ones((64, 3, 3, 1), np.int64), 64, PYNQ)
+    """Pairs of channels, 3 x 3: a chunk holds the windows of 16 channels, and no kernel is in one it does not read."""
+    window, chunks = piece(np.ones((64, 3, 3, 2), np.int64), 32, PYNQ)
     assert window == PieceWindow(first_word=0, channel_words=4, blocks=4, taps=9)
     assert chunks.counts.tolist() == [16] * 4
     assert chunks.steps.tolist() == [36] * 4
     words = entry_words(chunks, PYNQ)
-    assert np.count_nonzero(words.words) == 64 * 10
+    assert np.count_nonzero(words.words) == 64 * 19
+
+
+def test_of_a_depthwise_layer_lanes_stand_apart() -> None:
+    """3 x 3, 128 channels: a chunk holds four times the channels, groups have kernels of one lane, a step of a pass
+    takes a clock for each half and not one for each lane."""
+    window, chunks = piece(np.ones((128, 3, 3, 1), np.int64), 128, PYNQ)
+    assert window == PieceWindow(first_word=0, channel_words=16, blocks=2, taps=9, apart=True)
+    words = entry_words(chunks, PYNQ)
+    entries = read_entries(words.words, PYNQ)
+    assert np.array_equal(entries.row % 4, entries.lane)
+    clocks = pass_clocks(chunks, words, PYNQ)
+    assert (clocks.load.tolist(), clocks.held) == ([2 * 144] * 2, 3)
+    assert pass_clocks(chunks, words, PYNQ, single=True).load.tolist() == [144] * 2
+    # Where a group of the array would have no lane, and of kernels that read more than a channel, lanes are together.
+    assert not piece(np.ones((128, 3, 3, 1), np.int64), 128, SkipShape(groups=15))[0].apart
+    assert not piece(np.ones((128, 3, 3, 2), np.int64), 64, PYNQ)[0].apart
 
 
 def test_a_group_that_no_chunk_holds_is_read_with_all_others() -> None:

@@ -97,7 +97,7 @@ def _skipping_cycles(layer: Layer, config: SystolicConfig) -> int:
     node = ArrayNode(layer.name, layer.kind, layer.inputs, layer.output, layer.channels, weights=weights)
     for m0, m1 in channel_runs(node, config):
         window = piece_window(weights, layer.groups, m0, m1, shape)
-        loaded = window.steps * window.blocks * config.lanes
+        loaded = window.steps * window.blocks * shape.step_clocks(apart=window.apart)
         entries = int(np.count_nonzero(weights[m0:m1])) // config.skip_groups
         total += max(loaded, entries, config.skip_halves * (m1 - m0))
     return -(-groups // config.skip_halves) * total

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bfpga.compiler.schedule.depth_first import Chain, Layout
-from bfpga.compiler.schedule.overlap import forward
+from bfpga.compiler.schedule.held_weights import SharedMemory
+from bfpga.compiler.schedule.overlap import start_clocks, usual_way
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
 from bfpga.engines.array.regions import Region
-from bfpga.program.cycles import started_clocks
-from bfpga.program.schedule import schedule, works
+from bfpga.program.schedule import works
 
 
 class Schedule(Protocol):
     """What has been scheduled, and copies of it that try how it goes on."""
 
     config: SystolicConfig
+    shared: SharedMemory | None
     steps: list[LaunchStep]
     operations: list[KernelOperation]
     placed: dict[str, Region]
@@ -64,13 +65,13 @@ def best_chain(done: Schedule, nodes: Sequence[ArrayNode]) -> Choice | None:
     if not choices:
         return None
     apart = _clocks_apart(done, nodes, {choice.length for choice in choices})
-    promised = [apart[choice.length] - _least_clocks(done.config, choice.starts) for choice in choices]
+    promised = [apart[choice.length] - _least_clocks(done, choice.starts) for choice in choices]
     best, most = None, 1
     for index in sorted(range(len(choices)), key=lambda index: -promised[index]):
         if promised[index] < most:
             break
         choice = choices[index]
-        saved = apart[choice.length] - _clocks(done.config, choice.starts)
+        saved = apart[choice.length] - _clocks(done, choice.starts)
         # Of equal ones the first.
         if saved > most or (saved == most and (best is None or index < best)):
             best, most = index, saved
@@ -92,26 +93,22 @@ def _clocks_apart(done: Schedule, nodes: Sequence[ArrayNode], lengths: Collectio
     trial, ended, clocks, result = done.trial(), 0, 0, {}
     for count, node in enumerate(nodes[: max(lengths)], 1):
         trial.layer(node.unscheduled())
-        clocks += _clocks(done.config, [step.operations for step in trial.steps[ended:]])
+        clocks += _clocks(done, [step.operations for step in trial.steps[ended:]])
         ended = len(trial.steps)
         if count in lengths:
-            result[count] = clocks + start_clocks(done.config, trial.operations)
+            result[count] = clocks + start_clocks(done.config, trial.operations, done.shared)
     return result
 
 
-def _clocks(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
-    return sum(start_clocks(config, operations) for operations in starts)
+def _clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
+    return sum(start_clocks(done.config, operations, done.shared) for operations in starts)
 
 
-def _least_clocks(config: SystolicConfig, starts: Sequence[list[KernelOperation]]) -> int:
+def _least_clocks(done: Schedule, starts: Sequence[list[KernelOperation]]) -> int:
     """Clocks that starts take at least: what overlaps is the work of different engines."""
-    if config.kernel == "loop":
-        return _clocks(config, starts)
-    return sum(max(works(config, operations).values(), default=0) for operations in starts)
-
-
-def start_clocks(config: SystolicConfig, operations: list[KernelOperation]) -> int:
-    """Clocks of one start, with all that overlaps."""
-    if config.kernel == "loop":
-        return sum(started_clocks(config, operation) for operation in operations)
-    return schedule(config, forward(operations, config)).clocks if operations else 0
+    if done.config.kernel == "loop":
+        return _clocks(done, starts)
+    orders = starts
+    if done.shared is not None:  # pieces that stay are brought once
+        orders = [usual_way(operations, done.config, done.shared) for operations in starts]
+    return sum(max(works(done.config, order).values(), default=0) for order in orders)

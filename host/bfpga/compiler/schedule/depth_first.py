@@ -82,21 +82,36 @@ class Rows:
     end: int
 
 
-def rows_of_strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -> list[dict[str, Rows]] | None:
-    """Rows of every tensor in strips of ``rows`` rows of the last one; None if more than one row is used twice."""
+@dataclass(frozen=True)
+class Heights:
+    """Rows of the last tensor in the first strip, and in each of the others but the last.
+
+    A first strip needs all rows that its windows read; the others find the last of them there. So it may be lower.
+    """
+
+    first: int
+    others: int
+
+    def of(self, height: int) -> Iterator[tuple[int, int]]:
+        """Rows of every strip."""
+        bounds = [0, *range(self.first, height, self.others), height]
+        return pairwise(bounds)
+
+
+def rows_of_strips(chain: Chain, tensors: Mapping[str, TensorSpec], heights: Heights) -> list[dict[str, Rows]] | None:
+    """Rows of every tensor in all strips; None if more than one row is used twice."""
     strips = []
-    for strip in _strips(chain, tensors, rows):
+    for strip in _strips(chain, tensors, heights):
         if any(strip[name].start - strip[name].first > 1 for name in chain.between):
             return None
         strips.append(strip)
     return strips
 
 
-def _strips(chain: Chain, tensors: Mapping[str, TensorSpec], rows: int) -> Iterator[dict[str, Rows]]:
+def _strips(chain: Chain, tensors: Mapping[str, TensorSpec], heights: Heights) -> Iterator[dict[str, Rows]]:
     """Rows of every tensor in one strip after the other."""
     height, done = tensors[chain.last].height, dict.fromkeys(chain.between, 0)
-    for y0 in range(0, height, rows):
-        y1 = min(y0 + rows, height)
+    for y0, y1 in heights.of(height):
         needed: dict[str, tuple[int, int]] = {}
         strip = {chain.last: Rows(y0, y0, y1)}
         for node in reversed(chain.nodes):
@@ -171,8 +186,11 @@ class DepthFirst:
         # Many heights need more memory for their first strip alone than there is.
         free = sum(last - first for first, last in memory.gaps())
         highest = bisect_right(heights, free, key=lambda rows: self._words_at_first(placed, whole, count, rows))
-        for rows in reversed(heights[:highest]):
-            layout = self._layout(memory, placed, whole, count, rows)
+        for rows in reversed(heights[: highest + 1]):
+            even, lower = Heights(rows, rows), Heights(rows - 1, rows)
+            layout = self._layout(memory, placed, whole, count, even)
+            if layout is None and lower.first:
+                layout = self._layout(memory, placed, whole, count, lower)
             found += [] if layout is None else [layout]
             if len(found) == TRIED_HEIGHTS:
                 break
@@ -193,7 +211,7 @@ class DepthFirst:
     def _words_at_first(self, placed: Mapping[str, Region], whole: bool, count: int, rows: int) -> int:
         """Words of the first of strips of ``rows`` rows, all that it takes beside what is placed."""
         last, total = self.chain.last, 0
-        for name, used in next(_strips(self.chain, self.tensors, rows)).items():
+        for name, used in next(_strips(self.chain, self.tensors, Heights(rows, rows))).items():
             if name in self.chain.between:
                 total += self._words(name, used.end - used.first)
             elif name == last and whole:
@@ -207,10 +225,10 @@ class DepthFirst:
         return region_words(self.config, rows, self.pitches[name], spec.width, spec.channels)
 
     def _layout(
-        self, memory: ActivationMemory, placed: Mapping[str, Region], whole: bool, count: int, rows: int
+        self, memory: ActivationMemory, placed: Mapping[str, Region], whole: bool, count: int, heights: Heights
     ) -> Layout | None:
         chain = self.chain
-        plan = rows_of_strips(chain, self.tensors, rows)
+        plan = rows_of_strips(chain, self.tensors, heights)
         if plan is None:
             return None
         trial = memory.copy()

@@ -27,9 +27,9 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
 
 def _skipping_clocks(config: SystolicConfig, node: ArrayNode, run: tuple[int, int], reads: int, writes: int) -> int:
     """Clocks of a group of output pixels that a skip array takes to read a run of output channels, or to write it."""
-    window, halves = piece_window(np.asarray(node.weights), node.groups, *run, SkipShape.of(config)), config.skip_halves
-    steps = window.steps * window.blocks
-    loaded = -(-steps * max(config.lanes + reads - 1, halves * reads) // halves)
+    shape = SkipShape.of(config)
+    window = piece_window(np.asarray(node.weights), node.groups, *run, shape)
+    loaded = -(-window.steps * window.blocks * shape.step_clocks(reads, window.apart) // shape.halves)
     return max(loaded, -(-(run[1] - run[0]) // config.lanes) * max(config.lanes, writes))
 
 

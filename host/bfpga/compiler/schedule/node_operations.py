@@ -26,6 +26,7 @@ from bfpga.engines.array.descriptors import (
 from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
+from bfpga.engines.skip_array.sliding import sliding_parts
 from bfpga.errors import ModelError
 from bfpga.program.cycles import occupied_clocks
 
@@ -282,10 +283,18 @@ class NodeOperations:
                 return [(part, flags) for part in sampled_parts(sample, whole)]
             return [(part, flags | Flag.KEEP | self.place.flag) for part in self._kept_parts(sample, whole)]
         if not kept:
-            return [(whole, flags)]
+            return [(part, flags | more) for part, more in self._computed_parts(whole)]
         return [(part, flags | Flag.KEPT | self.place.flag) for part in self._kept_parts(sample, whole)] + [
             (part, flags) for part in other_parts(sample, whole)
         ]
+
+    def _computed_parts(self, whole: Tile) -> list[tuple[Tile, Flag]]:
+        """What single operations compute of a part of the array's, with their flags."""
+        node = self.node
+        static = node.policy.policy == Policy.STATIC and not node.policy.inherit
+        if not self.config.skip_groups or node.kind != "gemm" or not static:
+            return [(whole, Flag.NONE)]
+        return sliding_parts(node, whole, self.config)
 
     def _kept_parts(self, sample: Sample, whole: Tile) -> list[Tile]:
         return [piece for part in sampled_parts(sample, whole) for piece in self.place.pieces(part)]

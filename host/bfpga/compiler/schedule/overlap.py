@@ -6,13 +6,16 @@ forward, at most to where the memory that they fill is free, and only as far as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from bfpga.compiler.schedule.held_weights import SharedMemory, held_weights
+from bfpga.compiler.schedule.loads_beside import loads_beside
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Operation
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS, occupied_cycles, operation_cycles
 from bfpga.engines.array.order import READS, in_stream, start_counts
+from bfpga.program.cycles import started_clocks
 from bfpga.program.schedule import RESULT_LATENCY, schedule
 
 #: Samples of the start by which two orders are compared: one begins while the other ends.
@@ -21,13 +24,47 @@ COMPARED_SAMPLES = 2
 TRIED_PLACES = 32
 
 
-def overlapped(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:
-    """The operations of a start in an order of the same results that takes no longer."""
-    moved = forward(operations, config)
-    if moved is operations:
+def overlapped(
+    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None = None
+) -> list[KernelOperation]:
+    """The operations of a start in an order of the same results that takes no longer.
+
+    shared: where pieces of weights may get other places, so that they stay; None: they have those that they have.
+    """
+    orders = [operations, *(order for order in ways(operations, config, shared) if order is not operations)]
+    if len(orders) == 1:
         return operations
-    clocks = [schedule(config, order, COMPARED_SAMPLES).clocks for order in (operations, moved)]
-    return moved if clocks[1] < clocks[0] else operations
+    return min(orders, key=lambda order: schedule(config, order, COMPARED_SAMPLES).clocks)
+
+
+def start_clocks(config: SystolicConfig, operations: list[KernelOperation], shared: SharedMemory | None = None) -> int:
+    """Clocks of one start, with all that overlaps. shared: as for ``overlapped``."""
+    if config.kernel == "loop":
+        return sum(started_clocks(config, operation) for operation in operations)
+    return schedule(config, usual_way(operations, config, shared)).clocks if operations else 0
+
+
+def usual_way(
+    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None
+) -> list[KernelOperation]:
+    """The operations of a start with WEIGHTS moved forward; shared: in the one of ``ways`` that is mostly the best."""
+    if shared is None:
+        return forward(operations, config)
+    beside = loads_beside(operations, config)
+    return forward(next(held_weights(beside, shared), beside), config)
+
+
+def ways(
+    operations: list[KernelOperation], config: SystolicConfig, shared: SharedMemory | None
+) -> Iterator[list[KernelOperation]]:
+    """The operations with WEIGHTS moved forward; shared: and with pieces of weights that stay, LOADs beside others."""
+    yield forward(operations, config)
+    if shared is None:
+        return
+    for order in (operations, loads_beside(operations, config)):
+        yield forward(order, config)
+        for held in held_weights(order, shared):
+            yield forward(held, config)
 
 
 def forward(operations: list[KernelOperation], config: SystolicConfig) -> list[KernelOperation]:

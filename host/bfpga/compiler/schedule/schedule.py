@@ -19,7 +19,7 @@ from bfpga.compiler.schedule.node_operations import NodeOperations, Strip, load_
 from bfpga.compiler.schedule.overlap import overlapped
 from bfpga.compiler.schedule.pitch_choice import PitchChoice
 from bfpga.compiler.schedule.strips import LayerStrips
-from bfpga.compiler.schedule.weight_plan import NodeWeights
+from bfpga.compiler.schedule.weight_plan import NodeWeights, shared_memory
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, TensorSpec
@@ -48,6 +48,7 @@ class Scheduler:
         self.nodes = nodes
         self.plans = plans
         self.leaving = leaving
+        self.shared = shared_memory(plans, config)
         self.pitches = PitchChoice(config, tensors, nodes)
         self.uses = Counter(name for node in nodes for name in dict.fromkeys(node.inputs))
         self.producers = Counter(node.output for node in nodes)
@@ -103,7 +104,7 @@ class Scheduler:
         if stores:
             stores[-1].descriptor.flags |= int(Flag.END_PACKET)
         if self.operations:
-            operations = self.operations if self.is_trial else overlapped(self.operations, self.config)
+            operations = self.operations if self.is_trial else overlapped(self.operations, self.config, self.shared)
             self.steps.append(LaunchStep(operations))
         self.operations = []
 

@@ -7,12 +7,14 @@ Another engine than the array reads its kernels with every operation: its layers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import lcm
 from typing import Literal
 
 import numpy as np
 
+from bfpga.compiler.schedule.held_weights import SharedMemory
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Policy
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep
@@ -64,19 +66,38 @@ class NodeWeights:
         return sum(tile.rows for tile in self.tiles)
 
 
+@dataclass(frozen=True)
+class PlanKind:
+    """How weights share a memory that does not hold all of them.
+
+    residents: layers stay as far as there is room. small: layers that use their weights once are cut into small pieces,
+    of which one is loaded while another one is read.
+    """
+
+    residents: bool = True
+    small: bool = True
+
+
+_USUAL = PlanKind()
+
+
 def plan_weights(
-    nodes: list[ArrayNode], config: SystolicConfig, reserved: tuple[int, int] = (0, 0)
+    nodes: list[ArrayNode], config: SystolicConfig, reserved: tuple[int, int] = (0, 0), kind: PlanKind = _USUAL
 ) -> dict[str, NodeWeights]:
     """A plan for every node by name; resident nodes first in memory, the rest of it is shared by the others.
 
-    reserved: (weight words, parameter rows) that products of two activations need.
+    reserved: (weight words, parameter rows) that products of two activations need. kind: where not all nodes fit.
     """
     plans = {node.name: NodeWeights("resident", _tiles(node, config)) for node in nodes}
     gemms = [node for node in nodes if node.kind == "gemm" and not node.factors]
     words, rows = config.weight_words - reserved[0], config.parameter_rows - reserved[1]
     total = (sum(plans[n.name].words for n in gemms), sum(plans[n.name].rows for n in gemms))
     if total[0] > words or total[1] > rows:
-        _choose_residents(gemms, plans, config, reserved)
+        if kind.residents:
+            _choose_residents(gemms, plans, config, reserved)
+        else:
+            for node in gemms:
+                plans[node.name].mode = "load"
     word = row = 0
     for node in gemms:
         plan = plans[node.name]
@@ -84,7 +105,7 @@ def plan_weights(
             for tile in plan.tiles:
                 tile.weight_base, tile.parameter_base = word, row
                 word, row = word + tile.words, row + tile.rows
-    shared = _Shared(config, word, row)
+    shared = _Shared(config, word, row, kind)
     for node in nodes:
         if node.factors:
             plans[node.name].mode = "load"
@@ -118,6 +139,7 @@ class _Shared:
     config: SystolicConfig
     word: int
     row: int
+    kind: PlanKind
     used_words: int = 0
     used_rows: int = 0
 
@@ -216,7 +238,7 @@ def _loaded_pieces(
         return pieces
     if len(pieces) == len(plan.tiles) and not _used_once(node, config):
         return pieces
-    for share in (PIECES_BESIDE, 2):
+    for share in (PIECES_BESIDE, 2) if shared.kind.small else ():
         small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
         if small is not None:
             even = _even(node, plan, config, small)
@@ -322,6 +344,19 @@ def packed_weights(node: ArrayNode, plan: NodeWeights, tile: WeightTile, config:
     if key not in plan.packed:
         plan.packed[key] = pack_weights(node, config, tile.m0, tile.m1)
     return plan.packed[key]
+
+
+def shared_memory(plans: Mapping[str, NodeWeights], config: SystolicConfig) -> SharedMemory | None:
+    """What the residents leave of a skip array's memories, where every start gives pieces places of its own.
+
+    None for other arrays, whose pieces stay where the plan has them: several starts may read them there.
+    """
+    if not config.skip_groups:
+        return None
+    tiles = [tile for plan in plans.values() if plan.mode == "resident" for tile in plan.tiles]
+    word = max((tile.weight_base + tile.words for tile in tiles), default=0)
+    row = max((tile.parameter_base + tile.rows for tile in tiles), default=0)
+    return SharedMemory.behind(config, word, row)
 
 
 def setup_launch(nodes: list[ArrayNode], plans: dict[str, NodeWeights], config: SystolicConfig) -> LaunchStep:

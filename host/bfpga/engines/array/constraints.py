@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.contract.predicates import MOST_REGISTERS
+from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.interface.engine import Finding
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
@@ -28,6 +30,7 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from position_findings(config)
     yield from wide_memory_findings(config)
     yield from kernel_findings(config)
+    yield from count_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -120,6 +123,19 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
+
+
+def count_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Registers by which operations are skipped (contract/predicates.py)."""
+    count, choices = config.count_registers, TENSOR_HEADER["choices"]
+    if not count:
+        return
+    if config.kernel == "loop":
+        yield Finding("count_registers", f"is {count}; only a kernel of processes (`kernel: processes`) has some")
+    if count > MOST_REGISTERS:
+        yield Finding("count_registers", f"is {count}; must be at most {MOST_REGISTERS}")
+    if config.stream_bits < choices.first + choices.bits:
+        yield Finding("stream_bits", f"is {config.stream_bits}; must be 64 or more to tell what count registers tell")
 
 
 def kernel_findings(config: SystolicConfig) -> Iterator[Finding]:

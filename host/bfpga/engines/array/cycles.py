@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.engines.skip_array.shape import SkipShape
 
 #: Operations that the array computes.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
+_LANES_APART = int(Flag.LANES_APART)
 _WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
@@ -24,7 +26,7 @@ def active_columns(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Columns that work in an operation: all, unless linear weights leave the shift columns idle, or whole rows do."""
     if descriptor.operation != Operation.GEMM:
         return config.columns
-    if descriptor.flags & _NEIGHBOURS:
+    if descriptor.flags & _NEIGHBOURS or skips_zeros(config, descriptor):
         return max(1, descriptor.group_columns)  # a damaged one may have none
     return config.active_columns(weight_format(descriptor))
 
@@ -166,7 +168,14 @@ def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """
     if not skips_zeros(config, descriptor):
         return operation_cycles(config, descriptor)
-    return shared_passes(config, descriptor) * descriptor.steps + descriptor.chunk_steps * config.lanes
+    return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
+
+
+def first_window(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the first chunk of a GEMM of a skip array is written, before its first pass."""
+    single = column_groups(config, descriptor) == 1
+    apart = bool(descriptor.flags & _LANES_APART)
+    return descriptor.chunk_steps * SkipShape.of(config).step_clocks(1, apart, single)
 
 
 def shared_passes(config: SystolicConfig, descriptor: Descriptor) -> int:

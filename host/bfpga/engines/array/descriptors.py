@@ -8,12 +8,13 @@ from math import lcm
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
-from bfpga.engines.array.cycles import column_groups, drain_cycles, pass_steps
+from bfpga.engines.array.cycles import active_columns, column_groups, drain_cycles, pass_steps
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.pieces import Piece, piece_of
+from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.errors import ProgramError
 
 
@@ -152,7 +153,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     result.output_rows = tile.m1 - tile.m0
     if result.blocks == 1:
         result.block_step = 0
-    _walk(config, place, result)
+    _walk(config, place, result, piece)
     _read_side(config, place, result, window.first_word)
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
@@ -213,29 +214,36 @@ def operation_flags(place: Placement) -> Flag:
     return flags
 
 
-def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
-    width = place.node.window.output_width
+def _walk(config: SystolicConfig, place: Placement, result: Descriptor, piece: Piece | None) -> None:
+    x0, x1 = place.tile.columns(place.node.window.output_width)
+    width = x1 - x0
     result.output_pixels = place.tile.rows * width
     result.output_width = width
     columns = working_columns(place.node, config)
-    result.group_rows, result.group_columns = (0, columns) if place.node.reuses_taps else divmod(columns, width)
+    if piece is not None and not place.flags & Flag.KEPT:
+        result.group_columns = group_pixels(place.tile, config)
+    else:
+        result.group_rows, result.group_columns = (0, columns) if place.node.reuses_taps else divmod(columns, width)
 
 
 def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
     window, region = read_window(place.node), place.inputs[0]
     words, pitch = region.pixel_words, region.pitch
     stride = window.stride_y * place.tile.step
-    top = place.tile.y0 * window.stride_y - window.pad_top
-    first_row, first_column = max(top, 0), max(-window.pad_left, 0)
-    result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
+    fresh = fresh_rows(place.node, place.tile, config) if place.flags & Flag.SLIDES else window.kernel_height
+    x0, x1 = place.tile.columns(window.output_width)
+    top = place.tile.y0 * window.stride_y - window.pad_top + (window.kernel_height - fresh) * window.dilation_y
+    left = x0 * window.stride_x - window.pad_left
+    first_row, first_column = max(top, 0), max(left, 0)
+    result.kernel_height, result.kernel_width = fresh, window.kernel_width
     result.stride_y, result.stride_x = stride, window.stride_x
-    result.pad_top, result.pad_left = first_row - top, first_column + window.pad_left
+    result.pad_top, result.pad_left = first_row - top, first_column - left
     result.input_height, result.input_width = place.spec.height - first_row, place.spec.width - first_column
     result.input_pixel_words = words
-    word, bank = split(config, region.pixel(top) - window.pad_left, words)
+    word, bank = split(config, region.pixel(top) + left, words)
     result.input_word, result.input_bank = region.base + word + first_word, bank
     result.input_step_word, result.input_step_bank = split(config, window.stride_x, words)
-    wrap = stride * pitch - window.output_width * window.stride_x
+    wrap = stride * pitch - (x1 - x0) * window.stride_x
     result.input_wrap_word, result.input_wrap_bank = split(config, wrap, words)
     group = result.group_rows * stride * pitch + result.group_columns * window.stride_x
     result.input_group_word, result.input_group_bank = split(config, group, words)
@@ -262,7 +270,8 @@ def _write_side(config: SystolicConfig, place: Placement, result: Descriptor) ->
     region, width, window = place.output, result.output_width, place.node.window
     words, channel = region.pixel_words, (place.node.channel_offset + place.tile.m0) // config.lanes
     first_row, _ = window.tensor_rows(place.tile.y0, place.tile.y1)
-    word, bank = split(config, region.pixel(first_row) + window.first_x, words)
+    x0, _ = place.tile.columns(window.output_width)
+    word, bank = split(config, region.pixel(first_row) + window.first_x + x0 * window.spread_x, words)
     result.output_pixel_words = words
     result.output_word, result.output_bank = region.base + word + channel, bank
     result.output_step_word, result.output_step_bank = split(config, window.spread_x, words)
@@ -296,7 +305,7 @@ def _accumulators(config: SystolicConfig, place: Placement, region: Region, resu
 def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     """Clocks of a pass: the kernel's steps, or the drain of the pass before if that takes longer."""
     pixels, width = result.output_pixels, result.output_width
-    columns, output_pitch = working_columns(place.node, config), place.output.pitch * place.tile.step
+    columns, output_pitch = active_columns(config, result), place.output.pitch * place.tile.step
     if place.kept is not None and place.flags & Flag.KEEP:
         output_pitch = width
     result.read_slots, result.read_runs = read_slots(
@@ -325,10 +334,18 @@ def _weights(place: Placement, result: Descriptor) -> None:
 
 def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     """Chunks and entry words of a GEMM on a skip array, which takes them in the order of their words."""
-    result.chunk_steps, result.chunk_buffers, result.entry_words = piece.chunk_steps, piece.held, piece.words
+    slid = None
+    if result.flags & Flag.SLIDES:
+        slid = result.kernel_height * result.kernel_width * result.channel_words
+    single = result.groups == 1
+    clocks = piece.clocks(result.read_slots, single, slid)
+    result.chunk_steps, result.chunk_buffers = piece.chunk_steps if slid is None else slid, clocks.held
+    result.entry_words = piece.words
     result.weight_tap_step = result.weight_block_step = 0
-    left = config.skip_halves * drain_cycles(config, result)
-    result.steps = max(piece.clocks(result.read_slots).total, left)
+    if piece.window.apart:
+        result.flags |= int(Flag.LANES_APART)
+    left = (1 if single else config.skip_halves) * drain_cycles(config, result)
+    result.steps = max(clocks.total, left)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

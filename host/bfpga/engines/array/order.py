@@ -181,6 +181,12 @@ class SampleRow:
             else:
                 yield from ((row, place) for place in places if row > 0 or place not in behind)
 
+    def sent(self, samples: int) -> Iterator[tuple[int, int]]:
+        """(operation by its index in the program, sample) of every operation of a start, in order."""
+        behind = range(len(self.order))[self.behind]
+        for row, place in self.walk(samples):
+            yield self.order[place], row - 1 if place in behind else row
+
 
 def in_stream(operations: Sequence[KernelOperation], samples: int, ahead: int = 0) -> list[KernelOperation]:
     """All operations of a start in the order of the input stream."""

@@ -256,11 +256,15 @@ def transfer_of(operation: KernelOperation) -> Transfer:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows [y0, y1) of a tensor as a STORE sent them; mantissa: (rows, width, channels padded to whole words)."""
+    """Rows [y0, y1) of a tensor as a STORE sent them; mantissa: (rows, width, channels padded to whole words).
+
+    choices: what count registers told, a bit each (contract/predicates.py).
+    """
 
     transfer: Transfer
     exponent: int
     mantissa: IntArray
+    choices: int = 0
 
 
 def stored_bytes(operation: KernelOperation, config: SystolicConfig) -> int:
@@ -294,10 +298,20 @@ def decode_output(
     view, result, beat = memoryview(packet), [], config.stream_bits // 8
     for operation in operations:
         size = stored_bytes(operation, config)
-        exponent = int(TENSOR_HEADER["exponent"].unpacked(np.frombuffer(view[:beat], np.uint8)[None])[0])
-        result.append(StoredRows(transfer_of(operation), exponent, _decode_rows(operation, config, view[beat:size])))
+        head = np.frombuffer(view[:beat], np.uint8)[None]
+        exponent = int(TENSOR_HEADER["exponent"].unpacked(head)[0])
+        rows = _decode_rows(operation, config, view[beat:size])
+        result.append(StoredRows(transfer_of(operation), exponent, rows, int(told_choices(head, config)[0])))
         view = view[size:]
     return result
+
+
+def told_choices(heads: npt.NDArray[np.uint8], config: SystolicConfig) -> npt.NDArray[np.int64]:
+    """What count registers told in headers (count, bytes), a bit each; 0 of a kernel without them."""
+    if not config.count_registers:
+        return np.zeros(len(heads), np.int64)
+    field = TENSOR_HEADER["choices"]
+    return field.unpacked(heads).astype(np.int64) & ((1 << field.bits) - 1)
 
 
 def _decode_rows(operation: KernelOperation, config: SystolicConfig, data: memoryview) -> IntArray:

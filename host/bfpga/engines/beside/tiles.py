@@ -26,7 +26,7 @@ class InputRectangle:
 
 def output_columns(window: Window, tile: Tile) -> tuple[int, int]:
     """Output columns [x0, x1) of a tile."""
-    return (tile.x0, tile.x1) if tile.x1 else (0, window.output_width)
+    return tile.columns(window.output_width)
 
 
 def input_rectangle(window: Window, image: ImageShape, tile: Tile) -> InputRectangle:

@@ -40,9 +40,15 @@ class PassClocks:
         return max(turns, int(np.maximum(np.maximum(self.load, self.multiply), self.drain).sum()))
 
 
-def pass_clocks(chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots: int = 1) -> PassClocks:
-    """Clocks of a pass. slots: clocks in which the words of a step reach all columns of a half."""
-    # A wide word is written a clock; the last word of a step comes with the last slot of its last half.
-    load = chunks.steps * max(shape.lanes + slots - 1, shape.halves * slots)
-    drain = shape.halves * chunks.counts + CLOSE
-    return PassClocks(load, words.fullest, drain, shape.held(int(chunks.steps[0])))
+def pass_clocks(
+    chunks: ChunkKernels, words: EntryWords, shape: SkipShape, slots: int = 1, single: bool = False,
+    slid: int | None = None,
+) -> PassClocks:  # fmt: skip
+    """Clocks of a pass. slots: clocks in which the words of a step reach all columns of a half; single: of one half;
+    slid: steps that come of a window in one chunk, if the others are those of the pass before."""
+    apart = chunks.lane is not None
+    steps = chunks.steps if slid is None else np.array([slid])
+    load = steps * shape.step_clocks(slots, apart, single)
+    drain = (1 if single else shape.halves) * chunks.counts + CLOSE
+    kept = 0 if slid is None else int(chunks.steps[0]) - slid
+    return PassClocks(load, words.fullest, drain, shape.held(int(steps[0]), apart, kept))

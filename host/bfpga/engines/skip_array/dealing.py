@@ -32,3 +32,15 @@ def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int
         loads[fewest] += lengths[mine]
         dealt[number, fewest] = longest[mine]
     return dealt
+
+
+def deal_lanes(entries: IntArray, lane: IntArray, loads: Int64Array) -> Int64Array:
+    """The kernels of a chunk of which each reads one lane, by round and group: group g has those of lane g % lanes.
+
+    lane: (kernels,), each as often. loads: (lanes, groups of a lane), as for ``deal``.
+    """
+    kernels = [np.flatnonzero(lane == number) for number in range(len(loads))]
+    dealt = [deal(np.asarray(entries)[own], loads.shape[1], mine) for own, mine in zip(kernels, loads, strict=True)]
+    found = [np.where(part >= 0, own[part], -1) for own, part in zip(kernels, dealt, strict=True)]
+    result: Int64Array = np.stack(found, axis=2).reshape(len(found[0]), -1)
+    return result

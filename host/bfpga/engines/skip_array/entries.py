@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bfpga.engines.skip_array.dealing import deal
+from bfpga.engines.skip_array.dealing import deal, deal_lanes
 from bfpga.engines.skip_array.order import Turns, places
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.windows import ChunkKernels
@@ -42,7 +42,7 @@ def entry_words(chunks: ChunkKernels, shape: SkipShape) -> EntryWords:
     return EntryWords(words, turns.counts.sum(axis=1).max(axis=1))
 
 
-def _dealt(chunks: ChunkKernels, groups: int) -> Int64Array:
+def _dealt(chunks: ChunkKernels, groups: int, lanes: int) -> Int64Array:
     """Kernels by chunk, round and group (chunks, rounds, groups), -1 where there is none."""
     lengths = 1 + np.maximum(np.count_nonzero(chunks.weights, axis=2), 1)
     counts = chunks.counts
@@ -50,14 +50,17 @@ def _dealt(chunks: ChunkKernels, groups: int) -> Int64Array:
     loads = np.zeros(groups, np.int64)
     dealt = np.full((len(counts), rounds, groups), -1, np.int64)
     for chunk, count in enumerate(counts.tolist()):
-        found = deal(lengths[chunk, :count], groups, loads)
+        if chunks.lane is None:
+            found = deal(lengths[chunk, :count], groups, loads)
+        else:
+            found = deal_lanes(lengths[chunk, :count], chunks.lane[chunk, :count], loads.reshape(-1, lanes).T)
         dealt[chunk, : len(found)] = found
     return dealt
 
 
 def _listed(chunks: ChunkKernels, shape: SkipShape) -> tuple[Turns, list[Int64Array]]:
     """How many entries each turn of a group has, and each group's entries as their bits."""
-    dealt = _dealt(chunks, shape.groups).transpose(2, 0, 1)  # groups, chunks, rounds
+    dealt = _dealt(chunks, shape.groups, shape.lanes).transpose(2, 0, 1)  # groups, chunks, rounds
     there = dealt >= 0
     chunk = np.arange(dealt.shape[1])[None, :, None]
     weights = np.where(there[..., None], chunks.weights[chunk, dealt], 0)

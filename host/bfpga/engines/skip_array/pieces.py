@@ -6,7 +6,7 @@ A piece is found again as long as the weights of its layer are there: plans and 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bfpga.contract.configuration import SystolicConfig
@@ -46,11 +46,12 @@ class Piece:
     @property
     def held(self) -> int:
         """Chunks that the array holds at a time."""
-        return self.shape.held(self.chunk_steps)
+        return self.shape.held(self.chunk_steps, self.window.apart)
 
-    def clocks(self, slots: int = 1) -> PassClocks:
-        """Clocks of a pass. slots: in which the words of a step reach all columns."""
-        return pass_clocks(self.chunks, self.entries, self.shape, slots)
+    def clocks(self, slots: int = 1, single: bool = False, slid: int | None = None) -> PassClocks:
+        """Clocks of a pass. slots: in which the words of a step reach all columns; single: of one half; slid: steps
+        that a window has beyond that of the pass before, if that is all that comes."""
+        return pass_clocks(self.chunks, self.entries, self.shape, slots, single, slid)
 
 
 _Key = tuple[int, int, int, SkipShape]
@@ -81,7 +82,7 @@ def _made(weights: IntArray, groups: int, m0: int, m1: int, shape: SkipShape) ->
     window = piece_window(weights, groups, m0, m1, shape)
     chunks = chunk_kernels(weights, groups, m0, m1, window, shape)
     entries = entry_words(chunks, shape)
-    return Piece(shape, window, ChunkKernels(chunks.rows, chunks.weights[:, :, :0], chunks.steps), entries)
+    return Piece(shape, window, replace(chunks, weights=chunks.weights[:, :, :0]), entries)
 
 
 def plain_bytes(node: ArrayNode, config: SystolicConfig) -> int:

@@ -6,10 +6,11 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.interface.resource_units import Resources, memory_blocks, selection
 from bfpga.engines.skip_array.shape import ROOM
 
-#: Look-up tables of two products that share a DSP block and their two sums, and of what else a group has.
-PAIR_LUT, GROUP_LUT = 49, 75
-#: Flip-flops of a group beside its sums.
-GROUP_FF = 320
+#: Look-up tables of two products that share a DSP block, whose accumulator has their sums (half of them count how often
+#: the low one wraps, half are what the sums pass on their way out), and of what else a group has.
+PAIR_LUT, GROUP_LUT = 20, 57
+#: Flip-flops of two such products: their finished sums and the count; of what else a group has.
+PAIR_FF, GROUP_FF = 75, 105
 #: Buffers of sums: one fills while the other one leaves.
 SUM_BUFFERS = 2
 
@@ -27,5 +28,6 @@ def skip_logic(config: SystolicConfig) -> Resources:
     """Groups, and the selection of the sums that leave among those of all groups."""
     pairs, groups = config.macs_per_clock // 2, config.skip_groups
     way_out = selection(groups * config.skip_halves, config.columns * config.accumulator_bits)
-    sums = config.macs_per_clock * config.accumulator_bits
-    return Resources(lut=round(pairs * PAIR_LUT + groups * GROUP_LUT + way_out), ff=2 * sums + groups * GROUP_FF)
+    return Resources(
+        lut=round(pairs * PAIR_LUT + groups * GROUP_LUT + way_out), ff=pairs * PAIR_FF + groups * GROUP_FF
+    )

@@ -80,6 +80,19 @@ class SkipShape:
         """Steps of each chunk but the last of a window of ``steps`` steps."""
         return -(-steps // -(-steps // self.steps))
 
-    def held(self, chunk_steps: int) -> int:
-        """Chunks of so many steps that the array holds at a time."""
-        return min(MOST_CHUNKS, ROOM * self.chunk_words // (chunk_steps * self.lanes))
+    def step_clocks(self, slots: int = 1, apart: bool = False, single: bool = False) -> int:
+        """Clocks in which a step of a pass is written, each half of which comes in so many slots.
+
+        A wide word is written a clock, all of a step where lanes stand apart; the last word of a step comes with the
+        last slot of its last half. single: the pass has one half.
+        """
+        coming = slots if single else self.halves * slots
+        return coming if apart else max(self.lanes + slots - 1, coming)
+
+    def held(self, chunk_steps: int, apart: bool = False, kept_steps: int = 0) -> int:
+        """Chunks of so many steps that the array holds at a time; apart: lanes stand apart.
+
+        kept_steps: of passes before, that stay beside them.
+        """
+        words = 1 if apart else self.lanes
+        return min(MOST_CHUNKS, (ROOM * self.chunk_words - kept_steps * words) // (chunk_steps * words))
