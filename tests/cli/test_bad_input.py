@@ -54,6 +54,7 @@ engines:
     wide_memory: false
     kernel: loop
     hop_columns: 0
+    count_registers: 0
 """
 #: The models of the sections that hold scalar keys, with the words their keys start with in a message.
 SECTIONS: dict[str, type[Section]] = {

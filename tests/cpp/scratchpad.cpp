@@ -29,6 +29,7 @@ struct Pad {
     static constexpr int accumulator_rows = DOUBLED * ROWS;
     static constexpr bool tap_reuse = false;
     static constexpr int skip_groups = SKIP;
+    static constexpr int count_registers = 0;
     static constexpr int skip_halves = 2;
     static constexpr int skip_chunk = 16 * LANES;
     static constexpr bool wide_memory = false;
@@ -248,7 +249,7 @@ struct Start {
     int32_t rarely, seed, capacity;
     int32_t first_held, operands_before;  // results from this one on come when so many operands have gone
     int32_t patience;                     // of the array: how often it is asked for a credit until there is one
-    int32_t* operand;                     // each: fires, first, last, mine of the columns, words; opens, closes, single
+    int32_t* operand;                     // each: fires, first, last, mine of the columns, words; then all of a chunk
     int32_t* vector;                      // each: fires, mine and present of the columns, words
     int32_t* stored;                      // each: words
     int32_t* finished;                    // each: index, work
@@ -380,6 +381,7 @@ class Bench {
             *operand++ = beat.opens ? 1 : 0;
             *operand++ = beat.closes ? 1 : 0;
             *operand++ = beat.single ? 1 : 0;
+            *operand++ = beat.apart ? 1 : 0;
         }
         start_.counts[0] = static_cast<int32_t>(windows_.beats.size());
         start_.counts[4] = static_cast<int32_t>(windows_.credit_at.size());

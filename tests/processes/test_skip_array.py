@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,8 @@ class SkipArray:
         message = ctypes.create_string_buffer(256)
         job = _Layer(
             len(beats[0]), *(array.ctypes.data for array in (*beats, entries, counts)),
-            min(chunks, 2 * self.chunk // operands.chunk), rarely, room, late, len(sums), sums.ctypes.data, 0, 0, 0,
-            ctypes.cast(message, ctypes.c_char_p),
+            min(chunks, 2 * self.chunk // operands.places(self)), rarely, room, late, len(sums), sums.ctypes.data,
+            0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
         )  # fmt: skip
         result = library("skip_array", self.integers).unit_skip_run(self.number, ctypes.byref(job))
         assert result == 0, message.value.decode()
@@ -107,13 +108,21 @@ Deal = list[list[int]]
 class Operands:
     """Windows of passes (passes, wide words, pixels) in chunks of so many wide words.
 
-    ``apart``: each chunk has rows of its own, so that it opens their sums; ``single``: passes with half 0 alone.
+    ``apart``: each chunk has rows of its own, so that it opens their sums; ``single``: passes with half 0 alone;
+    ``kept``: words that the first chunk of a pass leaves to the next pass, whose own it has at its begin;
+    ``lanes_apart``: a group gets the words of its lane alone.
     """
 
     window: Integer
     chunk: int
     apart: bool = False
     single: frozenset[int] = frozenset()
+    kept: int = 0
+    lanes_apart: bool = False
+
+    def places(self, array: SkipArray) -> int:
+        """Places of a chunk in the windows."""
+        return self.chunk // (array.lanes if self.lanes_apart else 1)
 
     def chunks(self) -> list[slice]:
         """The words of each chunk of a window."""
@@ -126,7 +135,7 @@ class Operands:
 
     def beats(self, array: SkipArray, slots: int) -> tuple[npt.NDArray[np.generic], ...]:
         """Operands, the columns they are for, and what the beats are: fires, first, last, opens, closes, single, begins
-        a chunk.
+        a chunk, slides, has lanes apart.
 
         A column takes its word in one of the slots and finds others in the rest; what closes is said at the end alone.
         """
@@ -134,7 +143,9 @@ class Operands:
         operand, mine, control = [], [], []
         chunks = self.chunks()
         for number, (index, part) in itertools.product(range(len(self.window)), enumerate(chunks)):
-            words = self.window[number, part].reshape(-1, array.lanes, array.halves, array.columns)
+            slides = self.kept > 0 and number > 0
+            words = self.window[number, part][self.kept * slides :]
+            words = words.reshape(-1, array.lanes, array.halves, array.columns)
             halves = self.halves(array, number)
             for step, half, slot in itertools.product(range(len(words)), halves, range(slots)):
                 turn = np.arange(array.columns) % slots == slot
@@ -145,7 +156,7 @@ class Operands:
                 closes = index == len(chunks) - 1 if last else rng.integers(2)
                 of_pass = (self.apart or index == 0, closes, len(halves) < array.halves)
                 begins = step == half == slot == 0
-                control.append([slot == slots - 1, step == 0, last, *of_pass, begins])
+                control.append([slot == slots - 1, step == 0, last, *of_pass, begins, slides, self.lanes_apart])
         return np.array(operand, np.int32), np.array(mine, np.uint8), np.array(control, np.uint8)
 
 
@@ -240,9 +251,9 @@ def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
     weights[1] = weights[array.groups :: 2, operands.chunks()[1]] = 0
     sums = array.run(operands, entry_lists(array, weights, operands)).sums
     assert np.array_equal(sums, expected(array, weights, operands))
-    by_pass = sums.reshape(3, 2 * array.groups, -1)
+    by_pass = sums.reshape(3, array.halves, 2 * array.groups, -1)
     assert not by_pass[1].any()
-    assert not by_pass[:, 1].any()
+    assert not by_pass[:, :, 1].any()
     assert by_pass[0].any()
 
 
@@ -258,6 +269,45 @@ def test_products_of_a_pair_are_exact_for_every_neighbour(integers: Integers) ->
     weights[1::2] = weights[1::2, ::-1]
     sums = array.run(operands, entry_lists(array, weights, operands)).sums
     assert np.array_equal(sums, expected(array, weights, operands))
+
+
+def pair_sums(integers: Integers, value: Integer, low: Integer, high: Integer) -> Integer:
+    """Sums (kernels, 2) as one pair of lanes has them; values and pixels: (kernels, terms)."""
+    given = [np.ascontiguousarray(np.broadcast_to(part, value.shape), np.int8) for part in (value, low, high)]
+    sums = np.zeros((len(value), 2), np.int64)
+    pointers = [ctypes.c_void_p(part.ctypes.data) for part in (*given, sums)]
+    library("skip_array", integers).unit_pair_sums(*map(ctypes.c_int, value.shape), *pointers)
+    return sums
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_a_sum_goes_past_the_room_of_its_field_by_every_product(integers: Integers) -> None:
+    """All products of 8 bits, added where a sum of low pixels stands at the border of a quarter of its 16 bits."""
+    value, low = (part.ravel()[:, None] for part in np.meshgrid(np.arange(-128, 128), np.arange(-128, 128)))
+    for place in (-0x10000, -0x8001, -0x4000, -1, 0, 0x3FFF, 0x4000, 0x7FFF, 0xC000, 0xFFFF):
+        # The place as 127 * 127 * a + 127 * b + c.
+        steps, rest = divmod(place, 127)
+        parts = [127] * (abs(steps) // 127) + [abs(steps) % 127]
+        before = np.array([(part * (1 if steps > 0 else -1), 127) for part in parts] + [(1, rest)])
+        values = np.hstack([np.broadcast_to(before[:, 0], (len(value), len(before))), value])
+        lows = np.hstack([np.broadcast_to(before[:, 1], (len(value), len(before))), low])
+        highs = np.full(values.shape, -128)
+        expected = np.stack([(values * lows).sum(1), (values * highs).sum(1)], axis=1)
+        assert np.array_equal(pair_sums(integers, values, lows, highs), expected)
+        assert (expected[:, 0] - (value * low)[:, 0] == place).all()
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+def test_the_largest_sums_of_a_chunk_are_exact(integers: Integers) -> None:
+    """256 products of extremes alone, of both signs, and mixed."""
+    rng = np.random.default_rng(1)
+    corners = np.array([*itertools.product((-128, 127), repeat=3)])
+    values, lows, highs = (np.repeat(corners[:, k : k + 1], 256, axis=1) for k in range(3))
+    mixed = rng.choice([-128, -127, -1, 0, 1, 127], (3, 400, 256), p=[0.4, 0.1, 0.05, 0.05, 0.05, 0.35])
+    for value, low, high in ((values, lows, highs), tuple(mixed)):
+        expected = np.stack([(value * low).sum(1), (value * high).sum(1)], axis=1)
+        assert np.array_equal(pair_sums(integers, value, low, high), expected)
+    assert expected.shape == (400, 2)
 
 
 def test_a_group_runs_ahead_of_a_slow_one() -> None:
@@ -301,8 +351,33 @@ def test_each_chunk_may_have_rows_of_its_own(integers: Integers) -> None:
     assert np.array_equal(sums, expected(array, weights, operands))
 
 
+@pytest.mark.parametrize(("number", "integers"), CASES)
+def test_groups_have_kernels_of_their_lane(number: int, integers: Integers) -> None:
+    """A depthwise layer whose lanes stand apart: full and short chunks, an operation of the other kind behind it would
+    find its words; passes with one half; a step in one slot or two."""
+    array = SkipArray.of(number, integers)
+    rng = np.random.default_rng(15)
+    operands = random_window(array, rng, 4, 2 * array.chunk - 3, array.chunk)
+    operands.lanes_apart, operands.single = True, frozenset((1, 3))
+    weights = random_kernels(array, rng, 2 * array.groups, operands.window.shape[1], 0.3)
+    kernel, word = np.indices(weights.shape)
+    lane = kernel % array.groups % array.lanes
+    weights[word % array.lanes != lane] = 0
+    lists = [[(value, at if row else at // array.lanes, last, ends) for (value, at, last, ends), row in marked(own)]
+             for own in entry_lists(array, weights, operands)]  # fmt: skip
+    for slots, rarely in ((1, 0), (2, 3)):
+        sums = array.run(operands, lists, slots, rarely).sums
+        assert np.array_equal(sums, expected(array, weights, operands))
+
+
+def marked(entries: list[Entry]) -> Iterator[tuple[Entry, bool]]:
+    """Entries, each with whether its position is an output row and not a word of the chunk."""
+    for entry in entries:
+        yield entry, entry[0] == 0 and not entry[2] and not entry[3]
+
+
 @pytest.mark.parametrize("integers", ["native", "exact"])
-@pytest.mark.parametrize("number", SMALL[1:])
+@pytest.mark.parametrize("number", SMALL[::2])
 def test_a_pass_without_its_other_halves(number: int, integers: Integers) -> None:
     """An odd group of pixels at the end of an operation, and the operation behind it."""
     array = SkipArray.of(number, integers)
@@ -312,6 +387,24 @@ def test_a_pass_without_its_other_halves(number: int, integers: Integers) -> Non
     weights = random_kernels(array, rng, 3, operands.window.shape[1], 0.5)
     for slots, rarely in ((1, 0), (2, 4)):
         result = array.run(operands, entry_lists(array, weights, operands), slots, rarely)
+        assert np.array_equal(result.sums, expected(array, weights, operands))
+
+
+@pytest.mark.parametrize("integers", ["native", "exact"])
+@pytest.mark.parametrize("number", SMALL)
+def test_windows_keep_what_they_share_with_the_pass_before(number: int, integers: Integers) -> None:
+    """Words come once for the passes that they belong to, and the ring turns while they stay; the last pass has one
+    half, behind which the next operation begins with a whole window."""
+    array = SkipArray.of(number, integers)
+    rng, steps, kept = np.random.default_rng(15), array.chunk // array.lanes, array.chunk // array.lanes // 2
+    for slots, rarely, chunks in ((1, 0, 2), (2, 3, 1)):
+        operands = random_window(array, rng, 9, steps, steps)
+        operands.kept = kept * array.lanes
+        for number_of, window in enumerate(operands.window[1:]):
+            window[: operands.kept] = operands.window[number_of][-operands.kept :]
+        operands.single = frozenset((8,)) if array.halves > 1 else frozenset()
+        weights = random_kernels(array, rng, 3, array.chunk, 0.3)
+        result = array.run(operands, entry_lists(array, weights, operands), slots, rarely, chunks=chunks)
         assert np.array_equal(result.sums, expected(array, weights, operands))
 
 
@@ -378,6 +471,58 @@ def test_passes_take_the_clocks_that_the_host_counts(kernels: int, steps: int, d
     assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
 
 
+@pytest.mark.parametrize(("kernels", "fresh", "density"), [(4, 2, 0.2), (12, 4, 1.0), (20, 1, 0.1)])
+def test_passes_whose_windows_slide_take_the_clocks_that_the_host_counts(
+    kernels: int, fresh: int, density: float
+) -> None:
+    """Fewer words come, and loading no longer decides; where the products or the sums do, nothing changes."""
+    array = SkipArray.of(SMALL[2], "exact")
+    rng, passes, steps = np.random.default_rng(kernels), 32, 8
+    size = array.groups, array.halves, array.columns, array.lanes, array.chunk
+    shape = SkipShape(*size, weight_bits=array.weight_bits)
+    weights = random_kernels(array, rng, kernels, steps * array.lanes, density)
+    stored = weights.astype(np.int32)[:, None, None]
+    chunks = chunk_kernels(stored, 1, 0, kernels, piece_window(stored, 1, 0, kernels, shape), shape)
+    words = entry_words(chunks, shape)
+    clocks = pass_clocks(chunks, words, shape, slid=fresh)
+    operands = random_window(array, rng, passes, steps, steps)
+    operands.kept = (steps - fresh) * array.lanes
+    for number, window in enumerate(operands.window[1:]):
+        window[: operands.kept] = operands.window[number][-operands.kept :]
+    lists = [host_list(codes, shape) * passes for codes in words.words.T]
+    result = array.run(operands, lists, chunks=clocks.held)
+    assert np.array_equal(result.sums, expected(array, weights, operands))
+    whole = pass_clocks(chunks, words, shape)
+    counted = (passes - 1) * clocks.total + whole.total + int(whole.load[0])
+    assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
+    assert clocks.total < whole.total or density == 1.0 or kernels == 20
+
+
+@pytest.mark.parametrize(("channels", "taps"), [(2, 3), (8, 9), (12, 4), (4, 16)])
+@pytest.mark.parametrize("single", [False, True])
+def test_depthwise_passes_take_the_clocks_that_the_host_counts(channels: int, taps: int, single: bool) -> None:
+    """Lanes that stand apart, with a half and with two: what the reader brings decides, or sums that leave."""
+    array = SkipArray.of(SMALL[0], "exact")
+    rng, passes = np.random.default_rng(channels * taps), 24
+    shape = SkipShape(array.groups, array.halves, array.columns, array.lanes, array.chunk)
+    stored = rng.integers(1, 100, (channels, 1, taps, 1)).astype(np.int32)
+    window = piece_window(stored, channels, 0, channels, shape)
+    chunks = chunk_kernels(stored, channels, 0, channels, window, shape)
+    assert window.apart
+    words = entry_words(chunks, shape)
+    clocks = pass_clocks(chunks, words, shape, single=single)
+    operands = random_window(array, rng, passes, window.blocks * window.steps, window.steps)
+    operands.apart = operands.lanes_apart = True
+    operands.single = frozenset(range(passes)) if single else frozenset()
+    result = array.run(operands, [host_list(codes, shape) * passes for codes in words.words.T])
+    by_channel = operands.window.reshape(passes, window.blocks, taps, channels // window.blocks, array.halves, -1)
+    kernels = stored.reshape(window.blocks, -1, taps)
+    wanted = np.einsum("nbtchp,bct->nhbcp", by_channel, kernels)[:, : 1 if single else array.halves]
+    assert np.array_equal(result.sums, wanted.reshape(-1, array.columns))
+    counted = passes * clocks.total + int(clocks.load[0])
+    assert 0.96 * counted - 60 <= result.clocks <= 1.04 * counted + 60
+
+
 def host_list(codes: Integer, shape: SkipShape) -> list[Entry]:
     """Entries of a group from their bits."""
     values, sign = codes & ((1 << shape.weight_bits) - 1), 1 << (shape.weight_bits - 1)
@@ -396,7 +541,7 @@ def test_a_chunk_that_begins_in_the_middle_stops_the_simulation() -> None:
     lists = entry_lists(array, np.ones((1, 3 * array.lanes), np.int64), operands)
     broken = Operands(operands.window, array.chunk)
     beats = operands.beats(array, 1)
-    beats[2][1, 1] = 1
+    beats[2][array.halves, 1] = 1
     broken.beats = lambda *_: beats  # type: ignore[method-assign]
     with pytest.raises(AssertionError, match="a chunk of a window begins somewhere else"):
         array.run(broken, lists)

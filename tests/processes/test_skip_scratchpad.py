@@ -27,7 +27,7 @@ PADS = (
 def check_chunks(outcome: Outcome, layers: Layers) -> None:
     """Whether chunks are called what they are, each begins with a credit, an operation with all of them."""
     expected = np.array(layers.model.chunks).reshape(outcome.chunks.shape)
-    np.testing.assert_array_equal(outcome.chunks[:, [0, 2]], expected[:, [0, 2]])
+    np.testing.assert_array_equal(outcome.chunks[:, [0, 2, 3]], expected[:, [0, 2, 3]])
     ends = outcome.operands[:, 2] == 1
     np.testing.assert_array_equal(outcome.chunks[ends, 1], expected[ends, 1])
     begins, beat = [], 0
@@ -55,7 +55,8 @@ def chunk_beats(d: Descriptor) -> list[int]:
 
 @pytest.mark.parametrize(("integers", "pad"), [("exact", 0), *itertools.product(["native"], range(len(PADS)))])
 def test_layers_are_read_in_halves_and_chunks(pad: int, integers: Integers) -> None:
-    """Dense and depthwise layers, MAX and SUM between, odd numbers of groups, slots; credits that come late."""
+    """Dense and depthwise layers, with lanes together and apart, MAX and SUM between, odd numbers of groups, slots;
+    credits that come late."""
     for seed in range(12 if integers == "native" else 2):
         layers = Layers.of(PADS[pad], seed)
         for _ in range(5):

@@ -164,6 +164,8 @@ class Program:
         drain = kind.rows // config.lanes * max(config.lanes, d.write_slots)
         d.steps = max(d.kernel_height * d.kernel_width * d.channel_words * slots, drain)
         d.groups = -(-d.output_pixels // kind.columns) if config.kernel == "processes" else 0
+        if config.skip_groups and operation == Operation.GEMM:
+            d.group_columns = kind.columns
         self.operations.append(KernelOperation("compute", d))
         return d
 

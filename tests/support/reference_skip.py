@@ -2,7 +2,8 @@
 
 A word has a field of weight and position for each group, then two marks for each: the kernel's last entry of the chunk,
 the group's last one. A field is as wide as the next power of two. No bit at all: no entry. A weight of 0 without a mark
-begins the kernel of an output row, whose number and one is its position.
+begins the kernel of an output row, whose number and one is its position. A position is a step and a lane of the chunk;
+where lanes stand apart it is a step, and the lane that of the group.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.descriptor import Descriptor, Flag
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def terms(config: SystolicConfig, d: Descriptor, words: list[int]) -> list[Term]
                 row = position - 1 if position else row
                 continue
             if value:
-                found.append(_term(config, d, row, value, chunk, position))
+                found.append(_term(config, d, row, value, chunk, position, group))
             chunk += ends
         assert chunk == _chunks(d)
     return found
@@ -75,8 +76,11 @@ def _chunks(d: Descriptor) -> int:
     return d.blocks if d.blocks > 1 else -(-_steps(d) // d.chunk_steps)
 
 
-def _term(config: SystolicConfig, d: Descriptor, row: int, value: int, chunk: int, position: int) -> Term:
-    step, lane = divmod(position, config.lanes)
+def _term(
+    config: SystolicConfig, d: Descriptor, row: int, value: int, chunk: int, position: int, group: int
+) -> Term:
+    apart = bool(d.flags & Flag.LANES_APART)
+    step, lane = (position, group % config.lanes) if apart else divmod(position, config.lanes)
     assert step < d.chunk_steps
     block, step = (chunk, step) if d.blocks > 1 else (0, chunk * d.chunk_steps + step)
     tap, word = divmod(step, d.channel_words)

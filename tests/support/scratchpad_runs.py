@@ -20,6 +20,8 @@ from bfpga.engines.array.cycles import operation_cycles
 
 Integer = npt.NDArray[np.int32]
 BEATS = 30000
+#: What an operand says of its chunk.
+CHUNK_FLAGS = 4
 #: A mantissa that may have any value.
 ANYTHING = 999
 
@@ -49,7 +51,7 @@ class ScheduleError(Exception):
 class Outcome:
     """What a scratchpad has sent, and (index, work) of the operations in the order of their ends.
 
-    chunks: opens, closes, single of each operand; credits: operands that had gone when each came.
+    chunks: opens, closes, single, apart of each operand; credits: operands that had gone when each came.
     """
 
     operands: Integer
@@ -126,7 +128,7 @@ class Model:
                 values, mine, _ = self._taps(d, group, source, None, step, block * d.block_step, slot)
                 flags = [slot == d.read_slots - 1, number == 0, number == len(chunk) - 1]
                 self.operands.append(np.concatenate([flags, mine, values.ravel()]))
-                self.chunks.append([first == 0, closes, len(halves) == 1])
+                self.chunks.append([first == 0, closes, len(halves) == 1, bool(d.flags & Flag.LANES_APART)])
 
     def _read(self, d: Descriptor, group: npt.NDArray[np.int64], source: Place, second: Place | None) -> None:
         config, gemm = self.config, d.operation == Operation.GEMM
@@ -215,7 +217,7 @@ def run(
         return np.ascontiguousarray(np.array(beats, np.int32).ravel())
 
     given = descriptors, flat(model.loads), flat(model.results)
-    operands = np.zeros((BEATS, 3 + config.columns + width + 3), np.int32)
+    operands = np.zeros((BEATS, 3 + config.columns + width + CHUNK_FLAGS), np.int32)
     vectors = np.zeros((BEATS, 1 + 2 * config.columns + width), np.int32)
     stored = np.zeros((BEATS, config.transfer_pixels, config.lanes), np.int32)
     finished = np.zeros((len(descriptors), 2), np.int32)
@@ -236,8 +238,8 @@ def run(
     assert start.work == sum(work for _, work in ends)
     sent = operands[: counts[0] - 1]
     return Outcome(
-        sent[:, :-3], sent[:, -3:], credits[: counts[4]].tolist(), vectors[: counts[1]], stored[: counts[2]], ends,
-        start.most_stored,
+        sent[:, :-CHUNK_FLAGS], sent[:, -CHUNK_FLAGS:], credits[: counts[4]].tolist(), vectors[: counts[1]],
+        stored[: counts[2]], ends, start.most_stored,
     )  # fmt: skip
 
 
@@ -349,6 +351,8 @@ class Layers:
         words = source.words(config)
         taps = fields["kernel_height"] * fields["kernel_width"]
         most = config.skip_chunk // config.lanes
+        if rng.random() < 0.3:  # lanes apart: a step takes one word of the windows
+            fields["flags"], most = fields["flags"] | int(Flag.LANES_APART), config.skip_chunk
         fields |= {"chunk_steps": int(rng.integers(1, most + 1)), "chunk_buffers": int(rng.integers(1, 5))}
         if words > 1 and rng.random() < 0.4:  # depthwise: every word of channels has a window of its own
             block = int(rng.integers(1, 1 + min(words, most // taps)))

@@ -18,11 +18,12 @@ class ReadEntries:
     """The entries of a pass as the groups take them, group after group; each array: (entries,).
 
     chunk: of the pass. row: the output row of the kernel that the entry is of, -1 where there is none. last: whether
-    the kernel's sums leave. begins: whether the entry says the row.
+    the kernel's sums leave. begins: whether the entry says the row. lane: of the group, where lanes stand apart.
     """
 
     chunk: Int64Array
     row: Int64Array
+    lane: Int64Array
     value: Int64Array
     position: Int64Array
     last: BoolArray
@@ -45,7 +46,8 @@ def read_entries(words: IntArray, shape: SkipShape) -> ReadEntries:
     latest = np.maximum.accumulate(np.where(begins, np.arange(len(row)), -1))
     row = np.where(latest >= 0, row[latest], -1)
     alone = (value == 0) & ends & ~last
-    return ReadEntries(chunk, np.where(alone, -1, row), (value ^ sign) - sign, position, last, begins)
+    lane = group % shape.lanes
+    return ReadEntries(chunk, np.where(alone, -1, row), lane, (value ^ sign) - sign, position, last, begins)
 
 
 def _earlier(marks: BoolArray, run: Int64Array) -> Int64Array:
@@ -58,11 +60,15 @@ def _earlier(marks: BoolArray, run: Int64Array) -> Int64Array:
 
 
 def pass_sums(words: IntArray, windows: list[Int64Array], shape: SkipShape) -> Int64Array:
-    """Sums (output rows, pixels) of a pass. windows: of each chunk its wide words (positions, pixels)."""
+    """Sums (output rows, pixels) of a pass.
+
+    windows: of each chunk its wide words (positions, pixels); where lanes stand apart (lanes, positions, pixels).
+    """
     entries = read_entries(words, shape)
     rows = int(entries.row.max(initial=-1)) + 1
-    result = np.zeros((rows, windows[0].shape[1]), np.int64)
+    result = np.zeros((rows, windows[0].shape[-1]), np.int64)
     for chunk, window in enumerate(windows):
         mine = (entries.chunk == chunk) & (entries.value != 0)
-        np.add.at(result, entries.row[mine], entries.value[mine, None] * window[entries.position[mine]])
+        places = entries.position[mine] if window.ndim == 2 else (entries.lane[mine], entries.position[mine])
+        np.add.at(result, entries.row[mine], entries.value[mine, None] * window[places])
     return result

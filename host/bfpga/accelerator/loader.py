@@ -204,6 +204,7 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         position_bins=section.position_bins,
         wide_words=section.wide_words,
+        count_registers=section.count_registers,
     )
     if isinstance(section, SkipArraySection):
         return skip_config(section, config)

@@ -13,6 +13,7 @@ from bfpga.accelerator.sections import Section
 from bfpga.contract.configuration import Dsp, KernelForm, Multiplier
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
+from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.engines.sparse_cluster.numbers import ClusterNumbers
 from bfpga.engines.zero_skip.numbers import ZeroSkipNumbers
 from bfpga.formats.block_format import LogMode, Rounding, Saturation
@@ -56,6 +57,13 @@ WideWords = Annotated[
         ge=0, le=16384, description="accumulators a column that flows `keep` and `keep_sampled` may hold; 0: neither"
     ),
 ]
+CountRegisters = Annotated[
+    int,
+    Field(
+        ge=0, le=MOST_REGISTERS,
+        description="counts of values that are not zero by which a kernel of processes skips operations; 0: none",
+    ),
+]  # fmt: skip
 
 
 class FormatSection(Section):
@@ -123,6 +131,7 @@ class SystolicSection(Section):
     hop_columns: int = Field(
         0, ge=0, le=128, description="columns of a kernel of processes that share a copy of the weights; 0: all of them"
     )
+    count_registers: CountRegisters = 0
 
 
 class SkipArraySection(Section):
@@ -150,6 +159,7 @@ class SkipArraySection(Section):
     functions: Functions = Field(list(USUAL_FUNCTIONS))
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
+    count_registers: CountRegisters = 0
 
 
 class BesideSection(Section):

@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import FIELDS, SHARED_WORDS, Operation, word_of
-
-COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
+from bfpga.contract.descriptor import COMPUTING, FIELDS, SHARED_WORDS, Operation, word_of
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,23 @@ _SKIP_COMMANDS = (
         "entry_words",
     ),
 )
+#: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
+SKIPPED = -1
+#: What `post` hears besides where operations count what they store.
+_COUNTING = ("count_threshold",)
 #: What the sequencer itself needs to know: a LOAD is followed by its tensor.
 TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
 
 
 def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
-    if not config.skip_groups:
-        return COMMANDS
-    others = {command.process: command for command in _SKIP_COMMANDS}
-    return tuple(others.get(command.process, command) for command in COMMANDS)
+    others = {command.process: command for command in _SKIP_COMMANDS} if config.skip_groups else {}
+    chosen = tuple(others.get(command.process, command) for command in COMMANDS)
+    return tuple(map(_counting, chosen)) if config.count_registers else chosen
+
+
+def _counting(command: ProcessCommand) -> ProcessCommand:
+    """A command in a kernel with count registers."""
+    if command.process != "post":
+        return command
+    return _command(command.process, command.operations, " ".join((*command.fields, *_COUNTING)))

@@ -82,6 +82,8 @@ class SystolicConfig:
     skip_halves: int = 2
     skip_chunk: int = 256
     skip_queue: int = 32
+    #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
+    count_registers: int = 0
 
     @property
     def engines(self) -> tuple[EngineName, ...]:

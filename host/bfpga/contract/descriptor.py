@@ -56,6 +56,10 @@ class Flag(IntFlag):
     KEPT = 16384  # GEMM: accumulators come from the keep buffer, nothing is multiplied
     NEIGHBOURS = 32768  # GEMM, channel by channel: the taps beside the middle one are the neighbours' operands
     WIDE = 65536  # KEEP, KEPT: accumulators are words of the activation memory, not of the keep buffer
+    # Bits 17 to 24 hold two numbers of count registers (contract/predicates.py)
+    UNLESS = 33554432  # an operation with a predicate runs where that is false
+    LANES_APART = 67108864  # GEMM on a skip array, channel by channel: a group gets one lane of each word alone
+    SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
 
 
 class Policy(IntEnum):
@@ -86,13 +90,14 @@ class EntryOrder(IntEnum):
     INTERLEAVED = 2  # a round over the kernels
 
 
-#: What the metadata of a field calls the field whose word it shares.
-_SHARES = "shares"
+#: What the metadata of a field calls the field whose word it shares, and the operations that have it.
+_SHARES, _OF = "shares", "of"
+COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
 
 
-def shared(other: str) -> int:
-    """A field of GEMM in the word of a field that GEMM does not use: a descriptor has no more words than it has."""
-    number: int = field(default=0, metadata={_SHARES: other})
+def shared(other: str, of: tuple[Operation, ...] = (Operation.GEMM,)) -> int:
+    """A field of some operations in the word of one that these do not use: a descriptor has no more words."""
+    number: int = field(default=0, metadata={_SHARES: other, _OF: of})
     return number
 
 
@@ -109,7 +114,7 @@ class Descriptor:
     output_pixels: int = 0  # number of output pixels
     output_width: int = 1  # output pixels in a row
     group_rows: int = 0  # columns div output_width
-    group_columns: int = 0  # columns mod output_width; NEIGHBOURS: the columns that work, whole rows of the output
+    group_columns: int = 0  # columns mod output_width; NEIGHBOURS, and GEMM of a skip array: the columns that work
     # Window
     kernel_height: int = 1
     kernel_width: int = 1
@@ -190,7 +195,9 @@ class Descriptor:
     after_stores: int = 0  # STOREs, before it uses the activation memory
     after_fills: int = 0  # GEMM: WEIGHTS, before it reads weights and parameters
     after_reads: int = 0  # WEIGHTS: GEMMs that must have read their weights and parameters
-    # A GEMM on a skip array; each shares a word with a field of another operation (SHARED_WORDS)
+    # GEMM, MAX and SUM: each shares a word with a field of another operation (SHARED_WORDS)
+    count_threshold: int = shared("entry_order", COMPUTING)  # of what it counts in a register: predicates.py
+    # A GEMM on a skip array, in the same way
     chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
     chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time
     entry_words: int = shared("count_step")  # stored words of entries that a pass reads from weight_base on
@@ -208,20 +215,28 @@ class Descriptor:
         return Descriptor(**{name: int(word) for name, word in zip(names, words, strict=False)})
 
 
-#: Fields without a word of their own, which GEMM has -> the field of another operation whose word it is.
+#: Fields without a word of their own, which GEMM, MAX and SUM have -> the field of another operation whose word it is.
 SHARED_WORDS: dict[str, str] = {
     item.name: item.metadata[_SHARES] for item in fields(Descriptor) if _SHARES in item.metadata
 }
 #: The fields that have words, in their order.
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
-_GEMM_FIELDS: tuple[str, ...] = tuple(
-    {other: name for name, other in SHARED_WORDS.items()}.get(name, name) for name in FIELDS
-)
+_FIELDS_OF: dict[int, tuple[str, ...]] = {
+    operation: tuple(
+        {
+            item.metadata[_SHARES]: item.name
+            for item in fields(Descriptor)
+            if _SHARES in item.metadata and operation in item.metadata[_OF]
+        }.get(name, name)
+        for name in FIELDS
+    )
+    for operation in COMPUTING
+}
 
 
 def word_names(operation: int) -> tuple[str, ...]:
     """The fields that the words of an operation's descriptor hold, in their order."""
-    return _GEMM_FIELDS if operation == Operation.GEMM else FIELDS
+    return _FIELDS_OF.get(operation, FIELDS)
 
 
 def word_of(name: str) -> int:

@@ -31,10 +31,13 @@ AWAITED_PASSES = 16
 #: Of a kernel with a skip array: what an operand beat says of its chunk besides; words of results that wait, as vectors
 #: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
 #: has.
-SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 3, 64, 1024
+SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 4, 64, 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
+#: Counts that may await the sequencer: those of the operations whose commands it has sent to `post` while it waits for
+#: room in the commands of another process, and that of the one at work.
+WAITING_COUNTS = WAITING_OPERATIONS + 2
 #: The smallest FIFO that the vendor's IP makes, and the deepest that is made of look-up tables.
 SHALLOW, DEEPEST_DISTRIBUTED = 16, 64
 
@@ -96,6 +99,8 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
     yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
     yield ProcessStream("credits", STORE, SCRATCHPAD, 1, STORE_CREDITS)
+    if config.count_registers:
+        yield ProcessStream("counts", POST, SEQUENCER, COMMAND_BITS, WAITING_COUNTS)
     for process in (SCRATCHPAD, WEIGHTS, POST, STORE):
         yield ProcessStream(f"{process}_reports", process, SEQUENCER, COMMAND_BITS, SHALLOW)
 

@@ -161,7 +161,7 @@ class Window:
 class Tile:
     """The part of a node that one descriptor computes: output rows [y0, y1), output channels [m0, m1).
 
-    x0, x1: its output columns, on the zero-skip engine; elsewhere 0, 0 stands for all of them.
+    x0, x1: its output columns, on the zero-skip engine and the skip array; 0, 0 stands for all of them.
     step: rows y0, y0 + step, ... alone.
     """
 
@@ -177,6 +177,10 @@ class Tile:
     def rows(self) -> int:
         """Output rows of the part."""
         return len(range(self.y0, self.y1, self.step))
+
+    def columns(self, width: int) -> tuple[int, int]:
+        """Output columns [x0, x1) of the part; width: of the node's output."""
+        return (self.x0, self.x1) if self.x1 else (0, width)
 
 
 @dataclass
@@ -410,3 +414,5 @@ class Program:
     notes: list[str] = field(default_factory=list)
     #: Samples of the user that make one sample of the program: rows of its matrices.
     side_by_side: int = 1
+    #: Bit n: register n holds more than its threshold for most samples; estimates count the operations that run then.
+    choices: int = 0

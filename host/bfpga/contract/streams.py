@@ -36,8 +36,9 @@ class BeatField:
         return np.ascontiguousarray(beats[:, self.octets]).view(f"<i{self.bits // 8}").reshape(-1)
 
 
-#: The beat before a tensor, on the input and on the output stream.
-TENSOR_HEADER = {"exponent": BeatField(0, 32)}
+#: The beat before a tensor, on the input and on the output stream. choices: on the output of a kernel with count
+#: registers, bit n tells whether register n had more than its threshold (contract/predicates.py).
+TENSOR_HEADER = {"exponent": BeatField(0, 32), "choices": BeatField(32, 16)}
 #: The beat of one output channel in front of weight words.
 PARAMETER_ROW = {"bias": BeatField(0, 32), "exponent": BeatField(32, 16)}
 #: The beat before a part of the kernels of an engine beside the array: image or channel word, segments or kernels that
@@ -48,7 +49,18 @@ PART_HEADER = {
     "last": BeatField(24, 1),
     "empty": BeatField(25, 1),
 }
-BEATS = {"tensor_header": TENSOR_HEADER, "parameter_row": PARAMETER_ROW, "part_header": PART_HEADER}
+#: Numbers among the flags of a computing operation: the count register that gets the values other than zero that it
+#: stores, and the one that decides whether it runs; 0: none.
+FLAG_NUMBERS = {"counted_in": BeatField(17, 4), "runs_by": BeatField(21, 4)}
+#: What the output stage sends of a count: whether there is more than the threshold, and the number of the register.
+COUNT_WORD = {"more": BeatField(0, 1), "number": BeatField(1, 4)}
+BEATS = {
+    "tensor_header": TENSOR_HEADER,
+    "parameter_row": PARAMETER_ROW,
+    "part_header": PART_HEADER,
+    "flag_numbers": FLAG_NUMBERS,
+    "count_word": COUNT_WORD,
+}
 
 #: Order of the elements of a tensor's row: groups of pixels, channel words, pixels of the group, lanes of the word.
 ACTIVATION_ORDER = ("group", "word", "pixel", "lane")

@@ -20,13 +20,18 @@ HostArray = npt.NDArray[Any]
 
 @dataclass
 class LayerResult:
-    """One layer of a run, all samples together. ``cycles`` is 0 for work of the host; ``counters`` may be missing."""
+    """One layer of a run, all samples together. ``cycles`` is 0 for work of the host; ``counters`` may be missing.
+
+    choices: of a layer that is computed in one of two ways (contract/predicates.py), for each sample whether there was
+    more than the threshold; None of other layers.
+    """
 
     name: str
     engine: str
     macs: int = 0
     cycles: int = 0
     counters: LayerCounters | None = None
+    choices: tuple[bool, ...] | None = None
 
 
 def engine_of(node: Node) -> str:

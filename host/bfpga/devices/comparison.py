@@ -15,7 +15,7 @@ from bfpga.engines.registry import depends_on_inputs
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters` or `cycles`.
+    """The first difference. kind: `exponent`, `mantissa`, `output`, `counters`, `cycles` or `choices`.
 
     index: (sample,) for exponents, (sample, row, column, channel) for mantissas, in the value's layout for outputs.
     """
@@ -104,6 +104,8 @@ def _layers(expected: DeviceResult, got: DeviceResult) -> Mismatch | None:
             return Mismatch("counters", layer.name, "", (), asdict(layer.counters), asdict(other.counters))
         if layer.cycles != other.cycles and not (shared and depends_on_inputs(layer.engine)):
             return Mismatch("cycles", layer.name, "", (), layer.cycles, other.cycles)
+        if layer.choices != other.choices:
+            return Mismatch("choices", layer.name, "", (), layer.choices, other.choices)
     if expected.cycles != got.cycles:
         return Mismatch("cycles", "", "", (), expected.cycles, got.cycles)
     return None

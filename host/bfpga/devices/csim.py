@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -293,5 +294,6 @@ class CSimulation:
             streams.output_bytes(operations, self.config),
             clear_policies,
         )
-        streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
-        return result
+        stored = streams.decode_output(operations, self.config, result.output)
+        streams.write_rows(stored, tensors, sample)
+        return replace(result, choices=tuple(part.choices for part in stored))

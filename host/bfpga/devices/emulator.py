@@ -31,6 +31,8 @@ from bfpga.engines.array.arithmetic import LayerCounters, LayerEngine
 from bfpga.engines.output.exponents import PolicyRegisters
 from bfpga.engines.registry import engine_beside
 from bfpga.errors import ToolError
+from bfpga.formats.arrays import Int64Array
+from bfpga.program.choices import RunTimeChoices
 from bfpga.program.cycles import CycleCount, ProgramCycles, operation_clocks, program_cycles
 
 #: Seed of the extreme values of a probe.
@@ -53,6 +55,7 @@ class Emulator:
         self.program = program
         self.registers = PolicyRegisters(program.config.policy_slots, program.config.format)
         self.counted: dict[int, LayerCycles] = {}
+        self.choices = RunTimeChoices(program)
         self.host: dict[int, HostFunction] = {}
         self.cycles: ProgramCycles = program_cycles(program, operation_clocks)
         #: Why layers are not native; empty before the first run, and where all of them are.
@@ -122,7 +125,10 @@ class Emulator:
         values = Values(self.program, inputs)
         result = DeviceResult({}, values.samples)
         measured = {name for name, slot in self._measurable if not self.registers.in_use(slot)}
-        tensors = result.tensors if trace else None
+        # What is counted has to be seen, wherever it is computed.
+        tensors: dict[str, BlockTensor] | None = {} if self.choices else None
+        tensors = result.tensors if trace else tensors
+        told = np.zeros(values.samples, np.int64)
         counted: Counted = {}
         for index, node in enumerate(self.program.nodes):
             counters = counted.get(index)
@@ -136,11 +142,23 @@ class Emulator:
                 part = "host" if isinstance(node, HostNode) else "array"
                 result.seconds[part] = result.seconds.get(part, 0.0) + perf_counter() - start
             result.layers.append(self._layer_result(index, node, counters, values, measured))
+            if tensors is not None and isinstance(node, ArrayNode):
+                self._choose(node, tensors, told, result.layers[-1])
             for name in self._last_uses[index]:
                 values.drop(name)
         result.cycles = sum(layer.cycles for layer in result.layers)
         result.outputs = values.outputs()
         return result
+
+    def _choose(
+        self, node: ArrayNode, tensors: Mapping[str, BlockTensor], told: Int64Array, layer: LayerResult
+    ) -> None:
+        """Count a layer's result, and the work of the way that each sample of a layer with two of them took."""
+        if node.name in self.choices.choices:
+            layer.cycles += self.choices.beyond_expected(node.name, told)
+            layer.choices = self.choices.taken(node.name, told.tolist())
+        if node.name in self.choices.counts:
+            told |= self.choices.told(node, tensors[node.output])
 
     def _probe(self, inputs: Mapping[str, HostArray]) -> None:
         """The native layers are believed if they repeat the engines on a sample of the data and on one of extremes."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from bfpga.compiler.schedule.matmul import product_node
 from bfpga.contract.descriptor import Descriptor, Flag, LeadRule, Operation
+from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import (
     ArrayNode,
     BlockTensor,
@@ -43,6 +44,7 @@ from bfpga.engines.array.streams import pack_parameters, pack_weights
 from bfpga.engines.beside.tiles import output_columns
 from bfpga.engines.output.exponents import LEARNING
 from bfpga.engines.registry import COMPUTE, operation_engine
+from bfpga.program.choices import RunTimeChoices
 
 
 class Kernel(Protocol):
@@ -74,6 +76,8 @@ class Tally:
     counters: dict[str, LayerCounters] = field(default_factory=dict)
     cycles_shared: bool = False
     measured: MeasuredClocks | None = None
+    #: Of each sample what count registers told, a bit each; the last one's while samples are run one by one.
+    choices: list[int] = field(default_factory=list)
 
     def add(self, operations: Sequence[KernelOperation], result: KernelResult) -> None:
         assert result.operation_cycles is not None
@@ -134,6 +138,7 @@ class KernelDevice:
             if not isinstance(node, HostNode) and node.policy.policy in LEARNING
         }
         self._factors = Factors(program)
+        self.choices = RunTimeChoices(program)
         self._in_use: set[int] = set()
         self._loaded = False
         self._load()
@@ -175,6 +180,7 @@ class KernelDevice:
         # Policies learn from sample to sample, so a sample is finished before the next begins.
         parts = [_sample(values, number, self.program) for number in range(values.samples)]
         for part in parts:
+            tally.choices.append(0)
             self._run_sample(part, tally, tracer if trace else None, result.seconds)
         result.tensors = tracer.tensors
         outputs = [part.outputs() for part in parts]
@@ -184,6 +190,8 @@ class KernelDevice:
 
     def _report(self, result: DeviceResult, tally: Tally, trace: bool) -> None:
         result.layers = [self._layer(node, tally, result.samples, trace) for node in self.program.nodes]
+        for layer in result.layers:
+            layer.choices = self.choices.taken(layer.name, tally.choices)
         result.cycles, result.cycles_shared = sum(tally.cycles.values()), tally.cycles_shared
         result.measured = tally.measured
 
@@ -235,7 +243,9 @@ class KernelDevice:
         operations = self._factors.filled(self._needed(step.operations), values)
         make_available(operations, values)
         if trace is None:
-            tally.add(operations, self.kernel.run_operations(operations, values.array))
+            result = self.kernel.run_operations(operations, values.array)
+            tally.add(operations, result)
+            _told(tally, result)
         else:
             self._traced(operations, values, tally, trace)
         self._learned(operations)
@@ -244,23 +254,29 @@ class KernelDevice:
         """One start for each operation; what it computed is stored too."""
         nodes = {node.name: node for node in self.program.nodes if isinstance(node, ArrayNode)}
         tiles: dict[str, int] = {}
-        for operation in operations:
-            result = self.kernel.run_operations([_packet(operation)], values.array)
-            tally.add([operation], result)
-            if operation.descriptor.operation not in COMPUTE:
-                continue
-            tally.count(operation.layer, result)
-            if operation.descriptor.flags & Flag.MEASURE:
-                continue
-            node = nodes[operation.layer]
-            tile = node.tiles[tiles.get(node.name, 0)]
-            tiles[node.name] = tiles.get(node.name, 0) + 1
-            kept = trace.of_sample(node.output)
-            x0, x1 = output_columns(node.window, tile)
-            width = _reach(node, x1 - x0)
-            scratch = {node.output: _empty(self.program, node.output, tile.rows, width)}
-            self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
-            _copy(scratch[node.output], kept, node, tile)
+        for start in _starts(operations):
+            result = self.kernel.run_operations([_packet(operation) for operation in start], values.array)
+            tally.add(start, result)
+            if start[0].descriptor.operation in COMPUTE:
+                tally.count(start[0].layer, result)
+            for operation, cycles in zip(start, result.operation_cycles or [], strict=True):
+                if operation.descriptor.operation not in COMPUTE or operation.descriptor.flags & Flag.MEASURE:
+                    continue
+                if predicate_of(operation.descriptor) is not None and cycles == 0:
+                    continue
+                node = nodes[operation.layer]
+                tile = node.tiles[tiles.get(node.name, 0)]
+                tiles[node.name] = tiles.get(node.name, 0) + 1
+                _told(tally, self._read_back(operation, node, tile, trace))
+
+    def _read_back(self, operation: KernelOperation, node: ArrayNode, tile: Tile, trace: _Trace) -> KernelResult:
+        """What an operation has computed goes to the traced tensor."""
+        x0, x1 = output_columns(node.window, tile)
+        width = _reach(node, x1 - x0)
+        scratch = {node.output: _empty(self.program, node.output, tile.rows, width)}
+        result = self.kernel.run_operations([_mirror(operation, node, tile, self.program)], scratch)
+        _copy(scratch[node.output], trace.of_sample(node.output), node, tile)
+        return result
 
     def _products(self, step: MatMulStep, values: Values, tally: Tally, trace: _Trace | None) -> None:
         node = self.program.nodes[step.node]
@@ -301,6 +317,11 @@ class KernelDevice:
         return result
 
 
+def _told(tally: Tally, result: KernelResult) -> None:
+    """Note what count registers told of the sample that is run."""
+    tally.choices[-1:] = result.choices[-1:] or tally.choices[-1:]
+
+
 def _sample(values: Values, number: int, program: Program) -> Values:
     """The values of one sample."""
     return Values(program, {name: value[number : number + 1] for name, value in values.host.items()})
@@ -335,6 +356,17 @@ def _copy(source: BlockTensor, target: BlockTensor, node: ArrayNode, tile: Tile)
 def _reach(node: ArrayNode, columns: int) -> int:
     """Columns of the tensor from the first to the last one of a layer's output columns."""
     return (columns - 1) * node.window.spread_x + 1
+
+
+def _starts(operations: Sequence[KernelOperation]) -> list[list[KernelOperation]]:
+    """Operations that share a start where each has one of its own: windows that slide need those before them."""
+    starts: list[list[KernelOperation]] = []
+    for operation in operations:
+        if operation.descriptor.flags & Flag.SLIDES:
+            starts[-1].append(operation)
+        else:
+            starts.append([operation])
+    return starts
 
 
 def _packet(operation: KernelOperation) -> KernelOperation:

@@ -51,6 +51,8 @@ class KernelResult:
     #: Checksums of the input, weight and output stream, as the kernel saw them.
     checksums: tuple[int, int, int] = (0, 0, 0)
     cycles_shared: bool = False
+    #: What count registers told with each stored tensor, a bit each; empty where nobody has looked.
+    choices: tuple[int, ...] = ()
     #: What a clock counter measured; None where there is none.
     measured: MeasuredClocks | None = None
 

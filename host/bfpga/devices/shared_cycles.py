@@ -31,6 +31,8 @@ def shared_cycles(result: KernelResult, operations: Sequence[KernelOperation], m
 
 
 def _shares(total: int, weights: Sequence[int]) -> list[int]:
-    """``total`` in whole parts in proportion to ``weights``."""
+    """``total`` in whole parts in proportion to ``weights``; the last one has all if these are 0."""
+    if not any(weights):
+        return [*[0] * (len(weights) - 1), total]
     bounds = accumulate(weights, initial=0)
     return [total * after // sum(weights) - total * before // sum(weights) for before, after in pairwise(bounds)]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import BlockTensor, HostNode, HostStep, KernelOperation, LaunchStep, Program, own_weights
 from bfpga.devices.base import DeviceResult
 from bfpga.devices.kernel_device import KernelDevice, Tally, make_available
@@ -24,6 +25,7 @@ from bfpga.devices.shared_cycles import shared_cycles
 from bfpga.devices.values import Values, check_inputs
 from bfpga.engines.array import streams
 from bfpga.errors import ClockWarning
+from bfpga.program.choices import work_of
 from bfpga.program.cycles import longest_clocks, started_clocks
 from bfpga.program.packets import SamplePackets
 from bfpga.program.start_clocks import start_clocks
@@ -44,6 +46,8 @@ class OperationStarts:
         self.config = config
         self._weights: OrderedDict[tuple[int, ...], _JoinedWeights] = OrderedDict()
         self._schedules: Schedules = {}
+        #: What count registers told last.
+        self._told: tuple[int, ...] = (0,)
 
     def run_operations(
         self,
@@ -63,9 +67,17 @@ class OperationStarts:
                 predicted_cycles=sum(longest_clocks(self.config, operation) for operation in operations),
             )
         )
-        result = with_schedule(self.kernel.finish(), operations, self.config, self._schedules)
-        streams.write_rows(streams.decode_output(operations, self.config, result.output), tensors, sample)
-        return shared_cycles(result, operations, [started_clocks(self.config, operation) for operation in operations])
+        result = self.kernel.finish()
+        stored = streams.decode_output(operations, self.config, result.output)
+        streams.write_rows(stored, tensors, sample)
+        result = replace(result, choices=tuple(part.choices for part in stored))
+        told = (result.choices or self._told)[-1:]
+        result = with_schedule(result, operations, self.config, self._schedules, choices=told)
+        self._told = told
+        clocks = [started_clocks(self.config, operation) for operation in operations]
+        known = [work_of(self.config, item.descriptor, one, told[0])
+                 for item, one in zip(operations, clocks, strict=True)]  # fmt: skip
+        return shared_cycles(result, operations, known)
 
     def close(self) -> None:
         """Release the kernel."""
@@ -196,13 +208,14 @@ class StreamingDevice(KernelDevice):
     def _finish(self, group: _Group, values: Values, tally: Tally) -> None:
         result = self.streaming.finish()
         packets, count = group.packets, group.last - group.first
-        result = with_schedule(
-            result, packets.operations, self.program.config, self._schedules, count, packets.ahead
-        )
         packets.unpack(result.output, values.array, group.first, group.last)
-        sent = packets.sent(count)
-        operations = [packets.operations[index] for index in sent]
-        tally.add(operations, shared_cycles(result, operations, [packets.cycles[index] for index in sent]))
+        told = packets.choices(result.output, count)
+        result = with_schedule(
+            result, packets.operations, self.program.config, self._schedules, count, packets.ahead, told
+        )
+        operations = [packets.operations[index] for index in packets.sent(count)]
+        tally.add(operations, shared_cycles(result, operations, packets.sent_clocks(told)))
+        tally.choices += told
 
 
 #: Clocks of starts by the identities of their descriptors, samples and place of loads ahead; with what they are of.
@@ -216,18 +229,20 @@ def with_schedule(
     known: Schedules,
     samples: int = 1,
     ahead: int = 0,
+    choices: Sequence[int] = (),
 ) -> KernelResult:
     """The result of a start with the schedule of its measured clocks, if the kernel is processes.
 
-    known: schedules that need not be made again.
+    known: schedules that need not be made again. choices: of each sample, what count registers told.
     """
     if result.measured is None or config.kernel == "loop":
         return result
-    key = (samples, ahead, *(id(operation.descriptor) for operation in operations))
+    told = choices if any(predicate_of(operation.descriptor) for operation in operations) else ()
+    key = (samples, ahead, *(id(operation.descriptor) for operation in operations), *told)
     if key not in known:
         while len(known) >= KEPT_STREAMS:
             known.pop(next(iter(known)))
-        known[key] = operations, start_clocks(config, operations, samples, ahead)
+        known[key] = operations, start_clocks(config, operations, samples, ahead, told)
     return replace(result, measured=replace(result.measured, scheduled=known[key][1]))
 
 

@@ -18,6 +18,7 @@ from bfpga.contract.program import ArrayNode, HostNode, KernelOperation, Program
 from bfpga.engines.array.cycles import (
     drain_cycles,
     fetch_cycles,
+    first_window,
     kernel_steps,
     pass_steps,
     passes,
@@ -29,6 +30,7 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
+from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.explanation import node_engine
 
@@ -186,11 +188,11 @@ def skip_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> 
 
     `windows`: operands that come a channel a clock; `array`: entries; `output stage`: sums that leave.
     """
-    steps, slots, halves = kernel_steps(config, descriptor), descriptor.read_slots, config.skip_halves
-    loaded = steps * max(config.lanes + slots - 1, halves * slots)
-    left = halves * max(drain_cycles(config, descriptor), descriptor.output_rows + 1)
+    apart, single = bool(descriptor.flags & Flag.LANES_APART), descriptor.groups == 1
+    loaded = kernel_steps(config, descriptor) * SkipShape.of(config).step_clocks(descriptor.read_slots, apart, single)
+    left = (1 if single else config.skip_halves) * max(drain_cycles(config, descriptor), descriptor.output_rows + 1)
     decides = "windows" if descriptor.steps <= loaded else "output stage" if descriptor.steps <= left else "array"
-    first = descriptor.chunk_steps * config.lanes
+    first = first_window(config, descriptor)
     return {"windows": first, decides: cycles - first} if decides != "windows" else {"windows": cycles}
 
 

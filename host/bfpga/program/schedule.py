@@ -16,6 +16,7 @@ from typing import NamedTuple
 from bfpga.contract.commands import COMMANDS
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, Operation
+from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.processes import (
     POST,
     SCRATCHPAD,
@@ -28,6 +29,7 @@ from bfpga.contract.processes import (
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import (
     ARRAY_OPERATIONS,
+    WORD_BITS,
     drain_cycles,
     kernel_steps,
     occupied_cycles,
@@ -61,6 +63,8 @@ SCRATCHPAD_COMMAND_CLOCKS = len(_FIELDS[SCRATCHPAD])
 POST_TURN = len(_FIELDS[POST]) + 1 + 20
 #: Clocks in which the sequencer sends a descriptor: a word of 32 bits each, then the end of the command of `post`.
 COMMAND_CLOCKS = DESCRIPTOR_WORDS + 1
+#: Clocks in which it passes over a descriptor that is skipped, and in which it decides.
+DECISION_CLOCKS = 4
 #: Clocks from the last group of a store to its last beat, and from there to the end of the start: reports.
 STORE_LATENCY = 12
 END_CLOCKS = 32
@@ -111,6 +115,9 @@ class _Task:
     streamed: float
     rows: float
     earlier_results: int = 0
+    #: Computing operations before it that have ended when it is known whether it is skipped; whether it is.
+    decided_behind: int = 0
+    skipped: bool = False
 
 
 class _Engine:
@@ -145,11 +152,13 @@ def schedule(
     samples: int = 1,
     bytes_per_clock: float | StreamRates | None = None,
     needs: IntArray | None = None,
+    skipped: Sequence[bool] = (),
 ) -> StartSchedule:
     """Clocks of one start of ``samples`` samples on a kernel of processes, and when each operation ran.
 
     bytes_per_clock: what memory gives each stream; None: streams are never waited for. needs: (operations, counts) what
-    every operation waits for, not wrapped; by default what ``start_counts`` finds. ValueError for a kernel of one loop,
+    every operation waits for, not wrapped; by default what ``start_counts`` finds. skipped: of every operation, whether
+    it is; by default none. ValueError for a kernel of one loop,
     which does one operation after the other, and for operations of other engines than the array.
     """
     if config.kernel != "processes":
@@ -157,7 +166,7 @@ def schedule(
     if needs is None:
         needs = start_counts(operations, config, samples)
     rates = bytes_per_clock if isinstance(bytes_per_clock, StreamRates) else StreamRates(*[bytes_per_clock] * 3)
-    return _Run(config, operations, samples, rates, needs).schedule()
+    return _Run(config, operations, samples, rates, needs, skipped).schedule()
 
 
 def works(config: SystolicConfig, operations: Sequence[KernelOperation]) -> dict[str, int]:
@@ -166,7 +175,7 @@ def works(config: SystolicConfig, operations: Sequence[KernelOperation]) -> dict
     for operation in operations:
         kind = operation.descriptor.operation
         name = COMPUTER if kind in ARRAY_OPERATIONS else _ENGINE_OF[Operation(kind)]
-        result[name] = result.get(name, 0) + operation_cycles(config, operation.descriptor)
+        result[name] = result.get(name, 0) + occupied_cycles(config, operation.descriptor)
     return result
 
 
@@ -180,15 +189,22 @@ class _Run:
         samples: int,
         rates: StreamRates,
         needs: IntArray,
+        skipped: Sequence[bool] = (),
     ) -> None:
         self.config, self.count, self.samples = config, len(operations), samples
         kinds = [_task(config, operation.descriptor, rates) for operation in operations]
         waits = needs.reshape(-1, len(COUNTS)).tolist()
         self.tasks = [_copy(kinds[index % self.count], each) for index, each in enumerate(waits)]
-        results = 0
-        for task in self.tasks:
+        results = counted = 0
+        for index, task in enumerate(self.tasks):
             task.earlier_results = results
             results += task.engine == COMPUTER
+            descriptor = operations[index % self.count].descriptor
+            if predicate_of(descriptor) is not None:
+                task.decided_behind = counted
+                task.skipped = bool(skipped) and skipped[index]
+            if counted_in(descriptor) and not task.skipped:
+                counted = results
         self.now = 0.0
         self.engines = {name: _Engine() for name in ENGINES}
         self.times = {name: _Clock() for name in ENGINES}
@@ -226,7 +242,7 @@ class _Run:
             times = self.times[task.engine]
             sample, number = divmod(index, self.count)
             begin, end = math.floor(times.begin[index]), math.ceil(times.end[index])
-            yield TimedOperation(sample, number, begin, end, int(task.work))
+            yield TimedOperation(sample, number, begin, end, 0 if task.skipped else int(task.work))
 
     # What happens at once
 
@@ -250,7 +266,11 @@ class _Run:
             self.tensor = None
         if any(len(self.queues[process]) >= WAITING_OPERATIONS for process in self._listeners(self.next_command)):
             return False
-        self.sending = float(COMMAND_CLOCKS)
+        task = self.tasks[self.next_command]
+        if not self._at_post(task.decided_behind):
+            return False
+        beats = DESCRIPTOR_WORDS * WORD_BITS / self.config.stream_bits
+        self.sending = beats + DECISION_CLOCKS if task.skipped else float(COMMAND_CLOCKS)
         return True
 
     def _left(self, load: int) -> float:
@@ -264,8 +284,9 @@ class _Run:
         task = self.tasks[index]
         if task.engine != FILLER:
             yield SCRATCHPAD
-            yield POST
-        if task.engine == FILLER or task.multiplies:
+            if not task.skipped:
+                yield POST
+        if task.engine == FILLER or (task.multiplies and not task.skipped):
             yield WEIGHTS
 
     def _sent(self) -> None:
@@ -305,6 +326,8 @@ class _Run:
         if not queue or (process == SCRATCHPAD and not self._past(self.arrival)):
             return False
         name = self._engine(process, queue[0])
+        if name == COMPUTER and self.tasks[queue[0]].skipped:
+            return self._pass(queue[0])
         if name == COMPUTER:
             return self._order(queue) or self._leave(queue)
         engine = self.engines[name]
@@ -321,6 +344,19 @@ class _Run:
             return False
         self.newest = queue[0]
         engine.taken = queue[0], self.now + START_GUARD
+        return True
+
+    def _pass(self, index: int) -> bool:
+        """An operation that is skipped is counted when those before it have ended; nothing else waits for that."""
+        computer, results = self.engines[COMPUTER], self.finished[RESULTS]
+        if computer.running is not None or computer.taken is not None:
+            return False
+        self._pop(SCRATCHPAD)
+        self.times[COMPUTER].begin[index] = self.times[COMPUTER].end[index] = self.now
+        results.append(results[-1] if results else self.now)
+        if self.tasks[index].multiplies:
+            self.times[READER].begin[index] = self.times[READER].end[index] = self.now
+            self.finished[READS].append(self.now)
         return True
 
     def _leave(self, queue: deque[int]) -> bool:

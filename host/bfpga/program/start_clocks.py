@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.predicates import runs
 from bfpga.contract.program import KernelOperation
-from bfpga.engines.array.order import in_stream
+from bfpga.engines.array.order import SampleRow, in_stream
 from bfpga.program.schedule import schedule
 
 #: Samples whose schedule is followed from event to event; every further one takes what one of the second half takes.
@@ -15,12 +16,21 @@ FOLLOWED_SAMPLES = 8
 
 
 def start_clocks(
-    config: SystolicConfig, operations: Sequence[KernelOperation], samples: int = 1, ahead: int = 0
+    config: SystolicConfig,
+    operations: Sequence[KernelOperation],
+    samples: int = 1,
+    ahead: int = 0,
+    choices: Sequence[int] = (),
 ) -> int:
     """Clocks of one start if no stream is waited for. ahead: as for ``SampleRow``.
 
-    ValueError for a kernel of one loop.
+    choices: of each sample, what count registers tell, where operations are skipped by them; all samples are followed
+    then. ValueError for a kernel of one loop.
     """
+    if choices:
+        sent = [(operations[index], choices[sample]) for index, sample in SampleRow.of(operations, ahead).sent(samples)]
+        skipped = [not runs(operation.descriptor, told) for operation, told in sent]
+        return schedule(config, [operation for operation, _ in sent], skipped=skipped).clocks
     followed = min(samples, FOLLOWED_SAMPLES)
     clocks = schedule(config, in_stream(operations, followed, ahead)).clocks
     if followed == samples:

@@ -72,8 +72,8 @@ def overlap_timeline(accelerator: Accelerator, program: Program) -> Timeline | N
     steps = [step for step in program.steps if isinstance(step, LaunchStep)]
     if program.config.kernel == "loop" or len(steps) != 1:
         return None
-    operations = always(steps[0].operations)
-    row = SampleRow.of(operations, len(always(steps[0].operations[: steps[0].ahead])))
+    operations = always(program, steps[0].operations)
+    row = SampleRow.of(operations, len(always(program, steps[0].operations[: steps[0].ahead])))
     places = list(row.walk(SHOWN_SAMPLES))
     stream = [operations[row.order[place]] for _, place in places]
     moments, cycles = start_times(accelerator, program, stream)

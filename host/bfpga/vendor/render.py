@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import jinja2
 
 from bfpga.contract.bridge import OPERATION, PIECE, RUN, StartState
-from bfpga.contract.commands import TENSOR_COMMAND, commands
+from bfpga.contract.commands import SKIPPED, TENSOR_COMMAND, commands
 from bfpga.contract.configuration import TRANSFER_DEPTH, KernelForm, SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, FIELDS, SHARED_WORDS, word_of
 from bfpga.contract.engine_numbers import DEPENDENCE_LATENCY, ENGINE_DEPTH
@@ -33,6 +33,7 @@ from bfpga.contract.processes import (
     SEQUENCER,
     START_GUARD,
     STORE_CREDITS,
+    WAITING_COUNTS,
     process_function,
     process_streams,
 )
@@ -188,6 +189,10 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             wide_memory=config.wide_memory,
         ),
         _group(
+            "Registers that count what operations store, by which others are skipped",
+            count_registers=config.count_registers,
+        ),
+        _group(
             "Streams",
             stream_bits=config.stream_bits,
             words_per_beat=config.words_per_beat,
@@ -323,6 +328,15 @@ def _commands(config: SystolicConfig) -> list[dict[str, Any]]:
     ]
 
 
+def _command_kinds(config: SystolicConfig) -> Iterator[str]:
+    """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
+    yield f"layout_{layout_digest(config.functions)[:8]}"
+    if config.skip_groups:
+        yield "skip_array"
+    if config.count_registers:
+        yield "counting"
+
+
 def _wires(config: SystolicConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
     if config.kernel != "processes":
@@ -391,12 +405,15 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "commands": _commands(config),
         "process_limits": {
             "store_credits": STORE_CREDITS, "awaited_passes": AWAITED_PASSES, "start_guard": START_GUARD,
+            "waiting_counts": WAITING_COUNTS, "skipped": SKIPPED,
         },
+        "command_space": "_".join(_command_kinds(config)),
         "kernel": config.kernel,
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
         "skip_array": config.skip_groups > 0,
+        "counts": config.count_registers > 0,
         "entries": _entry_streams(config),
         "tops": top_files(config),
         "top_functions": [process["function"] for process in _processes(config)] or [TOP_FUNCTION],

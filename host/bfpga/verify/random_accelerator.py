@@ -53,7 +53,8 @@ def random_config(rng: Generator) -> SystolicConfig:
     config = replace(config, functions=random_functions(rng, config.accumulator_bits))
     config = config if config.beside else with_random_form(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
-    return with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
+    config = with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
+    return with_count_registers(rng, config)
 
 
 def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
@@ -82,6 +83,14 @@ def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         skip_queue=16,
     )  # fmt: skip
     return skipping if not config_findings(skipping) else config
+
+
+def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """Registers by which layers choose between two ways, in one of two kernels that may have them."""
+    if rng.random() < 0.5:
+        return config
+    counting = replace(config, count_registers=int(rng.integers(1, 5)))
+    return counting if not config_findings(counting) else config
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
+from bfpga.verify.random_predicates import with_random_predicates
 from bfpga.verify.random_windows import engine_window, neighbours_window, random_window
 from bfpga.verify.random_zeros import pruned
 
@@ -246,7 +247,8 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
         last = builder.grow(int(rng.integers(1, 4)))
         try:
             program = schedule(builder, last)
-            return with_random_choices(rng, program) if rng.random() < 0.5 else program
+            program = with_random_choices(rng, program) if rng.random() < 0.5 else program
+            return with_random_predicates(rng, program) if config.count_registers else program
         except ModelError:
             continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host
     raise ModelError(f"no random network fits {config.activation_words} words of activation memory")

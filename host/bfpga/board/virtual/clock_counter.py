@@ -113,7 +113,8 @@ class ClockCounter(Slave):
     def _elapsed(model: KernelModel, paces: Sequence[StreamPace], interval: float) -> Elapsed | ProcessTime:
         if isinstance(model, OverlappingKernel) and (received := model.received()):
             clocks_a_beat = [pace.clocks_a_beat for pace in paces]
-            return process_time(model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval)
+            works = [operation.cycles for operation in model.operations()]
+            return process_time(model.config, received, clocks_a_beat, FIRST_BEAT_CLOCKS, interval, works)
         return elapsed(model.operations(), paces, interval)
 
     def _pace(self, port: str, credit: float) -> StreamPace:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Operation
+from bfpga.contract.predicates import predicate_of
 from bfpga.contract.program import KernelOperation
 from bfpga.engines.array.cycles import ARRAY_OPERATIONS, tensor_beats
 from bfpga.engines.array.order import COUNT_BITS, COUNTS, FILLS, LOADS, READS, RESULTS, STORES
@@ -67,18 +68,21 @@ def process_time(
     clocks_a_beat: Sequence[float],
     begin: int,
     interval: float = 1.0,
+    works: Sequence[int] = (),
 ) -> ProcessTime:
     """What a start takes. clocks_a_beat: of input, weights and output; begin: clocks to the first beat of the input.
 
-    interval: clocks that the hardware takes for each clock of the schedule.
+    interval: clocks that the hardware takes for each clock of the schedule. works: of every operation; one with a
+    predicate and no work was skipped.
     """
+    skipped = [predicate_of(item) is not None and not work for item, work in zip(descriptors, works, strict=False)]
     operations = [KernelOperation("", descriptor) for descriptor in descriptors]
     needs = received_counts(descriptors)
     widths = config.stream_bits // 8, config.weight_stream_bits // 8, config.stream_bits // 8
     rates = [None if clocks <= 1 else width / clocks for width, clocks in zip(widths, clocks_a_beat, strict=True)]
 
     def clocks(given: StreamRates) -> int:
-        return schedule(config, operations, 1, given, needs).clocks
+        return schedule(config, operations, 1, given, needs, skipped if any(skipped) else ()).clocks
 
     free = clocks(StreamRates())
     alone = [0 if rate is None else clocks(StreamRates()._replace(**{name: rate})) - free

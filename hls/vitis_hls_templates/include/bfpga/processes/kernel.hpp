@@ -181,7 +181,7 @@ class ProcessKernel {
             [&] {
                 status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
                                         post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
-                                        post_reports_, store_reports_, descriptor_trace);
+                                        post_reports_, store_reports_, counts_, descriptor_trace);
             },
             [&] {
                 multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,
@@ -191,7 +191,9 @@ class ProcessKernel {
                 multiplying_.run_weights(weights_commands_, weights, parameters_, weights_reports_, descriptor_trace);
             },
             [&] { multiplying_.run_array(operands_, sums_); },
-            [&] { post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, post_reports_); },
+            [&] {
+                post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, counts_, post_reports_);
+            },
             [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
         };
         try {
@@ -238,6 +240,7 @@ class ProcessKernel {
         join(exponents_, Config::exponents_depth);
         join(stored_, Config::stored_depth);
         join(credits_, Config::credits_depth);
+        join(counts_, ProcessLimits::waiting_counts);
         join(scratchpad_reports_, Config::scratchpad_reports_depth);
         join(weights_reports_, Config::weights_reports_depth);
         join(post_reports_, Config::post_reports_depth);
@@ -276,6 +279,7 @@ class ProcessKernel {
     stream<wire_t<ResultBeat<Config>>> results_{"results"};
     stream<int_t<32>> exponents_{"exponents"};
     stream<bool> credits_{"credits"};
+    stream<command_t> counts_{"counts"};
     stream<report_t> scratchpad_reports_{"scratchpad_reports"}, weights_reports_{"weights_reports"};
     stream<report_t> post_reports_{"post_reports"}, store_reports_{"store_reports"};
 };

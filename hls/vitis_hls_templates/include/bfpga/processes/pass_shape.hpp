@@ -11,13 +11,6 @@ inline bool reuses_taps(const Descriptor& d) {
     return Config::tap_reuse && static_cast<Operation>(d.operation) == Operation::Gemm && d.has(Flag::Neighbours);
 }
 
-// Columns that have a pixel in a group; of columns that take taps from their neighbours so many that rows are whole.
-template <class Config>
-inline int group_pixels(const Descriptor& d) {
-#pragma HLS INLINE
-    return reuses_taps<Config>(d) ? static_cast<int>(d.group_columns) : active_columns<Config>(d);
-}
-
 // Whether a pass computes one word of each pixel: without the array, or with a row pair for each channel of a word.
 template <class Config>
 inline bool single_words(const Descriptor& d) {
@@ -45,6 +38,15 @@ template <class Config>
 inline bool reads_chunks(const Descriptor& d) {
 #pragma HLS INLINE
     return Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::Kept);
+}
+
+// Columns that have a pixel in a group; the descriptor says it where rows of pixels shall be whole: for columns that
+// take taps from their neighbours, and for a skip array.
+template <class Config>
+inline int group_pixels(const Descriptor& d) {
+#pragma HLS INLINE
+    return reuses_taps<Config>(d) || reads_chunks<Config>(d) ? static_cast<int>(d.group_columns)
+                                                             : active_columns<Config>(d);
 }
 
 // Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array has one of whole words.

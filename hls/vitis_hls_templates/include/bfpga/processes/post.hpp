@@ -10,6 +10,7 @@
 #include "bfpga/output/keep_buffer.hpp"
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
+#include "bfpga/processes/choices.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/vector_words.hpp"
 
@@ -103,6 +104,16 @@ class PostProcess {
              stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
              stream<command_t>& reports) {
 #pragma HLS INLINE
+        NoCounts counts;
+        run(commands, sums, vectors, parameters, results, exponents, counts, reports);
+    }
+
+    // `counts`: a word of each operation that counts what it stores.
+    template <class Counts>
+    void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
+             stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
+             Counts& counts, stream<command_t>& reports) {
+#pragma HLS INLINE
         if (commands.read() != 0) {
             layers_.clear_policies();
         }
@@ -125,6 +136,7 @@ class PostProcess {
                 running = false;
             } else {
                 compute(d, sums, vectors, parameters, results);
+                values_.finish(d, counts);
             }
         }
         reports.write(static_cast<command_t>(counters_.overflows));
@@ -225,6 +237,7 @@ class PostProcess {
             sum_.stand_in();
         }
         stage_.start(d, exponents.accumulator, exponents.output);
+        values_.start();
         wide_.start(d.wide_word, keeps_ || kept_);
     }
 
@@ -281,6 +294,7 @@ class PostProcess {
                 }
             }
             stage_.values(sum, covered, policy, mantissa);
+            values_.add(mantissa, covered);
             wide_.next();
         }
         assemble(mantissa);
@@ -333,6 +347,7 @@ class PostProcess {
     OutputStage<Config> stage_;
     KeepBuffer<Config> wide_;
     Counters counters_;
+    CountRegisters<Config> values_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
     bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there

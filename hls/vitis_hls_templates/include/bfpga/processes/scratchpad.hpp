@@ -78,6 +78,9 @@ class ScratchpadProcess {
         load_.clear();
         store_.clear();
         finished_.clear();
+        skipped_ = false;
+        skips_next_ = false;
+        skips_ = false;
         word_ = 0;
         complete_ = false;
         known_ = false;
@@ -242,18 +245,20 @@ class ScratchpadProcess {
         storer_.step(finished_, moves.stores, ends.stores, goes, trace);
         const uint_t<2> steps = static_cast<uint_t<2>>((computed ? 1 : 0) + (loaded ? 1 : 0) + (goes ? 1 : 0));
         work_ = static_cast<uint_t<32>>(work_ + steps);
-        FinishedOperations::add(finished_.results, ends.computes);
+        FinishedOperations::add(finished_.results, ends.computes || skips_);
         FinishedOperations::add(finished_.loads, ends.loads);
         FinishedOperations::add(finished_.stores, ends.stores);
         // Nothing else arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = idle;
-        dispatch(free, takes);
+        dispatch(free, takes, trace);
     }
 
     // A complete command goes to the part that executes it, if that one is free; which one that is, is known a clock
     // after the command is complete. That of a computing operation stays until the last of its parts has taken it.
-    void dispatch(const Moves& free, const Takes& takes) {
+    // One that is skipped counts as the others do: when all before it have ended.
+    template <class Trace>
+    void dispatch(const Moves& free, const Takes& takes, Trace& trace) {
 #pragma HLS INLINE
         const Descriptor next = incoming();
         const Operation operation = static_cast<Operation>(next.operation);
@@ -279,14 +284,19 @@ class ScratchpadProcess {
         if (takes.writer) {
             writer_.take(next);
         }
-        taken_ = loads || stores || takes.writer;
+        skips_ = known_ && skips_next_ && free.computes;
+        if (skips_) {
+            trace.finished(static_cast<int>(heard_), 0);
+        }
+        taken_ = loads || stores || takes.writer || skips_;
         if (taken_) {
             ++heard_;
         }
-        last_ = known_ && !next_.computes && !next_.loads && !next_.stores;
-        next_.computes = computes_here(operation);
-        next_.loads = operation == Operation::Load;
-        next_.stores = operation == Operation::Store;
+        last_ = known_ && !next_.computes && !next_.loads && !next_.stores && !skips_next_;
+        next_.computes = computes_here(operation) && !skipped_;
+        next_.loads = operation == Operation::Load && !skipped_;
+        next_.stores = operation == Operation::Store && !skipped_;
+        skips_next_ = skipped_;
         known_ = complete_ && !taken_;
         // What an operation waits for stands before it: nobody else could finish it.
         simulation_check(!known_ || progresses(), "a descriptor",
@@ -324,7 +334,8 @@ class ScratchpadProcess {
             incoming_[k] = incoming_[k + 1];
         }
         incoming_[ScratchpadCommand::words - 1] = static_cast<int32_t>(word);
-        complete_ = word_ == ScratchpadCommand::words - 1;
+        skipped_ = Config::count_registers > 0 && word_ == 0 && word == ProcessLimits::skipped;
+        complete_ = skipped_ || word_ == ScratchpadCommand::words - 1;
         word_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(word_ + 1);
     }
 
@@ -353,7 +364,8 @@ class ScratchpadProcess {
     int32_t incoming_[ScratchpadCommand::words];
     uint_t<7> word_;
     bool complete_, known_, taken_, last_, idle_, ended_;
-    Moves next_;  // who executes it, if it is known
+    bool skipped_, skips_next_, skips_;  // it is one of an operation that is skipped, and counted in this clock
+    Moves next_;                         // who executes it, if it is known
     int32_t heard_;
     uint_t<32> work_;
 };

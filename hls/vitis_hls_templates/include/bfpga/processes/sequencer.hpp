@@ -2,12 +2,15 @@
 //
 // One 32-bit word of a descriptor a clock, or one group of a tensor. It runs ahead of the others as far as the streams
 // between them hold what it sends; what must be finished before an operation begins is in the operation's descriptor.
+// In a kernel with count registers words leave when the flags of their descriptor are known, and those of an operation
+// that is skipped do not: whoever counts it hears `skipped` in their place (choices.hpp).
 #pragma once
 #include "bfpga/contract/beats.hpp"
 #include "bfpga/contract/commands.hpp"
 #include "bfpga/kernel/status.hpp"
 #include "bfpga/kernel/transfers.hpp"
 #include "bfpga/ports/checksum.hpp"
+#include "bfpga/processes/choices.hpp"
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/wires.hpp"
 
@@ -32,9 +35,22 @@ class SequencerProcess {
                      stream<report_t>& scratchpad_report, stream<report_t>& weights_report,
                      stream<report_t>& post_report, stream<report_t>& store_report, Trace& trace) {
 #pragma HLS INLINE
+        NoCounts counts;
+        return run(descriptors, clear, source, scratchpad_command, weights_command, post_command, store_command, loads,
+                   scratchpad_report, weights_report, post_report, store_report, counts, trace);
+    }
+
+    // `counts`: what `post` tells of operations that count.
+    template <class Source, class Counts, class Trace>
+    KernelStatus run(int32_t descriptors, bool clear, Source& source, stream<command_t>& scratchpad_command,
+                     stream<command_t>& weights_command, stream<command_t>& post_command,
+                     stream<command_t>& store_command, stream<wire_t<GroupBeat<Config>>>& loads,
+                     stream<report_t>& scratchpad_report, stream<report_t>& weights_report,
+                     stream<report_t>& post_report, stream<report_t>& store_report, Counts& counts, Trace& trace) {
+#pragma HLS INLINE
         CheckedSource<Config::stream_bits, Source> input(source);
         post_command.write(static_cast<command_t>(clear ? 1 : 0));
-        start(descriptors);
+        start(descriptors, clear);
         PipelinedLoop loop("Sequencer");
     Sequencer:
         do {
@@ -44,14 +60,22 @@ class SequencerProcess {
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
             const Clock now = clock_;
-            const Sent sent = sent_;
+            const Sent sent = due(now);
+            const index_t skip_left = skip_left_;
             next(now);
             send_words(sent, scratchpad_command, weights_command, post_command, store_command);
+            choices_.step(counts, counts_now_);
             if (now.reads) {
                 expect(input, now);
                 beat_ = input.read();
             }
-            take_word(now, trace);
+            if (!now.decides) {
+                before_ = sent_;
+                take_word(now, trace);
+            }
+            if (now.skips) {
+                pass_words(skip_left, trace);
+            }
             if (now.tensor) {
                 GroupBeat<Config> group;
                 Words::get(beat_, static_cast<int>(now.part), group.word);
@@ -67,46 +91,64 @@ class SequencerProcess {
     using part_t = uint_t<bit_length(parts)>;
 
     // What a clock does: it sends a word of a descriptor, the word that ends a command of `post`, or a group of a
-    // tensor.
+    // tensor; or it waits until it is known whether the descriptor is skipped, or skips a beat of it.
     struct Clock {
-        bool word, exponent, begin, tensor;
-        bool ends;         // the word belongs to the commands that end the start: zero, of no descriptor
-        bool reads;        // a beat first
-        bool first, last;  // word of the descriptor
-        index_t index;     // of the word
-        part_t part;       // word or group of the beat
+        bool word, exponent, begin, tensor, decides, skips;
+        bool ends;                // the word belongs to the commands that end the start: zero, of no descriptor
+        bool reads;               // a beat first
+        bool first, flags, last;  // word of the descriptor
+        index_t index;            // of the word
+        part_t part;              // word or group of the beat
     };
 
-    // A word on its way to the processes: it leaves a clock after it was read.
+    // A word on its way to the processes: it leaves a clock after it was read, or two.
     struct Sent {
-        bool word, exponent, first;  // as in `Clock`
+        bool word, exponent, first, flags;  // as in `Clock`
         bool ends;
         index_t index;
         command_t value;
     };
 
-    void start(int32_t descriptors) {
+    void start(int32_t descriptors, bool clear) {
 #pragma HLS INLINE
+        choices_.start(clear);
         left_ = descriptors;
         last_descriptor_ = descriptors == 1;
         number_ = 0;
         running_ = true;
         stops_ = false;
+        sent_all_ = false;
         loads_ = false;
         own_index_ = 0;
         sent_.word = false;
         sent_.exponent = false;
+        before_.word = false;
+        before_.exponent = false;
+        skips_ = false;
+        counts_now_ = false;
         const bool ends = descriptors <= 0;
         clock_.word = true;
         clock_.exponent = false;
         clock_.begin = false;
         clock_.tensor = false;
+        clock_.decides = false;
+        clock_.skips = false;
         clock_.ends = ends;
         clock_.reads = !ends;
         clock_.first = true;
+        clock_.flags = false;
         clock_.last = false;
         clock_.index = 0;
         clock_.part = 0;
+    }
+
+    // The word that leaves in this clock: none while it is not known whether it does.
+    Sent due(const Clock& now) const {
+#pragma HLS INLINE
+        Sent sent = Choices<Config>::exist ? before_ : sent_;
+        sent.word = sent.word && !now.decides;
+        sent.exponent = sent.exponent && !now.decides;
+        return sent;
     }
 
     template <class Input>
@@ -125,31 +167,52 @@ class SequencerProcess {
     void next(const Clock& now) {
 #pragma HLS INLINE
         const bool last_group = groups_.last();
-        const bool command_done = now.word ? now.last && !reaches_post_ : now.exponent && !brings_tensor_;
+        const bool skipped = now.skips && skip_left_ == 1;
+        const bool command_done = now.word ? now.last && !reaches_post_ : skipped || (now.exponent && !brings_tensor_);
         const bool tensor_done = now.begin ? !groups_.any() : now.tensor && last_group;
         const bool done = command_done || tensor_done;
         const bool to_exponent = now.word && now.last && reaches_post_;
         const bool to_begin = now.exponent && brings_tensor_;
         const bool to_tensor = now.begin && groups_.any();
-        const bool words = now.word && !now.last;
+        // Behind the flags it is decided whether the words go on.
+        const bool decides = Choices<Config>::exist && now.word && now.flags && !now.ends;
+        const bool decided = now.decides && choices_.decided();
+        const bool skips = decided && choices_.skips();
+        const bool words = now.word && !now.last && !decides;
+        const bool goes_on = decided && !skips;
         const bool ends_beat = now.part == (now.word ? words_per_beat : Words::groups) - 1;
         const bool next_beat = words ? ends_beat && !now.ends : now.tensor && !last_group && ends_beat;
         const bool stays = words || (now.tensor && !last_group);
         const bool none_left = now.ends || last_descriptor_;
-        running_ = !stops_;
+        // The last words have left by then, and all counts have come.
+        running_ = Choices<Config>::exist ? !(sent_all_ && choices_.settled()) : !stops_;
+        sent_all_ = stops_;
         groups_.step(now.tensor, now.begin);
         if (now.exponent) {
             groups_.set(tensor_.output_pixels, tensor_.output_width, tensor_.output_pixel_words);
         }
-        clock_.word = done || words;
+        clock_.word = (done && !(Choices<Config>::exist && now.ends)) || words || goes_on;
+        clock_.decides = decides || (now.decides && !decided);
+        clock_.skips = skips || (now.skips && !skipped);
         clock_.exponent = to_exponent;
         clock_.begin = to_begin;
         clock_.tensor = to_tensor || (now.tensor && !last_group);
-        clock_.reads = done ? !none_left : to_tensor || next_beat || (to_exponent && brings_tensor_);
+        clock_.reads = done ? !none_left
+                            : to_tensor || next_beat || (to_exponent && brings_tensor_) || (goes_on && beat_follows) ||
+                                  skips || (now.skips && !skipped);
         clock_.first = done || to_tensor;
+        clock_.flags = now.word && now.first;
         clock_.last = now.word && now.index == Descriptor::words - 2;
-        clock_.index = words ? static_cast<index_t>(now.index + 1) : static_cast<index_t>(0);
-        clock_.part = stays && !ends_beat ? static_cast<part_t>(now.part + 1) : static_cast<part_t>(0);
+        clock_.index = now.decides        ? static_cast<index_t>(2)
+                       : words || decides ? static_cast<index_t>(now.index + 1)
+                                          : static_cast<index_t>(0);
+        clock_.part = now.decides                        ? static_cast<part_t>(part_behind_flags)
+                      : (stays || decides) && !ends_beat ? static_cast<part_t>(now.part + 1)
+                                                         : static_cast<part_t>(0);
+        skip_left_ = decides     ? static_cast<index_t>(Choices<Config>::beats_behind_flags)
+                     : now.skips ? static_cast<index_t>(skip_left_ - 1)
+                                 : skip_left_;
+        skips_ = decided ? skips : skips_;
         if (done) {
             stops_ = now.ends;
             clock_.ends = none_left;
@@ -169,6 +232,7 @@ class SequencerProcess {
         sent_.word = now.word;
         sent_.exponent = now.exponent;
         sent_.first = now.first;
+        sent_.flags = now.flags;
         sent_.ends = now.ends;
         sent_.index = now.index;
         sent_.value = 0;
@@ -178,6 +242,22 @@ class SequencerProcess {
         } else if (now.word && !now.ends) {
             sent_.value = word_of_beat(now.part);
             trace.word(static_cast<int>(number_), static_cast<int>(now.index), static_cast<int32_t>(sent_.value));
+        }
+        if (Choices<Config>::exist && now.word && now.flags) {
+            choices_.take(now.ends ? 0 : static_cast<int32_t>(sent_.value));
+        }
+    }
+
+    // The words of a beat that is skipped, so many beats before the end of the descriptor; only a simulation hears
+    // them.
+    template <class Trace>
+    void pass_words(index_t skip_left, Trace& trace) const {
+#pragma HLS INLINE
+    Words_Pass:
+        for (int n = 0; n < words_per_beat; ++n) {
+#pragma HLS UNROLL
+            const int index = Descriptor::words - words_per_beat * static_cast<int>(skip_left) + n;
+            trace.word(static_cast<int>(number_), index, static_cast<int32_t>(get_signed<32>(beat_, 32 * n)));
         }
     }
 
@@ -189,22 +269,33 @@ class SequencerProcess {
         if (sent.word && sent.first) {
             begin(static_cast<int32_t>(word), sent.ends);
         }
-        if (sent.word && hears_scratchpad_ && ScratchpadCommand::has(index)) {
-            scratchpad.write(word);
+        const bool skipped = Choices<Config>::exist && sent.word && sent.first && skips_ && !sent.ends;
+        const bool skips_weights = skipped && static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
+        if (skipped || (sent.word && hears_scratchpad_ && ScratchpadCommand::has(index))) {
+            scratchpad.write(skipped ? static_cast<command_t>(ProcessLimits::skipped) : word);
         }
-        if (sent.word && hears_weights_ && WeightsCommand::has(index)) {
-            weights.write(word);
+        if (skips_weights || (sent.word && hears_weights_ && WeightsCommand::has(index))) {
+            weights.write(skips_weights ? static_cast<command_t>(ProcessLimits::skipped) : word);
         }
         if (sent.word ? hears_post_ && PostCommand::has(index) : sent.exponent) {
             post.write(word);
         }
         if (sent.word && hears_store_ && StoreCommand::has(index)) {
-            store.write(word);
+            store.write(sent.first && !sent.ends ? with_choices(word) : word);
         }
+        counts_now_ = Choices<Config>::exist && sent.word && sent.flags && !sent.ends && hears_post_ &&
+                      counted_in(static_cast<int32_t>(word)) != 0;
         if (sent.word && TensorCommand::has(index)) {
             TensorCommand::set(tensor_, static_cast<int>(own_index_), static_cast<int32_t>(word));
             own_index_ = static_cast<index_t>(own_index_ + 1);
         }
+    }
+
+    // The first word of the command of a STORE, with what the registers tell.
+    command_t with_choices(command_t word) const {
+#pragma HLS INLINE
+        const int32_t choices = static_cast<int32_t>(static_cast<uint32_t>(choices_.truths()) << operation_bits);
+        return Choices<Config>::exist ? static_cast<command_t>(word | choices) : word;
     }
 
     // The first word of a descriptor says who hears of it; all hear that the start ends.
@@ -214,10 +305,14 @@ class SequencerProcess {
                          "has no such operation:", operation);
         simulation_check(operation <= static_cast<int32_t>(Operation::Sum), "a descriptor",
                          "needs an engine that this kernel lacks, for operation", operation);
+        const bool skips = Choices<Config>::exist && skips_ && !ends;
+        simulation_check(!skips || (operation >= static_cast<int32_t>(Operation::Gemm) &&
+                                    operation <= static_cast<int32_t>(Operation::Sum)),
+                         "a descriptor", "is skipped that computes nothing, of operation", operation);
         loads_ = TensorCommand::hears(operation);
-        hears_scratchpad_ = ends || ScratchpadCommand::hears(operation);
-        hears_weights_ = ends || WeightsCommand::hears(operation);
-        hears_post_ = ends || PostCommand::hears(operation);
+        hears_scratchpad_ = ends || (ScratchpadCommand::hears(operation) && !skips);
+        hears_weights_ = ends || (WeightsCommand::hears(operation) && !skips);
+        hears_post_ = ends || (PostCommand::hears(operation) && !skips);
         hears_store_ = ends || StoreCommand::hears(operation);
         own_index_ = 0;
     }
@@ -256,9 +351,17 @@ class SequencerProcess {
         return static_cast<uint32_t>(static_cast<int32_t>(from.read()));
     }
 
+    // Whether the word behind the flags, the third one, lies in another beat than these, and where in its beat.
+    static constexpr bool beat_follows = 2 % words_per_beat == 0;
+    static constexpr int part_behind_flags = 2 % words_per_beat;
+
     Clock clock_;
-    Sent sent_;
-    bool running_, stops_, loads_, last_descriptor_;
+    Sent sent_, before_;  // read in the clock before, and before that
+    Choices<Config> choices_;
+    bool skips_;         // the descriptor
+    bool counts_now_;    // the operation whose flags have left counts
+    index_t skip_left_;  // beats
+    bool running_, stops_, sent_all_, loads_, last_descriptor_;
     bool hears_scratchpad_, hears_weights_, hears_post_, hears_store_;
     bool reaches_post_, brings_tensor_;  // `hears_post_` and `loads_`, a clock later
     int_t<32> left_, number_;            // descriptors from this one on, before it

@@ -23,13 +23,14 @@ class SkipArrayProcess {
     static constexpr int groups = Config::skip_groups;
     static constexpr int halves = Config::skip_halves;
     using half_t = uint_t<bit_length(halves)>;
+    using address_t = typename T::address_t;
 
    public:
     SkipArrayProcess() {
 #pragma HLS ARRAY_PARTITION variable=group_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=half_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=loading_ complete dim=0
-#pragma HLS ARRAY_PARTITION variable=next_base_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=base_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=used_before_ complete dim=0
     }
@@ -102,11 +103,14 @@ class SkipArrayProcess {
         }
         comes_ = 0;
         loads_ = 0;
+        begin_ = 0;
+        last_base_ = 0;
     Chunks_Clear:
         for (int c = 0; c < T::chunks; ++c) {
 #pragma HLS UNROLL
             used_[c] = false;
             used_before_[c] = false;
+            base_[c] = 0;
         }
     Clocks_Clear:
         for (int k = 0; k < skip_guard; ++k) {
@@ -148,7 +152,7 @@ class SkipArrayProcess {
     void step_groups(const bool (&loaded)[T::chunks], bool (&finishes)[groups], bool (&ends)[groups], First& entries,
                      Others&... others) {
 #pragma HLS INLINE
-        group_[G].step(window_, forwarder_, G, loaded, next_base_, entries, finishes[G], ends[G]);
+        group_[G].step(window_, forwarder_, G, loaded, base_, entries, finishes[G], ends[G]);
         step_groups<G + 1>(loaded, finishes, ends, others...);
     }
 
@@ -175,12 +179,25 @@ class SkipArrayProcess {
         }
         // Halves before the last one may have gone on.
         if (loading_[0]) {
-            next_base_[static_cast<int>(comes_)] = half_[halves - 1].address();
-            comes_ = T::next(comes_);
+            keep_base(half_[halves - 1].address());
         }
+        // Said behind the end of the chunk before, whose last word may be written in this clock.
+        slides_ = takes && last_half() ? beat.slides : slides_;
         if (takes && beat.fires) {
             turn_ = last_half() ? static_cast<half_t>(0) : static_cast<half_t>(turn_ + 1);
         }
+    }
+
+    // The chunk that has come ends before `end`. One that slides keeps the window of the chunk before, but for as many
+    // words as it has.
+    void keep_base(address_t end) {
+#pragma HLS INLINE
+        const address_t words = T::between(begin_, end);
+        const address_t base = slides_ ? T::behind(last_base_, words) : begin_;
+        base_[static_cast<int>(comes_)] = base;
+        last_base_ = base;
+        begin_ = end;
+        comes_ = T::next(comes_);
     }
 
     // A credit for a chunk that no group needs any more. No two become free in a clock: a group ends one at a time.
@@ -208,10 +225,12 @@ class SkipArrayProcess {
     HeldBeat<Operands> held_;
     WindowMemory<Config> window_;
     HalfWriter<Config> half_[halves];
-    half_t turn_;                                 // the half whose word comes next
-    bool loading_[skip_guard];                    // [k]: a chunk was complete k clocks before
-    typename T::chunk_t comes_, loads_;           // the chunk that comes; that can be read next
-    typename T::address_t next_base_[T::chunks];  // where the chunk behind each begins
+    half_t turn_;                        // the half whose word comes next
+    bool loading_[skip_guard];           // [k]: a chunk was complete k clocks before
+    typename T::chunk_t comes_, loads_;  // the chunk that comes; that can be read next
+    address_t base_[T::chunks];          // where the window of each begins
+    address_t begin_, last_base_;        // where the words that come begin; the window of the chunk before
+    bool slides_;                        // the chunk that comes does
     bool used_[T::chunks], used_before_[T::chunks];
     SkipGroup<Config, Storage, Source> group_[groups];
     Forwarder forwarder_;

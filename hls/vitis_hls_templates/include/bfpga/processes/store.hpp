@@ -14,6 +14,9 @@ class StoreProcess {
     using Words = BeatWords<Config>;
     using beat_t = bits_t<Config::stream_bits>;
     using index_t = uint_t<7>;
+    static constexpr bool counts = Config::count_registers > 0;
+    static_assert(!counts || Config::stream_bits >= TensorHeaderFields::choices + TensorHeaderFields::choices_bits,
+                  "a header holds what count registers tell");
 
    public:
     // Until the start ends. `exponents`: one of each STORE; `credits`: one word for each group taken.
@@ -44,6 +47,10 @@ class StoreProcess {
                 beat_ = 0;
                 set_signed<TensorHeaderFields::exponent_bits>(beat_, TensorHeaderFields::exponent,
                                                               static_cast<int64_t>(exponents.read()));
+                if (counts) {
+                    set_signed<TensorHeaderFields::choices_bits>(beat_, counts ? TensorHeaderFields::choices : 0,
+                                                                 static_cast<int64_t>(choices_));
+                }
             }
             if (now.group) {
                 const GroupBeat<Config> group = from_wire<GroupBeat<Config>>(stored.read());
@@ -81,11 +88,12 @@ class StoreProcess {
         ends_ = false;
     }
 
-    // A word of the command. The first one tells whether the start ends.
+    // A word of the command. The first one tells whether the start ends, and what count registers tell.
     void take(const Clock& now, int32_t word) {
 #pragma HLS INLINE
         if (now.index == 0) {
             ends_ = word == 0;
+            choices_ = static_cast<uint_t<16>>(static_cast<uint32_t>(word) >> operation_bits);
         }
         StoreCommand::set(tensor_, static_cast<int>(now.index), word);
     }
@@ -109,6 +117,7 @@ class StoreProcess {
 
     Clock clock_;
     bool ends_;  // the command ends the start
+    uint_t<16> choices_;
     beat_t beat_;
     Descriptor tensor_;
     GroupCount<Config> groups_;

@@ -44,12 +44,18 @@ class Gate {
 
     void clear() {
 #pragma HLS INLINE
+        active_ = false;
+        begins_ = false;
         met_ = false;
         opens_ = false;
         opened_ = false;
         none_ = false;
         left_ = wait;
     }
+
+    // Whether there is an operation, and whether it has come with the clock before.
+    bool active() const { return active_; }
+    bool begins() const { return begins_; }
 
     // What the next operation needs; shut since the one before it has ended.
     void close(uint_t<16> needed) {
@@ -60,22 +66,29 @@ class Gate {
     // Whether the operation may work from the next clock on.
     bool opens() const { return opens_; }
     // Whether it waits for operations that are not finished.
-    bool waits(const Finished& finished) const { return !opens_ && !opened_ && !finished.reached(needed_); }
+    bool waits(const Finished& finished) const {
+#pragma HLS INLINE
+        return active_ && !opens_ && !opened_ && !finished.reached(needed_);
+    }
 
-    // One clock; the comparisons are registers, so the flag lags. `active`: there is an operation.
-    void step(const Finished& finished, bool active) {
+    // One clock; the comparisons are registers, so the flag lags. `starts`: an operation does, `ended`: the one before
+    // it has.
+    void step(const Finished& finished, bool starts, bool ended) {
 #pragma HLS INLINE
         const bool counts = met_ && left_ != 0;
         const bool opened = opened_ || opens_;
         opens_ = met_ && none_ && !opened;
-        opened_ = active && opened;
-        none_ = active && left_ == 0;
-        left_ = !active ? static_cast<uint_t<5>>(wait) : counts ? static_cast<uint_t<5>>(left_ - 1) : left_;
-        met_ = active && (met_ || finished.reached(needed_));
+        opened_ = active_ && opened;
+        none_ = active_ && left_ == 0;
+        left_ = !active_ ? static_cast<uint_t<5>>(wait) : counts ? static_cast<uint_t<5>>(left_ - 1) : left_;
+        met_ = active_ && (met_ || finished.reached(needed_));
+        active_ = starts || (active_ && !ended);
+        begins_ = starts;
     }
 
    private:
     uint_t<16> needed_;
+    bool active_, begins_;
     bool met_, opens_, opened_, none_;
     uint_t<5> left_;
 };
@@ -140,21 +153,19 @@ class WeightFill {
    public:
     void clear() {
 #pragma HLS INLINE
-        active_ = false;
-        begins_ = false;
         left_ = false;
         wants_ = false;
         fetches_ = false;
         gate_.clear();
     }
 
-    bool active() const { return active_; }
-    bool waits(const Finished& reads) const { return active_ && gate_.waits(reads); }
+    bool active() const { return gate_.active(); }
+    bool waits(const Finished& reads) const { return gate_.waits(reads); }
     // Whether a beat is taken as soon as it is there, and whether one is still to come from the stream.
     bool wants() const { return wants_; }
     bool fetches() const { return fetches_; }
     // Whether nothing is left to fill.
-    bool ends() const { return active_ && !left_; }
+    bool ends() const { return gate_.active() && !left_; }
     uint32_t work() const { return static_cast<uint32_t>(work_); }
 
     void start(const Descriptor& d) {
@@ -231,20 +242,17 @@ class WeightFill {
         if (word) {
             word_ = static_cast<weight_address_t>(word_ + 1);
         }
-        place_.step(taken, begins_);
+        place_.step(taken, gate_.begins());
         const bool last_came = fetch_.last();
-        fetch_.step(came && fetches_, begins_);
+        fetch_.step(came && fetches_, gate_.begins());
         wants_ = opens ? any_ : wants_ && !(taken && last);
         fetches_ = opens ? any_ : fetches_ && !(came && last_came);
-        gate_.step(reads, active_);
-        active_ = starts || (active_ && !ended);
-        begins_ = starts;
+        gate_.step(reads, starts, ended);
     }
 
    private:
-    bool active_, any_, left_;  // there are beats; some are left
+    bool any_, left_;  // there are beats; some are left
     bool wants_, fetches_;
-    bool begins_;  // the walks do
     Gate gate_;
     FillBeats<Config> place_, fetch_;  // of the beat that is held, of the one that comes
     parameter_address_t row_;
@@ -267,16 +275,14 @@ class WeightRead {
    public:
     void clear() {
 #pragma HLS INLINE
-        active_ = false;
-        begins_ = false;
         over_ = false;
         works_ = false;
         words_ = false;
         rows_ = false;
         gate_.clear();
     }
-    bool active() const { return active_; }
-    bool waits(const Finished& fills) const { return active_ && gate_.waits(fills); }
+    bool active() const { return gate_.active(); }
+    bool waits(const Finished& fills) const { return gate_.waits(fills); }
     // Whether a weight word is due, and where it comes from; whether a row is.
     bool word() const { return words_; }
     bool streams() const { return streams_; }
@@ -324,10 +330,10 @@ class WeightRead {
         const bool pass = works_ && rows_end && (!words_ || last_word);
         const bool group = pass && last_block_;
         const bool ended = over_;
-        walk_words(sends, sends && ends_tap_, pass, group || begins_);
+        walk_words(sends, sends && ends_tap_, pass, group || gate_.begins());
         walk_rows(rows_, group);
         walk_taps(sends || opens);
-        block_rows_.step(rows_, begins_);
+        block_rows_.step(rows_, gate_.begins());
         const bool words = (opens & more_words_) | (words_ & !last_word);
         const bool rows = (opens & more_rows_) | (rows_ & !last_row);
         words_ = pass ? more_words_ : words;
@@ -335,9 +341,7 @@ class WeightRead {
         works_ = opens || (works_ && !(pass && last_pass_));
         over_ = pass && last_pass_;
         walk_passes(pass || opens);
-        gate_.step(fills, active_);
-        active_ = starts || (active_ && !ended);
-        begins_ = starts;
+        gate_.step(fills, starts, ended);
         return ended;
     }
 
@@ -352,12 +356,12 @@ class WeightRead {
             last_pass_ = last;
             more_words_ = !kept_ && !last;
             more_rows_ = !last;
-        } else if (begins_) {
+        } else if (gate_.begins()) {
             more_words_ = !kept_;
             more_rows_ = true;
         }
-        groups_.step(on && last_block, begins_);
-        blocks_.step(on, begins_);
+        groups_.step(on && last_block, gate_.begins());
+        blocks_.step(on, gate_.begins());
     }
 
     // The taps are a word ahead: whether the word that is due ends a tap, or all of them, is a register.
@@ -370,9 +374,9 @@ class WeightRead {
             ends_tap_ = channel_words_.last();
             ends_pass_ = last;
         }
-        channel_words_.step(on, begins_);
-        kernel_columns_.step(tap, begins_);
-        kernel_rows_.step(row, begins_);
+        channel_words_.step(on, gate_.begins());
+        kernel_columns_.step(tap, gate_.begins());
+        kernel_rows_.step(row, gate_.begins());
     }
 
     // Steps of taps and of blocks are added ahead: an address is one addition wherever it goes.
@@ -401,7 +405,7 @@ class WeightRead {
     void walk_rows(bool row, bool group) {
 #pragma HLS INLINE
         const bool exists = exists_ && !output_rows_.last();
-        const bool again = group || begins_;
+        const bool again = group || gate_.begins();
         output_rows_.step(row && exists_, again);
         if (again) {
             parameter_ = parameter_base_;
@@ -412,8 +416,7 @@ class WeightRead {
         }
     }
 
-    bool active_, streams_, kept_, two_hot_, power_of_two_;
-    bool begins_;        // the walks do
+    bool streams_, kept_, two_hot_, power_of_two_;
     bool works_, over_;  // passes are left; the last one was the clock before
     Gate gate_;
     Counter groups_, blocks_, kernel_rows_, kernel_columns_, channel_words_, block_rows_, output_rows_;
@@ -566,6 +569,7 @@ class WeightsProcess {
         const bool read_free = !read_.active();
         const bool fill_starts = complete_ && fills_next_ && fill_free;
         const bool read_starts = complete_ && reads_next_ && read_free;
+        const bool skips = complete_ && skips_next_ && read_free;
         if (fill_ends) {
             fills_.one_more();
             work_ = static_cast<uint_t<32>>(work_ + fill_.work());
@@ -578,7 +582,12 @@ class WeightsProcess {
         // Nothing arrives behind the last command, so the flags may lag.
         ended_ = last_ && idle_;
         idle_ = fill_free && read_free;
-        last_ = complete_ && !fills_next_ && !reads_next_;
+        last_ = complete_ && !fills_next_ && !reads_next_ && !skips_next_;
+        if (skips) {
+            reads_.one_more();
+            ++gemms_;
+            complete_ = false;
+        }
         if (fill_starts) {
             fill_.start(command_);
             complete_ = false;
@@ -601,9 +610,10 @@ class WeightsProcess {
         if (index_ == 0) {
             fills_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Weights);
             reads_next_ = static_cast<int32_t>(word) == static_cast<int32_t>(Operation::Gemm);
+            skips_next_ = Config::count_registers > 0 && word == ProcessLimits::skipped;
         }
         WeightsCommand::set(command_, static_cast<int>(index_), static_cast<int32_t>(word));
-        complete_ = index_ == WeightsCommand::words - 1;
+        complete_ = index_ == WeightsCommand::words - 1 || skips_next_;
         index_ = complete_ ? static_cast<uint_t<7>>(0) : static_cast<uint_t<7>>(index_ + 1);
     }
 
@@ -616,9 +626,9 @@ class WeightsProcess {
     bool held_;
     typename Stored::Beats beats_;
     Finished fills_, reads_;
-    // The command that comes in: of a fill, of a read, else of the end
+    // The command that comes in: of a fill, of a read, of a read that is skipped, else of the end
     Descriptor command_;
-    bool complete_, fills_next_, reads_next_;
+    bool complete_, fills_next_, reads_next_, skips_next_;
     bool last_, idle_, ended_;
     uint_t<7> index_;          // of the word of the command
     uint_t<8> streamed_beat_;  // of the word that is streamed

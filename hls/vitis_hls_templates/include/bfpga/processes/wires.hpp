@@ -51,6 +51,8 @@ inline Beat from_wire(const wire_t<Beat>& word) {
 
 // A word of a command: a field of a descriptor.
 using command_t = int_t<32>;
+// Bits of an operation in the first word of a command; `store` finds there what count registers tell, behind these.
+constexpr int operation_bits = 8;
 
 // Bits `low` and up of a stream's word, as fields of W bits; a field that holds a truth value has one bit.
 template <int W, class Bits>
@@ -157,8 +159,8 @@ using ResultBeat = WordsBeat<Config, Config::columns>;
 
 // Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
 // `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
-// A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`, `closes`
-// and `single` of a chunk (scratchpad/chunks.hpp).
+// A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`,
+// `closes`, `single` and `slides` of a chunk (scratchpad/chunks.hpp); `apart` of an operation.
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
@@ -166,7 +168,7 @@ struct OperandBeat {
     static constexpr int control_bits = Words::bits + Config::columns;
     static constexpr int beside_bits = control_bits + 4;
     static constexpr int chunk_bits = beside_bits + (Config::tap_reuse ? Config::columns + 1 : 0);
-    static constexpr int bits = chunk_bits + (chunked ? 3 : 0);
+    static constexpr int bits = chunk_bits + (chunked ? 5 : 0);
 
     Word<Config> word[Config::columns];
     bool mine[Config::columns];
@@ -179,6 +181,8 @@ struct OperandBeat {
     bool opens;   // the chunk is the first one of its sums
     bool closes;  // with `last`: it is the last one of its pass
     bool single;  // the pass has no second half
+    bool slides;  // the window is that of the chunk before, further by the words that come
+    bool apart;   // each group needs one lane of the words
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -192,8 +196,8 @@ struct OperandBeat {
             set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
         }
         if (chunked) {
-            const bool chunk[3] = {opens, closes, single};
-            PackedFlags<3>::pack(to, chunk_bits, chunk);
+            const bool chunk[5] = {opens, closes, single, slides, apart};
+            PackedFlags<5>::pack(to, chunk_bits, chunk);
         }
     }
 
@@ -217,6 +221,8 @@ struct OperandBeat {
         opens = chunked && flag_at(from, chunked ? chunk_bits : 0);
         closes = chunked && flag_at(from, chunked ? chunk_bits + 1 : 0);
         single = chunked && flag_at(from, chunked ? chunk_bits + 2 : 0);
+        slides = chunked && flag_at(from, chunked ? chunk_bits + 3 : 0);
+        apart = chunked && flag_at(from, chunked ? chunk_bits + 4 : 0);
     }
 };
 

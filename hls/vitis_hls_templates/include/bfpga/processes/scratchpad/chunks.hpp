@@ -7,8 +7,8 @@
 //
 // The array has room for `chunk_buffers` chunks and returns a credit for each that it has left. A chunk begins with a
 // credit alone, so the array takes its beats without waiting for anybody, as fast as it writes them: a step in `lanes`
-// clocks. The nest keeps to that pace. So `operands` never holds up the loop, whatever else waits, and that is why
-// nothing here can wait for ever:
+// clocks, or in one where lanes stand apart (skip/window.hpp). The nest keeps to that pace. So `operands` never holds
+// up the loop, whatever else waits, and that is why nothing here can wait for ever:
 // * results are taken in every clock, so the output stage always finds room and takes the sums of the array, which
 //   returns the credits in the end. That passes are under way whose results have no room in their stream is harmless;
 // * the output stage takes vectors behind the sums of the operation before. While `vectors` is full the loop takes no
@@ -71,27 +71,21 @@ class PassChunks {
         beat.opens = false;
         beat.closes = false;
         beat.single = false;
+        beat.slides = false;
+        beat.apart = false;
     }
 };
 
-// Chunks that the array has not left yet, one flag for each number of them.
+// Chunks that the array has not left yet.
 class HeldChunks {
-   public:
     static constexpr int limit = 4;
 
+   public:
     HeldChunks() {
-#pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=most_ complete dim=0
     }
 
-    void clear() {
-#pragma HLS INLINE
-    Numbers_Clear:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            are_[n] = n == 0;
-        }
-    }
+    void clear() { count_.clear(); }
 
     // `most`: that the array has room for.
     void set(int32_t most) {
@@ -104,7 +98,7 @@ class HeldChunks {
         }
     }
 
-    bool any() const { return !are_[0]; }
+    bool any() const { return count_.any(); }
     // Whether there is room for another one; `begun`: besides one that begins in this clock.
     bool room(bool begun) const {
 #pragma HLS INLINE
@@ -112,32 +106,18 @@ class HeldChunks {
     Numbers_Room:
         for (int n = 1; n <= limit; ++n) {
 #pragma HLS UNROLL
-            full = full | (most_[n] & (are_[n] | (begun & are_[n - 1])));
+            const bool held = count_.is(n);
+            const bool fills = count_.is(n - 1);
+            full = full | (most_[n] & (held | (begun & fills)));
         }
         return !full;
     }
 
     // A clock; `begun`: a chunk has; `left`: the array has left one.
-    void step(bool begun, bool left) {
-#pragma HLS INLINE
-        bool next[limit + 1];
-#pragma HLS ARRAY_PARTITION variable=next complete dim=0
-    Numbers_Count:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
-            const bool more = n < limit && are_[n < limit ? n + 1 : limit];
-            next[n] = begun == left ? are_[n] : begun ? fewer : more;
-        }
-    Numbers_Keep:
-        for (int n = 0; n <= limit; ++n) {
-#pragma HLS UNROLL
-            are_[n] = next[n];
-        }
-    }
+    void step(bool begun, bool left) { count_.step(begun, left); }
 
    private:
-    bool are_[limit + 1];
+    FlaggedCount<limit> count_;
     bool most_[limit + 1];
 };
 
@@ -167,15 +147,17 @@ class PassChunks<Config, true> {
 #pragma HLS INLINE
         const int32_t groups = d.groups;
         chunked_ = reads_chunks<Config>(d);
+        slides_ = d.has(Flag::Slides);
         odd_ = chunked_ && (groups & 1) != 0;
         alone_ = chunked_ && groups == 1;
         before_last_.set(groups <= 4 ? static_cast<int_t<group_bits>>(1)
                                      : static_cast<int_t<group_bits>>((groups - 1) >> 1));
+        apart_ = d.has(Flag::LanesApart);
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         if (chunked_) {
             held_.set(d.chunk_buffers);
-            simulation_check(d.chunk_steps >= 1 && d.chunk_steps * Config::lanes <= Config::skip_chunk, "an operation",
-                             "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
+            simulation_check(d.chunk_steps >= 1 && d.chunk_steps * (apart_ ? 1 : Config::lanes) <= Config::skip_chunk,
+                             "an operation", "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
         }
     }
 
@@ -259,6 +241,8 @@ class PassChunks<Config, true> {
         beat.opens = issue_.opens;
         beat.closes = issue_.closes;
         beat.single = issue_.single;
+        beat.slides = slides_;
+        beat.apart = issue_.apart;
     }
     // The half that a step reads.
     int half() const { return issue_.half ? 1 : 0; }
@@ -272,11 +256,12 @@ class PassChunks<Config, true> {
         bool ends, chunk_ends;     // all its halves have been read with it; it is the last one of its chunk as well
         bool paces, begins_chunk;  // its first half has been read with it; it is the first one of a chunk as well
         bool second;               // its second half has been read with it, for the first time in the pass
-        bool half, first, last, opens, closes, single;
+        bool turns;                // the first half may be read behind it, or must wait for the pace
+        bool half, first, last, opens, closes, single, apart;
     };
 
     // Whether the first half may be read again behind a step that goes in this clock.
-    bool keeps_pace() const { return unpaced || (next_.half && pace_.reached()); }
+    bool keeps_pace() const { return unpaced || (next_.turns && pace_.reached()); }
     // Whether there is room for a chunk behind it. That of a chunk that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_chunk; }
 
@@ -285,7 +270,8 @@ class PassChunks<Config, true> {
         const bool in_chunk = chunked_ & now.slot_ends;
         next_.ends = in_chunk & step_ends_;
         next_.chunk_ends = next_.ends & chunk_ends;
-        next_.paces = in_chunk & !half_;
+        next_.paces = in_chunk & !half_ & !apart_;
+        next_.turns = half_ | apart_;
         next_.begins_chunk = in_chunk & !half_ & first_;
         next_.second = in_chunk & half_ & begun_;
         next_.half = half_;
@@ -294,10 +280,13 @@ class PassChunks<Config, true> {
         next_.opens = opens_;
         next_.closes = now.window_ends & now.last_block;
         next_.single = single_;
+        next_.apart = apart_;
     }
 
     // The operation
     bool chunked_, odd_, alone_;     // of its groups
+    bool slides_;                    // its windows keep rows of those before
+    bool apart_;                     // lanes stand apart
     Turns<group_bits> before_last_;  // passes before the last one
     Turns<step_bits> steps_;
     // The step of the nest: its half, whether that is the last one; whether the step is the first one of a chunk, in

@@ -32,10 +32,13 @@ class Pace {
     bool one_, reached_;
 };
 
-// Passes that have begun and whose results have not come, one flag for each number of them.
-class AwaitedPasses {
+// How many there are of something that comes and goes one at a time, `limit` at most: one flag for each number.
+template <int LIMIT>
+class FlaggedCount {
    public:
-    AwaitedPasses() {
+    static constexpr int limit = LIMIT;
+
+    FlaggedCount() {
 #pragma HLS ARRAY_PARTITION variable=are_ complete dim=0
     }
 
@@ -48,15 +51,11 @@ class AwaitedPasses {
         }
     }
 
+    bool is(int number) const { return are_[number]; }
     bool any() const { return !are_[0]; }
-    // Whether there is any besides `one` that has come and is not counted yet.
-    bool any_besides(bool one) const { return !(are_[0] | (one & are_[1])); }
-    bool most() const { return are_[limit]; }
-    // Whether fewer than three could be added.
-    bool nearly_most() const { return are_[limit] | are_[limit - 1] | are_[limit - 2]; }
 
-    // A clock; `begun`: a pass has; `returned`: the results of one have come.
-    void step(bool begun, bool returned) {
+    // A clock; `comes`: one more does; `goes`: one of them does.
+    void step(bool comes, bool goes) {
 #pragma HLS INLINE
         bool next[limit + 1];
 #pragma HLS ARRAY_PARTITION variable=next complete dim=0
@@ -65,7 +64,7 @@ class AwaitedPasses {
 #pragma HLS UNROLL
             const bool fewer = n > 0 && are_[n > 0 ? n - 1 : 0];
             const bool more = n < limit && are_[n < limit ? n + 1 : limit];
-            next[n] = begun == returned ? are_[n] : begun ? fewer : more;
+            next[n] = comes == goes ? are_[n] : comes ? fewer : more;
         }
     Numbers_Keep:
         for (int n = 0; n <= limit; ++n) {
@@ -75,8 +74,39 @@ class AwaitedPasses {
     }
 
    private:
-    static constexpr int limit = ProcessLimits::awaited_passes;  // the stream of results has room for so many
     bool are_[limit + 1];
+};
+
+// Passes that have begun and whose results have not come: the stream of results has room for so many.
+class AwaitedPasses {
+    using Count = FlaggedCount<ProcessLimits::awaited_passes>;
+
+   public:
+    void clear() { count_.clear(); }
+
+    bool any() const { return count_.any(); }
+    // Whether there is any besides `one` that has come and is not counted yet.
+    bool any_besides(bool one) const {
+#pragma HLS INLINE
+        const bool none = count_.is(0);
+        const bool last = count_.is(1);
+        return !(none | (one & last));
+    }
+    bool most() const { return count_.is(Count::limit); }
+    // Whether fewer than three could be added.
+    bool nearly_most() const {
+#pragma HLS INLINE
+        const bool none = count_.is(Count::limit);
+        const bool one = count_.is(Count::limit - 1);
+        const bool two = count_.is(Count::limit - 2);
+        return none | one | two;
+    }
+
+    // A clock; `begun`: a pass has; `returned`: the results of one have come.
+    void step(bool begun, bool returned) { count_.step(begun, returned); }
+
+   private:
+    Count count_;
 };
 
 }  // namespace bfpga

@@ -25,16 +25,14 @@ class EntryRead {
 
     void clear() {
 #pragma HLS INLINE
-        active_ = false;
-        begins_ = false;
         over_ = false;
         works_ = false;
         words_ = false;
         rows_ = false;
         gate_.clear();
     }
-    bool active() const { return active_; }
-    bool waits(const Finished& fills) const { return active_ && gate_.waits(fills); }
+    bool active() const { return gate_.active(); }
+    bool waits(const Finished& fills) const { return gate_.waits(fills); }
     // Whether a word of entries is due, and where it comes from; whether a row is.
     bool word() const { return words_; }
     bool streams() const { return streams_; }
@@ -72,18 +70,16 @@ class EntryRead {
         const bool pass = works_ && (!rows_ || last_row) && (!words_ || last_word);
         const bool ended = over_;
         const bool more = !last_pass_;
-        walk_words(sends, pass || begins_);
+        walk_words(sends, pass || gate_.begins());
         walk_rows(half_ends);
-        entry_words_.step(sends, begins_);
-        output_rows_.step(rows_, begins_);
+        entry_words_.step(sends, gate_.begins());
+        output_rows_.step(rows_, gate_.begins());
         words_ = pass ? more & !kept_ : (opens & !kept_) | (words_ & !last_word);
         rows_ = pass ? more : opens | (rows_ & !last_row);
         works_ = opens || (works_ && !(pass && last_pass_));
         over_ = pass && last_pass_;
         walk_passes(pass || opens);
-        gate_.step(fills, active_);
-        active_ = starts || (active_ && !ended);
-        begins_ = starts;
+        gate_.step(fills, starts, ended);
         return ended;
     }
 
@@ -95,7 +91,7 @@ class EntryRead {
             last_pass_ = passes_.last();
             single_ = shift == 0 || (passes_.last() && odd_);
         }
-        passes_.step(on, begins_);
+        passes_.step(on, gate_.begins());
     }
 
     void walk_words(bool sent, bool again) {
@@ -107,12 +103,11 @@ class EntryRead {
     void walk_rows(bool half_ends) {
 #pragma HLS INLINE
         const parameter_address_t one_more = static_cast<parameter_address_t>(parameter_ + 1);
-        parameter_ = half_ends || begins_ ? parameter_base_ : rows_ ? one_more : parameter_;
-        second_ = half_ends ? !second_ && !single_ : second_ && !begins_;
+        parameter_ = half_ends || gate_.begins() ? parameter_base_ : rows_ ? one_more : parameter_;
+        second_ = half_ends ? !second_ && !single_ : second_ && !gate_.begins();
     }
 
-    bool active_, streams_, kept_;
-    bool begins_;        // the walks do
+    bool streams_, kept_;
     bool works_, over_;  // passes are left; the last one was the clock before
     Gate gate_;
     Turns<G::coordinate_bits> passes_;

@@ -5,8 +5,14 @@
 // when all groups have ended it, and not before is anything of the next one kept.
 #pragma once
 #include "bfpga/processes/skip/entry.hpp"
+#include "bfpga/processes/skip/pair_sums.hpp"
+#include "bfpga/processes/wires.hpp"
 
 namespace bfpga {
+
+// The sums of a pair of lanes for a kernel in one chunk, in which it has a value for each wide word at most.
+template <class Config>
+using KernelPair = PairSums<Config::accumulator_bits, Config::skip_chunk>;
 
 // What leaves in a clock, if anything: sums of one half of a finished kernel, and the row that they are for.
 template <class Config>
@@ -22,16 +28,17 @@ struct KernelSums {
 
 template <class Config, class Storage>
 class SumForwarder {
-    using accumulator_t = int_t<Config::accumulator_bits>;
+    using Pair = KernelPair<Config>;
     using Kernel = KernelSums<Config>;
     using half_t = typename Kernel::half_t;
     static constexpr int groups = Config::skip_groups;
     static constexpr int halves = Config::skip_halves;
-    static constexpr int columns = Config::columns;
+    static constexpr int pairs = Config::columns / 2;
     using group_t = uint_t<bit_length(groups)>;
 
    public:
     using row_t = typename Kernel::row_t;
+    using kept_t = typename Pair::kept_t;
 
     // What leaves in a clock: the group whose last sums do, and the end of a chunk.
     struct Moves {
@@ -72,10 +79,11 @@ class SumForwarder {
         kernel.half = half_;
         kernel.row = row_[static_cast<int>(group_)];
         if (there || !native_integers) {  // a simulation saves the time
-        Columns_Send:
-            for (int i = 0; i < columns; ++i) {
+        Pairs_Send:
+            for (int p = 0; p < pairs; ++p) {
 #pragma HLS UNROLL
-                kernel.sums.sum[i] = finished_[i].get(static_cast<int>(group_) * halves + static_cast<int>(half_));
+                const kept_t kept = finished_[p].get(static_cast<int>(group_) * halves + static_cast<int>(half_));
+                Pair::read(kept, kernel.sums.sum[2 * p], kernel.sums.sum[2 * p + 1]);
             }
         }
         Moves moves;
@@ -92,10 +100,10 @@ class SumForwarder {
         return moves;
     }
 
-    // The finished sum of a lane, in a clock in which its group is not shut.
-    void keep(int group, int half, int column, accumulator_t sum) {
+    // The finished sums of a pair of lanes, in a clock in which its group is not shut.
+    void keep(int group, int half, int pair, const kept_t& sums) {
 #pragma HLS INLINE
-        finished_[column].set(group * halves + half, sum);
+        finished_[pair].set(group * halves + half, sums);
     }
 
     // The row of the sums, in the same clock.
@@ -119,9 +127,9 @@ class SumForwarder {
     }
 
    private:
-    using Column = typename Storage::RegisterSets::template Set<accumulator_t, groups * halves>;
+    using Finished = typename Storage::RegisterSets::template Set<kept_t, groups * halves>;
 
-    Column finished_[columns];
+    Finished finished_[pairs];
     row_t row_[groups];
     // Of a group: its sums are there; its chunk has ended
     bool there_[groups], over_[groups];

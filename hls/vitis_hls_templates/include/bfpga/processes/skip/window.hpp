@@ -2,7 +2,9 @@
 //
 // The words are a ring: each chunk begins where the one before it has ended, and as many as have room come while one is
 // multiplied. Each group has a copy, for it reads where its own entry says. A word of operands has several channels, so
-// it takes as many clocks to write; halves of the pixels come in turns and each is written by itself.
+// it takes as many clocks to write; halves of the pixels come in turns and each is written by itself. Where every
+// kernel reads one channel alone, a group has kernels of one lane only: lanes stand apart then, each in the copies of
+// its own groups, at the same place, and a word of operands is written in one clock.
 #pragma once
 #include "bfpga/memory/activation_memory.hpp"
 #include "bfpga/processes/skip/pixel_pairs.hpp"
@@ -27,10 +29,15 @@ struct WindowTypes {
     using address_t = uint_t<bit_length(words - 1)>;
 
     // The word so many behind another one.
-    static address_t behind(address_t address, uint_t<bit_length(Config::skip_chunk - 1)> by) {
+    static address_t behind(address_t address, address_t by) {
 #pragma HLS INLINE
-        const address_t wide = static_cast<address_t>(by);
-        return static_cast<address_t>(static_cast<address_t>(address + wide) & static_cast<address_t>(words - 1));
+        return static_cast<address_t>(static_cast<address_t>(address + by) & static_cast<address_t>(words - 1));
+    }
+
+    // Words from one to another.
+    static address_t between(address_t from, address_t to) {
+#pragma HLS INLINE
+        return static_cast<address_t>(static_cast<address_t>(to - from) & static_cast<address_t>(words - 1));
     }
 
     static chunk_t next(chunk_t chunk) {
@@ -48,8 +55,10 @@ struct PairWord {
 template <class Config>
 class WindowMemory {
     using T = WindowTypes<Config>;
-    // A simulation that is to be fast has one copy.
-    static constexpr int copies = native_integers ? 1 : Config::skip_groups;
+    static constexpr int lanes = Config::lanes;
+    // A simulation that is to be fast has one copy for each lane.
+    static constexpr int needed = Config::skip_groups < lanes ? Config::skip_groups : lanes;
+    static constexpr int copies = native_integers ? needed : Config::skip_groups;
 
    public:
     WindowMemory() {
@@ -77,7 +86,8 @@ class WindowMemory {
         return word;
     }
 
-    void write(int half, typename T::address_t address, const PairWord<Config>& word) {
+    // `word`: for the groups of each lane.
+    void write(int half, typename T::address_t address, const PairWord<Config> (&word)[lanes]) {
 #pragma HLS INLINE
         cell_waiver_.writes(half * T::words + static_cast<int>(address));
     Groups_Write:
@@ -86,7 +96,7 @@ class WindowMemory {
         Pairs_Write:
             for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-                cell_[g][half][static_cast<int>(address)][p] = word.pair[p];
+                cell_[g][half][static_cast<int>(address)][p] = word[g % lanes].pair[p];
             }
         }
     }
@@ -107,6 +117,7 @@ class HalfWriter {
    public:
     HalfWriter() {
 #pragma HLS ARRAY_PARTITION variable=word_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=lane_ complete dim=0
     }
 
     void clear() {
@@ -114,8 +125,7 @@ class HalfWriter {
         writes_ = false;
         last_ = false;
         ends_ = false;
-        lane_ = 0;
-        last_lane_ = lanes == 1;
+        begin_word(false);
         address_ = 0;
         words_ = 0;
     }
@@ -127,26 +137,35 @@ class HalfWriter {
     // Where the next word goes.
     address_t address() const { return address_; }
 
-    // A clock: the channel whose turn it is.
+    // A clock: the channel whose turn it is, or each to its groups.
     void step(WindowMemory<Config>& memory, int half) {
 #pragma HLS INLINE
         if (!writes_) {
             return;
         }
-        PairWord<Config> word;
-    Pairs_Hold:
-        for (int p = 0; p < T::pairs; ++p) {
+        PairWord<Config> word[lanes];
+#pragma HLS ARRAY_PARTITION variable=word complete dim=0
+    Lanes_Hold:
+        for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
-            word.pair[p] = PixelPairs::hold(word_[2 * p + 1].lane[static_cast<int>(lane_)],
-                                            word_[2 * p].lane[static_cast<int>(lane_)]);
+            const int lane = static_cast<int>(lane_[l]);
+        Pairs_Hold:
+            for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+                word[l].pair[p] = PixelPairs::hold(word_[2 * p + 1].lane[lane], word_[2 * p].lane[lane]);
+            }
         }
         memory.write(half, address_, word);
         simulation_check(words_ < Config::skip_chunk, "a chunk of a window", "has too many words:", words_ + 1);
         words_ = last_lane_ && last_ ? 0 : words_ + 1;
         address_ = T::behind(address_, 1);
         writes_ = !last_lane_;
-        const bool before_last = lane_ == lanes - 2;
-        lane_ = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
+        const bool before_last = lane_[0] == lanes - 2;
+    Lanes_Next:
+        for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+            lane_[l] = last_lane_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_[l] + 1);
+        }
         last_lane_ = lanes == 1 || (!last_lane_ && before_last);
     }
 
@@ -168,15 +187,27 @@ class HalfWriter {
                 word_[i] = beat.word[i];
             }
         }
+        begin_word(beat.apart);
         writes_ = beat.fires;
         last_ = beat.last;
         ends_ = ends;
     }
 
    private:
+    // Lanes go in turns, or all with the next step.
+    void begin_word(bool apart) {
+#pragma HLS INLINE
+    Lanes_Begin:
+        for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+            lane_[l] = static_cast<lane_t>(apart ? l : 0);
+        }
+        last_lane_ = lanes == 1 || apart;
+    }
+
     Word<Config> word_[Config::columns];
     bool writes_, last_, ends_;  // the word is complete; it is the chunk's last of this half; of all halves
-    lane_t lane_;
+    lane_t lane_[lanes];         // that is written next to the groups of each lane
     bool last_lane_;
     address_t address_;
     int words_;  // of the chunk so far, for checks alone

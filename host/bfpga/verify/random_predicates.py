@@ -1,0 +1,88 @@
+"""Layers of random networks that are computed in one of two ways, as the values other than zero of their input decide.
+
+Both ways give the same bits; the second one takes more clocks to read its operands, so the work tells which one ran.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import COMPUTING, Flag
+from bfpga.contract.predicates import Predicate, count, run_by
+from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program
+from bfpga.engines.array.cycles import pass_steps
+from bfpga.program.choices import program_operations
+
+Generator = np.random.Generator
+#: Flags of operations that measure or keep, which belong to others, and of those whose weights come while they run.
+_TIED = int(Flag.MEASURE | Flag.KEEP | Flag.KEPT | Flag.STREAM_WEIGHTS | Flag.SLIDES)
+
+
+def with_random_predicates(rng: Generator, program: Program) -> Program:
+    """The program with two ways for layers that may have them, of a kernel with count registers."""
+    config = program.config
+    nodes = {node.output: node for node in program.nodes if isinstance(node, ArrayNode)}
+    writers = Counter(node.output for node in program.nodes if isinstance(node, ArrayNode))
+    registers: dict[str, int] = {}
+    for node in program.nodes:
+        assert isinstance(node, ArrayNode)
+        source = nodes.get(node.inputs[0])
+        if source is None or writers[source.output] > 1 or not _splits(program, node) or rng.random() < 0.2:
+            continue
+        register = registers.get(source.name)
+        if register is None:
+            if len(registers) == config.count_registers:
+                break
+            register = registers[source.name] = len(registers) + 1
+            _count(rng, program, source, register)
+        _split(rng, program, node, register)
+    return replace(program, choices=int(rng.integers(1 << config.count_registers)) << 1)
+
+
+def _computing(program: Program, node: ArrayNode) -> list[KernelOperation]:
+    operations = (item for item in program_operations(program) if item.layer == node.name)
+    return [item for item in operations if item.descriptor.operation in COMPUTING]
+
+
+def _splits(program: Program, node: ArrayNode) -> bool:
+    return not any(item.descriptor.flags & _TIED or item.first_only for item in _computing(program, node))
+
+
+def _count(rng: Generator, program: Program, node: ArrayNode, register: int) -> None:
+    """Count what a layer stores; half of the values is what a threshold is most near to."""
+    spec = program.tensors[node.output]
+    size = spec.height * spec.width * node.channels
+    threshold = int(rng.choice([0, size // 2, int(rng.integers(size + 1)), size]))
+    for operation in _computing(program, node):
+        if not operation.descriptor.flags & Flag.MEASURE:
+            count(operation.descriptor, register, threshold)
+
+
+def _split(rng: Generator, program: Program, node: ArrayNode, register: int) -> None:
+    """Every operation of a layer as two of which one runs."""
+    unless = bool(rng.random() < 0.5)
+    for step in program.steps:
+        assert isinstance(step, LaunchStep)
+        result: list[KernelOperation] = []
+        ahead = step.ahead
+        for index, operation in enumerate(step.operations):
+            ways = [operation]
+            if operation.layer == node.name and operation.descriptor.operation in COMPUTING:
+                ways = _ways(program.config, operation, Predicate(register, unless))
+                ahead += index < step.ahead
+            result += ways
+        step.operations, step.ahead = result, ahead
+
+
+def _ways(config: SystolicConfig, operation: KernelOperation, predicate: Predicate) -> list[KernelOperation]:
+    second = replace(operation.descriptor)
+    run_by(operation.descriptor, predicate)
+    run_by(second, replace(predicate, unless=not predicate.unless))
+    if not second.read_runs:
+        second.read_slots += 1
+        second.steps = pass_steps(config, second)
+    return [operation, replace(operation, descriptor=second)]
