@@ -55,6 +55,7 @@ engines:
     kernel: loop
     hop_columns: 0
     count_registers: 0
+    ultra_ram: []
 """
 #: The models of the sections that hold scalar keys, with the words their keys start with in a message.
 SECTIONS: dict[str, type[Section]] = {
@@ -142,6 +143,7 @@ def range_cases() -> Iterator[Case]:
         "bias_bits": ("3", "33"), "activation_words": ("63", "65537"), "weight_words": ("15", "65537"),
         "parameter_rows": ("1", "65537"), "stream_bits": ("16", "48", "1024"), "weight_stream_bits": ("32", "96"),
         "mantissa_bits": ("3", "19"), "exponent_bits": ("3", "17"), "clock_mhz": ("0", "-1", "1001", "24.9", "200.1"),
+        "ultra_ram": ("[weight]", "weights", "[[weights]]"),
         "functions": ("[]", "[relux]", "[none, none]", "[relu]", "none", "[none, [relu]]"), "skew": ("yes", "0"),
         "multiplier": ("lut", "DSP"), "rounding": ("nearest",), "saturation": ("clip",), "log": ("round",),
         "profile": ("bfp4", "BFP8"), "kind": ("systolic", "array"), "name": ("Name", "a b", "../x", "9a", "é"),

@@ -41,6 +41,8 @@ struct Array {
     static constexpr bool wide_memory = false;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 16;
     static constexpr int bias_bits = 18;
     static constexpr int stream_bits = 64 * LANES;

@@ -32,6 +32,8 @@ struct Build : UnitConfig<8, Rounding::Rne, Saturation::Sym, LogMode::Floor, 32,
     static constexpr int accumulator_rows = Lanes;
     static constexpr int activation_words = 128;
     static constexpr int weight_words = 1;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 64;
     static constexpr int shift_columns = 0;
     // Of the test

@@ -39,6 +39,8 @@ struct Build {
     static constexpr int shift_columns = SHIFT_COLUMNS;
     static constexpr int activation_words = 64;
     static constexpr int weight_words = 16;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int weight_bits = MW;
     static constexpr int weight_container_bits = 16;
     static constexpr int parameter_rows = 64;

@@ -37,6 +37,8 @@ struct Pad {
     static constexpr int banks = BANKS;
     static constexpr int activation_words = 1024;
     static constexpr int weight_words = 16;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 16;
     static constexpr int stream_bits = 64 * LANES;
     static constexpr int words_per_beat = 8;

@@ -27,6 +27,8 @@ struct UnitConfig {
     static constexpr int accumulator_rows = 4;
     static constexpr int activation_words = 64;
     static constexpr int weight_words = 64;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 64;
     static constexpr int shift_columns = 0;
     static constexpr int skip_groups = 0;

@@ -40,6 +40,8 @@ struct Array {
     static constexpr int accumulator_rows = SHIFT_COLUMNS > 0 ? rows : 2 * rows;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 16;
     static constexpr int stream_bits = 64;
     static constexpr int words_per_beat = 2;

@@ -160,7 +160,7 @@ def test_an_operation_that_does_not_wait_breaks_the_waiver() -> None:
     source, target = layers.program.tensor(12, 12, 6), layers.program.tensor(1, 12, 6)
     layers.load(source)
     layers.compute(Operation.MAX, source, target, kernel_height=12)
-    with pytest.raises(ScheduleError, match=r"iteration \d+ of loop `Scratchpad` reads word \d+ of memory `cell_`"):
+    with pytest.raises(ScheduleError, match=r"iteration \d+ of loop `Scratchpad` reads word \d+ of memory `cell`"):
         run(0, "exact", layers.program, layers.model, 6, True)
     layers.program.operations[1].descriptor.after_loads = 1
     check(run(0, "exact", layers.program, layers.model, 6, True), layers.program, layers.model)

@@ -67,8 +67,9 @@ class Board:
 
     @property
     def resources(self) -> dict[str, int]:
-        """What the device has of each resource that estimates and syntheses count."""
-        return {"dsp": self.dsp, "bram36": self.bram36, "lut": self.lut, "ff": self.ff}
+        """What the device has of each resource that estimates and syntheses count; UltraRAM only where it has some."""
+        ultra = {"uram": self.uram} if self.uram else {}
+        return {"dsp": self.dsp, "bram36": self.bram36, **ultra, "lut": self.lut, "ff": self.ff}
 
 
 #: What the files of a folder are called, where the folder's name is another word.

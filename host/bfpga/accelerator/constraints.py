@@ -29,6 +29,9 @@ def board_findings(config: SystolicConfig, board: Board) -> list[Finding]:
     over = exceeded(needed(config), board)
     if not over:
         return []
+    if config.ultra_ram and not board.uram:
+        named = ", ".join(config.ultra_ram)
+        return [Finding("ultra_ram", f"is [{named}]: {board.title} has no UltraRAM; must be left out")]
     excess = f"an array with {array_dsp(config)} DSP blocks in its dot tiles needs {'; '.join(over)} of {board.title}"
     return [positions_excess(config, board, excess) or columns_excess(config, board, excess)]
 
@@ -99,6 +102,7 @@ def exceeded(needed: Resources, board: Board) -> list[str]:
     amounts = [
         ("DSP blocks", needed.dsp, board.dsp),
         ("block memories (36 Kbit)", needed.bram36, board.bram36),
+        ("UltraRAMs (288 Kbit)", needed.uram, board.uram),
         ("LUTs", needed.lut, board.lut),
         ("flip-flops", needed.ff, board.ff),
     ]

@@ -205,6 +205,7 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         position_bins=section.position_bins,
         wide_words=section.wide_words,
         count_registers=section.count_registers,
+        ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
         return skip_config(section, config)

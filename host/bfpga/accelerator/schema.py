@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.contract.configuration import Dsp, KernelForm, Multiplier
+from bfpga.contract.configuration import Dsp, KernelForm, Multiplier, UltraRam
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.predicates import MOST_REGISTERS
@@ -63,6 +63,11 @@ CountRegisters = Annotated[
         ge=0, le=MOST_REGISTERS,
         description="counts of values that are not zero by which a kernel of processes skips operations; 0: none",
     ),
+]  # fmt: skip
+
+UltraMemories = Annotated[
+    list[UltraRam],
+    Field(description="memories of a kernel of processes that are UltraRAM instead of block memories"),
 ]  # fmt: skip
 
 
@@ -132,6 +137,7 @@ class SystolicSection(Section):
         0, ge=0, le=128, description="columns of a kernel of processes that share a copy of the weights; 0: all of them"
     )
     count_registers: CountRegisters = 0
+    ultra_ram: UltraMemories = Field([])
 
 
 class SkipArraySection(Section):
@@ -160,6 +166,7 @@ class SkipArraySection(Section):
     position_bins: PositionBins = 0
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
+    ultra_ram: UltraMemories = Field([])
 
 
 class BesideSection(Section):

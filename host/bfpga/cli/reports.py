@@ -25,6 +25,7 @@ from bfpga.devices.comparison import Comparison
 from bfpga.devices.csim import cache_directory
 from bfpga.devices.measured_clocks import MeasuredClocks
 from bfpga.engines.registry import engine_named
+from bfpga.estimate.hardware import kinds_of
 from bfpga.estimate.program import ProgramEstimate, estimate_program
 from bfpga.estimate.roofline import estimate_roofline
 from bfpga.program.cycles import CycleCount, program_cycles, tile_clocks
@@ -76,14 +77,14 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     use = resources_of(accelerator)
     parts, origin = use.with_total, use.origin
     limits = board.resources
-    rows: list[tuple[object, ...]] = [(name, r.dsp, r.bram36, r.lut, r.ff) for name, r in parts.items()]
+    rows: list[tuple[object, ...]] = [(name, *(asdict(r)[kind] for kind in limits)) for name, r in parts.items()]
     rows.append((board.title, *limits.values()))
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
     if config.skip_groups:
         title = f"{accelerator.name}: a skip array of {array_text(config)}"
-    table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
+    table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:
         say(origin)
     roofline = estimate_roofline(accelerator)
@@ -420,8 +421,9 @@ def print_layers(job: Job, content: dict[str, Any]) -> None:
     print_host(job.accelerator, content)
     use, board = resources_of(job.accelerator), job.accelerator.board
     total = use.total
+    ultra = f"{total.uram} of {board.uram} URAM, " if total.uram else ""
     say(
-        f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, "
+        f"{board.title}: {total.dsp} of {board.dsp} DSP, {total.bram36} of {board.bram36} BRAM36, {ultra}"
         f"{percent(total.lut, board.lut)} of the LUTs, {percent(total.ff, board.ff)} of the FFs ({use.basis})"
     )
     for remark in job.program.notes:

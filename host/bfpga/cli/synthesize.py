@@ -169,20 +169,24 @@ def _show_parts(loop: LoopFigures) -> None:
 
 
 def _show_ips(figures: HardwareFigures) -> None:
-    rows = []
+    rows: list[tuple[object, ...]] = []
+    ultra = any(ip.memories.uram for ip in figures.ips)
     for ip in figures.ips:
         area = ip.loops + ip.memories
-        rows.append((ip.name, area.tables, area.ff, area.dsp, area.bram36, f"{ip.path:.1f}", ip.outside.tables))
-    headers = ["IP", "LUT", "FF", "DSP", "BRAM36", "longest path ns", "LUT between loops, at most"]
+        blocks = (area.bram36, area.uram) if ultra else (area.bram36,)
+        rows.append((ip.name, area.tables, area.ff, area.dsp, *blocks, f"{ip.path:.1f}", ip.outside.tables))
+    memories = ["BRAM36", "URAM"] if ultra else ["BRAM36"]
+    headers = ["IP", "LUT", "FF", "DSP", *memories, "longest path ns", "LUT between loops, at most"]
     if rows:
         output.table("IPs, with their memories", headers, rows)
 
 
 def _show_total(figures: HardwareFigures, board: Board) -> None:
     from bfpga.engines.array.counted_resources import STREAMS
+    from bfpga.estimate.hardware import kinds_of
 
     def row(name: str, area: Area) -> tuple[object, ...]:
-        return name, area.dsp, area.bram36, area.tables, area.ff
+        return name, *(area.used[kind] for kind in limits)
 
     limits = board.resources
     total = figures.total
@@ -199,7 +203,7 @@ def _show_total(figures: HardwareFigures, board: Board) -> None:
         ("used", *(output.percent(used[kind], limit) for kind, limit in limits.items())),
     ]  # fmt: skip
     rows.append(row("between the loops, nothing shared (not in the total)", figures.outside))
-    output.table("resources, counted by Yosys", ["part", "DSP", "BRAM36", "LUT", "FF"], rows)
+    output.table("resources, counted by Yosys", ["part", *kinds_of(limits).values()], rows)
 
 
 def _show_proofs(accelerator: Accelerator, loop: str) -> None:

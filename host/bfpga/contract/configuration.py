@@ -20,6 +20,9 @@ Numbers = TypeVar("Numbers", bound=EngineNumbers)
 Multiplier = Literal["dsp", "dsp_packed", "shift"]
 #: How a layer's weights are held: integers of the array, sums of two powers of two, or powers of two (SM 2.3).
 WeightFormat = Literal["linear", "two_hot", "power_of_two"]
+#: Memories that may be of UltraRAM instead of block memories.
+UltraRam = Literal["activations", "weights"]
+ULTRA_MEMORIES: tuple[UltraRam, ...] = ("activations", "weights")
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 #: How a kernel is built: one loop that does everything, or processes that own their memories (docs/kernel.md).
 KernelForm = Literal["loop", "processes"]
@@ -82,6 +85,8 @@ class SystolicConfig:
     skip_halves: int = 2
     skip_chunk: int = 256
     skip_queue: int = 32
+    #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
+    ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
     count_registers: int = 0
 

@@ -33,6 +33,9 @@ FIGURES = {
     "zynqmp": PowerFigures(system=3.35, dsp=8.0, bram36=16.0, lut=0.08, byte=0.37),
 }
 
+#: Block memories that an UltraRAM is taken for: as many bits pass its ports in a clock. No figure for it was found.
+ULTRA_BLOCKS = 1
+
 
 def board_watts(used: Resources, board: Board, clock_mhz: float) -> float:
     """Watts of the device while a kernel works; the same while the host computes, whose kernel keeps its clock.
@@ -40,7 +43,8 @@ def board_watts(used: Resources, board: Board, clock_mhz: float) -> float:
     used: what the design takes of the device.
     """
     figures = FIGURES[board.processing_system]
-    dynamic = used.dsp * figures.dsp + used.bram36 * figures.bram36 + used.lut * figures.lut
+    blocks = used.bram36 + ULTRA_BLOCKS * used.uram
+    dynamic = used.dsp * figures.dsp + blocks * figures.bram36 + used.lut * figures.lut
     return figures.system + 1e-6 * clock_mhz * dynamic
 
 

@@ -7,6 +7,7 @@ another kernel's figures are never shown.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,14 @@ from bfpga.formats.files import read_file, replace_file
 ROUTED_LIMITS = {"lut": 0.8, "ff": 0.8, "bram36": 0.92, "uram": 0.92, "dsp": 1.0}
 FULL = ROUTED_LIMITS["lut"]
 _LARGEST = 1 << 24
+
+#: Kinds of resources in words.
+KINDS = {"dsp": "DSP", "bram36": "BRAM36", "uram": "URAM", "lut": "LUT", "ff": "FF"}
+
+
+def kinds_of(limits: Mapping[str, int]) -> dict[str, str]:
+    """The kinds that a board has, in words. limits: its resources."""
+    return {kind: title for kind, title in KINDS.items() if kind in limits}
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Area:
     @property
     def used(self) -> dict[str, float]:
         """What is taken of each resource that a board states."""
-        return {"dsp": self.dsp, "bram36": self.bram36, "lut": self.tables, "ff": self.ff}
+        return {"dsp": self.dsp, "bram36": self.bram36, "uram": self.uram, "lut": self.tables, "ff": self.ff}
 
     @property
     def bram36(self) -> float:
@@ -198,7 +207,7 @@ def read_figures(path: Path, sources: str) -> HardwareFigures | None:
 def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
     """What keeps an accelerator from its board, a sentence each.
 
-    ``resources``: what the board has (dsp, bram36, lut, ff).
+    ``resources``: what the board has (dsp, bram36, lut, ff, and uram where it has some).
     """
     found = []
     for loop in figures.loops:
@@ -208,13 +217,11 @@ def findings(figures: HardwareFigures, resources: dict[str, int]) -> list[str]:
             worst = ", ".join(loop.worst[-3:])
             found.append(f"{loop.title}: the worst path misses the clock by {-loop.slack:.2f} ns, through {worst}")
     if figures.counted:
-        for kind, amount in figures.total.used.items():
-            most = ROUTED_LIMITS[kind]
-            if amount > most * resources[kind]:
-                share = 100 * amount / resources[kind]
-                found.append(
-                    f"{kind.upper()}: {amount:,.0f} of {resources[kind]:,} ({share:.0f} %), above {100 * most:.0f} %"
-                )
+        for kind, limit in resources.items():
+            amount, most = figures.total.used[kind], ROUTED_LIMITS[kind]
+            if amount > most * limit:
+                share = 100 * amount / limit
+                found.append(f"{kind.upper()}: {amount:,.0f} of {limit:,} ({share:.0f} %), above {100 * most:.0f} %")
     return found
 
 

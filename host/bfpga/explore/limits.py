@@ -14,7 +14,7 @@ from bfpga.estimate.hardware import FULL
 
 #: Share of each resource that an explored accelerator may take. Tables above 80 % do not route reliably; blocks are
 #: there to be used.
-SHARES = {"dsp": 1.0, "bram36": 1.0, "lut": FULL, "ff": 1.0}
+SHARES = {"dsp": 1.0, "bram36": 1.0, "uram": 1.0, "lut": FULL, "ff": 1.0}
 #: Columns that an accelerator file may ask for, of either kind.
 MOST_COLUMNS = 128
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bfpga.contract.engine_numbers import ARRAY
-from bfpga.estimate.hardware import FULL, HardwareFigures, LoopFigures
+from bfpga.estimate.hardware import FULL, HardwareFigures, LoopFigures, kinds_of
 from bfpga.program.explanation import engine_choices, engine_headings, engine_rows, gain
 from bfpga.report import words
 from bfpga.report.charts import hardware as charts
@@ -22,18 +22,19 @@ def resources_section(report: Report) -> Section:
     basis = NETLIST if report.parts_basis == "counted" else report.parts_basis
     # Beside a model by hand the netlist says what the code takes.
     counted = figures.total if figures is not None and figures.counted and basis != NETLIST else None
-    rows = [(name, *(words.count(getattr(part, kind)) for kind in charts.KINDS)) for name, part in report.parts.items()]
-    rows.append((board.title, *(words.count(limits[kind]) for kind in charts.KINDS)))
+    kinds = kinds_of(limits)
+    rows = [(name, *(words.count(getattr(part, kind)) for kind in kinds)) for name, part in report.parts.items()]
+    rows.append((board.title, *(words.count(limits[kind]) for kind in kinds)))
     total = report.parts["total"]
-    rows.append(("used", *(words.points(getattr(total, kind) / limits[kind], 1) for kind in charts.KINDS)))
+    rows.append(("used", *(words.points(getattr(total, kind) / limits[kind], 1) for kind in kinds)))
     if counted is not None:
-        rows.append(("netlist of the code", *(words.count(counted.used[kind]) for kind in charts.KINDS)))
+        rows.append(("netlist of the code", *(words.count(counted.used[kind]) for kind in kinds)))
     chart = charts.resources_chart(report.parts, limits, counted)
     caption = f"Dashed: the whole board, and the {FULL:.0%} up to which designs route reliably."
     if counted is not None:
         caption += " Red: cells of the netlist that `bfpga synthesize` counted, interconnect and DMAs included."
     figure = Figure("resources", f"Of {board.title}", basis, chart, caption)
-    table = Table("Parts", basis, ("part", *charts.KINDS.values()), rows, frozenset({1, 2, 3, 4}))
+    table = Table("Parts", basis, ("part", *kinds.values()), rows, frozenset(range(1, 1 + len(kinds))))
     lead = f"{report.accelerator.name} for {board.title} ({board.part}) at {report.accelerator.clock_mhz:g} MHz."
     return Section("resources", "Resources", lead, [figure], [table])
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bfpga.engines.interface.resource_units import half_blocks, lut_memory_tables
+from bfpga.engines.interface.resource_units import half_blocks, lut_memory_tables, ultra_blocks
 from bfpga.estimate.hardware import Area
 from bfpga.synthesis.body import LoopBody, Memory, Opcode
 from bfpga.synthesis.delays import Technology, implementation_of
-
-#: Words and bits of an UltraRAM (UG573, chapter 2).
-URAM_SHAPE = (4096, 72)
 
 
 def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
@@ -18,7 +15,7 @@ def memory_area(memory: Memory, technology: Technology, reads: int) -> Area:
     bits = memory.bits or memory.width
     implementation = implementation_of(memory, technology)
     if implementation == "uram":
-        return Area(uram=-(-memory.words // URAM_SHAPE[0]) * -(-bits // URAM_SHAPE[1]))
+        return Area(uram=ultra_blocks(memory.words, bits))
     copies = -(-reads // 2) if memory.initial and reads > 2 else 1
     if implementation == "lutram":
         return Area(lut_memory=copies * lut_memory_tables(memory.words, bits))

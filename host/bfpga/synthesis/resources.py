@@ -50,7 +50,9 @@ def board_use(accelerator: Accelerator, cache: Path | None = None) -> BoardUse:
         return BoardUse(estimate_resources(config).parts, "estimated")
     figures = packaged_figures(accelerator) if cache is None else kept_figures(accelerator, cache)
     if figures is not None and figures.counted:
-        parts = {name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff) for name, a in figures.parts.items()}
+        parts = {
+            name: Resources(a.dsp, math.ceil(a.bram36), a.tables, a.ff, a.uram) for name, a in figures.parts.items()
+        }
         return BoardUse(parts, "counted", "counted in the netlist of the code")
     rows, error = len(counted_resources.table()), counted_resources.largest_error()
     origin = (

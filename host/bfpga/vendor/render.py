@@ -180,6 +180,8 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             parameter_rows=config.parameter_rows,
             tensor_slots=config.tensor_slots,
             policy_slots=config.policy_slots,
+            ultra_activations="activations" in config.ultra_ram,
+            ultra_weights="weights" in config.ultra_ram,
         ),
         _group(
             "Positions found by the data: bins of the collector, accumulators a column in the keep buffer, "

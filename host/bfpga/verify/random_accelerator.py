@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.accelerator.constraints import config_findings
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import ULTRA_MEMORIES, SystolicConfig, UltraRam
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
@@ -54,7 +54,7 @@ def random_config(rng: Generator) -> SystolicConfig:
     config = config if config.beside else with_random_form(rng, config)
     multiplies = config.multiplier != "shift" and not config.shift_columns
     config = with_skip_array(rng, config) if config.kernel == "processes" and multiplies else config
-    return with_count_registers(rng, config)
+    return with_ultra_ram(rng, with_count_registers(rng, config))
 
 
 def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
@@ -91,6 +91,12 @@ def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConf
         return config
     counting = replace(config, count_registers=int(rng.integers(1, 5)))
     return counting if not config_findings(counting) else config
+
+
+def with_ultra_ram(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """Memories of UltraRAM, each in one of four kernels that may have them."""
+    drawn: tuple[UltraRam, ...] = tuple(name for name in ULTRA_MEMORIES if rng.random() < 0.25)
+    return replace(config, ultra_ram=drawn) if config.kernel == "processes" else config
 
 
 def random_functions(rng: Generator, accumulator_bits: int) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def findings(config: SystolicConfig) -> Iterator[Finding]:
     yield from wide_memory_findings(config)
     yield from kernel_findings(config)
     yield from count_findings(config)
+    yield from ultra_ram_findings(config)
 
 
 def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
@@ -123,6 +124,13 @@ def wide_memory_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.accumulator_bits > word:
         text = f"is true; an accumulator of {config.accumulator_bits} bits must fit a word of lanes x mantissa = {word}"
         yield Finding("wide_memory", text)
+
+
+def ultra_ram_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Memories of UltraRAM are those of processes, which write whole words."""
+    if config.ultra_ram and config.kernel != "processes":
+        named = ", ".join(config.ultra_ram)
+        yield Finding("ultra_ram", f"is [{named}]; only a kernel of processes (`kernel: processes`) has such memories")
 
 
 def count_findings(config: SystolicConfig) -> Iterator[Finding]:

@@ -135,9 +135,10 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     """DSP blocks and memories of an IP."""
     stored = Resources(lut=stored_tables(ip, config))
     if ip == SCRATCHPAD:
-        return Resources(bram36=activation_memories(config).bram36)
+        return activation_memories(config)
     if ip == WEIGHTS:
-        return stored + Resources(bram36=weight_memory(config).bram36 + parameter_memory(config).bram36)
+        memory = weight_memory(config)
+        return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
     if ip == ARRAY:
         return skip_memories(config) if config.skip_groups else Resources(dsp=array_dsp(config))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()

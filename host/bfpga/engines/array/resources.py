@@ -38,6 +38,7 @@ from bfpga.engines.interface.resource_units import (
     bank_access,
     memory_blocks,
     scaled,
+    ultra_blocks,
 )
 from bfpga.engines.output.resources import collector, keep_buffer, kept_words
 
@@ -145,12 +146,17 @@ def decoder(config: SystolicConfig) -> Resources:
 
 def activation_memories(config: SystolicConfig) -> Resources:
     """One memory a bank (mantissas are stored in containers)."""
+    if "activations" in config.ultra_ram:
+        return Resources(uram=config.banks * ultra_blocks(config.activation_words, config.word_bits))
     return Resources(bram36=config.banks * memory_blocks(config.activation_words, config.word_bits))
 
 
 def weight_memory(config: SystolicConfig) -> Resources:
     """One wide word of rows x lanes mantissas a clock."""
-    return Resources(bram36=memory_blocks(config.weight_words, config.weight_word_bits), ff=2 * config.weight_word_bits)
+    words, bits = config.weight_words, config.weight_word_bits
+    if "weights" in config.ultra_ram:
+        return Resources(uram=ultra_blocks(words, bits), ff=2 * bits)
+    return Resources(bram36=memory_blocks(words, bits), ff=2 * bits)
 
 
 def parameter_memory(config: SystolicConfig) -> Resources:

@@ -12,6 +12,8 @@ from bfpga.contract.configuration import SystolicConfig
 
 #: Shapes of one block memory of 36 Kbit: (depth, width).
 BRAM36_SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
+#: Words and bits of an UltraRAM (UG573, chapter 2).
+URAM_SHAPE = (4096, 72)
 #: Bits of one column of look-up-table memory, and look-up tables of three such columns with a write and a read port.
 LUTRAM_DEPTH, LUTRAM_LUT_PER_BIT = 64, 4 / 3
 #: The same memory holds half the depth in half the tables: six columns in four tables.
@@ -26,9 +28,13 @@ class Resources:
     bram36: int = 0
     lut: int = 0
     ff: int = 0
+    uram: int = 0
 
     def __add__(self, other: Resources) -> Resources:
-        return Resources(self.dsp + other.dsp, self.bram36 + other.bram36, self.lut + other.lut, self.ff + other.ff)
+        return Resources(
+            self.dsp + other.dsp, self.bram36 + other.bram36, self.lut + other.lut, self.ff + other.ff,
+            self.uram + other.uram,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,12 +50,20 @@ class ArrayResources:
 
 def scaled(resources: Resources, factor: int) -> Resources:
     """``factor`` copies."""
-    return Resources(resources.dsp * factor, resources.bram36 * factor, resources.lut * factor, resources.ff * factor)
+    return Resources(
+        resources.dsp * factor, resources.bram36 * factor, resources.lut * factor, resources.ff * factor,
+        resources.uram * factor,
+    )  # fmt: skip
 
 
 def memory_blocks(depth: int, width: int) -> int:
     """Fewest block memories of 36 Kbit that hold ``depth`` words of ``width`` bits with one read and one write port."""
     return min(-(-depth // deep) * -(-width // wide) for deep, wide in BRAM36_SHAPES)
+
+
+def ultra_blocks(depth: int, width: int) -> int:
+    """UltraRAMs that hold ``depth`` words of ``width`` bits with one read and one write port."""
+    return -(-depth // URAM_SHAPE[0]) * -(-width // URAM_SHAPE[1])
 
 
 def half_blocks(depth: int, width: int) -> int:

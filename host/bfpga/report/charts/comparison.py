@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
-from bfpga.estimate.hardware import FULL
+from bfpga.estimate.hardware import FULL, KINDS
 from bfpga.report.charts.accuracy import interval_chart
-from bfpga.report.charts.hardware import KINDS
 from bfpga.report.comparison import Comparison, Entry
 from bfpga.report.page import Spec
 from bfpga.report.theme import BLUE, GREEN, GREY, ORANGE, PALETTE, chart, hint, number, rows_axis
@@ -97,8 +96,9 @@ def cycles_chart(entries: Sequence[Entry]) -> Spec:
 
 def resources_chart(entries: Sequence[Entry]) -> Spec:
     """Shares of the board by kind."""
+    kinds = {kind: title for kind, title in KINDS.items() if any(kind in item.limits for item in entries)}
     values = [
-        {"name": item.name, "kind": KINDS[kind], "share": 100 * share, "amount": item.used[kind], "board": item.board}
+        {"name": item.name, "kind": kinds[kind], "share": 100 * share, "amount": item.used[kind], "board": item.board}
         for item in entries
         for kind, share in item.shares.items()
     ]
@@ -106,7 +106,7 @@ def resources_chart(entries: Sequence[Entry]) -> Spec:
         "data": {"values": values},
         "mark": {"type": "bar", "cornerRadiusEnd": 2},
         "encoding": {
-            "y": rows_axis("kind", sort=list(KINDS.values())),
+            "y": rows_axis("kind", sort=list(kinds.values())),
             "yOffset": {"field": "name", "type": "nominal", "sort": None},
             "x": number("share", "share of its board, %"),
             "color": {"field": "name", "type": "nominal", "sort": None, "scale": {"range": [*PALETTE]}},
@@ -121,7 +121,7 @@ def resources_chart(entries: Sequence[Entry]) -> Spec:
         "mark": {"type": "rule", "strokeDash": [4, 3], "opacity": 0.6},
         "encoding": {"x": number("at", ""), "tooltip": [hint("what", "limit"), hint("at", "share, %", ".0f")]},
     }
-    return chart(len(KINDS) * max(26, 12 * len(entries)), [bars, line])
+    return chart(len(kinds) * max(26, 12 * len(entries)), [bars, line])
 
 
 def _bars(entries: Sequence[Entry], title: str, amounts: Sequence[float], colour: str, form: str) -> Spec:

@@ -9,37 +9,36 @@ import numpy as np
 
 from bfpga.engines.interface.resource_units import Resources
 from bfpga.engines.registry import ENGINES
-from bfpga.estimate.hardware import FULL, Area
+from bfpga.estimate.hardware import FULL, Area, kinds_of
 from bfpga.report.model import LayerFigures
 from bfpga.report.page import Spec
 from bfpga.report.partition import LayerPartition
 from bfpga.report.theme import BLUE, GREY, ORANGE, PALETTE, RED, TINTS, chart, hint, number, rows_axis
 
-#: Kinds of resources in words.
-KINDS = {"dsp": "DSP", "bram36": "BRAM36", "lut": "LUT", "ff": "FF"}
 #: Cells of a map's picture in each direction at most.
 MOST_CELLS = 40
 
 
 def resources_chart(parts: Mapping[str, Resources], limits: Mapping[str, int], counted: Area | None) -> Spec:
     """Parts of the kernel as shares of the board's limits; a mark where a netlist was counted."""
-    names = [name for name in parts if name != "total"]
+    names, kinds = [name for name in parts if name != "total"], kinds_of(limits)
     values = [
         {
             "kind": title, "part": name, "order": order, "amount": getattr(parts[name], kind), "limit": limits[kind],
             "share": 100 * getattr(parts[name], kind) / limits[kind],
         }
-        for kind, title in KINDS.items()
+        for kind, title in kinds.items()
         for order, name in enumerate(names)
         if getattr(parts[name], kind)
     ]  # fmt: skip
-    amounts = [{kind: getattr(parts["total"], kind) for kind in KINDS}, counted.used if counted is not None else {}]
+    found = {kind: counted.used[kind] for kind in kinds} if counted is not None else {}
+    amounts = [{kind: getattr(parts["total"], kind) for kind in kinds}, found]
     full = 1.05 * max(100.0, *(100 * amount / limits[kind] for used in amounts for kind, amount in used.items()))
     bars: Spec = {
         "data": {"values": values},
         "mark": {"type": "bar", "height": {"band": 0.62}},
         "encoding": {
-            "y": rows_axis("kind", sort=list(KINDS.values())),
+            "y": rows_axis("kind", sort=list(kinds.values())),
             "x": number("share", "share of the board, %", stack="zero", scale={"domain": [0, full], "nice": False}),
             "color": {
                 "field": "part", "type": "nominal", "sort": None,
@@ -60,21 +59,21 @@ def resources_chart(parts: Mapping[str, Resources], limits: Mapping[str, int], c
     layers = [bars, lines]
     if counted is not None:
         marks = [
-            {"kind": KINDS[kind], "share": 100 * amount / limits[kind], "amount": amount, "what": "counted, netlist"}
-            for kind, amount in counted.used.items()
+            {"kind": kinds[kind], "share": 100 * amount / limits[kind], "amount": amount, "what": "counted, netlist"}
+            for kind, amount in found.items()
         ]
         layers.append(
             {
                 "data": {"values": marks},
                 "mark": {"type": "tick", "thickness": 3, "color": RED, "height": {"band": 0.9}},
                 "encoding": {
-                    "y": rows_axis("kind", sort=list(KINDS.values())),
+                    "y": rows_axis("kind", sort=list(kinds.values())),
                     "x": number("share", ""),
                     "tooltip": [hint("what", "figure"), hint("kind", "resource"), hint("amount", "amount", ",")],
                 },
             }
         )
-    return chart(34 * len(KINDS), layers)
+    return chart(34 * len(kinds), layers)
 
 
 def dispatch_chart(layers: Sequence[LayerFigures], host_operations: int) -> Spec:

@@ -4,8 +4,8 @@
 // stream into the memory, or beat by beat straight to the tiles.
 #pragma once
 #include "bfpga/memory/geometry.hpp"
+#include "bfpga/memory/wide_words.hpp"
 #include "bfpga/numeric/checks.hpp"
-#include "bfpga/numeric/waivers.hpp"
 
 namespace bfpga {
 
@@ -72,31 +72,12 @@ class WeightMemory {
     using address_t = typename Geometry<Config>::weight_address_t;
 
    public:
-    WeightMemory() {
-// One memory for each row, its lanes side by side: a whole weight word in a clock.
-#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
-#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
-#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// Weights are read by operations behind the one that has written them, and none is written that somebody still reads.
-#pragma HLS DEPENDENCE variable=cell_ inter false
-        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
-    }
-
     WeightWord<Config> read(address_t address) const {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "the array reads",
                          "beyond the weight memory, word", static_cast<int>(address));
-        cell_waiver_.reads(static_cast<int>(address));
         WeightWord<Config> word;
-    Rows_Read:
-        for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-        Lanes_Read:
-            for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-                word.row[r][l] = cell_[static_cast<int>(address)][r][l];
-            }
-        }
+        read_word(words_, static_cast<int>(address), word.row);
         return word;
     }
 
@@ -104,21 +85,13 @@ class WeightMemory {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "a weight transfer writes",
                          "beyond the weight memory, word", static_cast<int>(address));
-        cell_waiver_.writes(static_cast<int>(address));
-    Rows_Write:
-        for (int r = 0; r < Config::rows; ++r) {
-#pragma HLS UNROLL
-        Lanes_Write:
-            for (int l = 0; l < Config::lanes; ++l) {
-#pragma HLS UNROLL
-                cell_[static_cast<int>(address)][r][l] = word.row[r][l];
-            }
-        }
+        write_word(words_, static_cast<int>(address), word.row);
     }
 
    private:
-    typename Geometry<Config>::weight_t cell_[Config::weight_words][Config::rows][Config::lanes];
-    Waiver<InterFalseBefore<fill_guard>, Config::weight_words> cell_waiver_;
+    WideWords<typename Geometry<Config>::weight_t, Config::weight_words, Config::rows, Config::lanes, fill_guard,
+              Config::ultra_weights>
+        words_;
 };
 
 // Bias and weight exponent of one output row; one transfer reaches all columns (BFP R70).

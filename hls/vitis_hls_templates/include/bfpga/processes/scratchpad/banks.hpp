@@ -74,6 +74,47 @@ Lanes_Write:
     }
 }
 
+// The banks, of block memories or of UltraRAM. An operation reads what another one has written `start_guard` clocks
+// after that has ended, or later (order.hpp), and its own results never: no read waits for a write, of this iteration
+// or of those that are in the pipeline.
+template <class Config, bool ULTRA>
+struct BankWords {
+    using T = ScratchpadTypes<Config>;
+
+    BankCells<Config> cell;
+    Waiver<InterFalseBefore<T::start_guard>, Config::banks * Config::activation_words> inter_waiver;
+    Waiver<IntraRawFalse, Config::banks * Config::activation_words> intra_waiver;
+
+    BankWords() {
+#pragma HLS ARRAY_PARTITION variable=cell complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
+#pragma HLS DEPENDENCE variable=cell inter false
+        inter_waiver.states("cell", __FILE__, __LINE__ - 1);
+#pragma HLS DEPENDENCE variable=cell intra RAW false
+        intra_waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+};
+
+template <class Config>
+struct BankWords<Config, true> {
+    using T = ScratchpadTypes<Config>;
+
+    BankCells<Config> cell;
+    Waiver<InterFalseBefore<T::start_guard>, Config::banks * Config::activation_words> inter_waiver;
+    Waiver<IntraRawFalse, Config::banks * Config::activation_words> intra_waiver;
+
+    BankWords() {
+#pragma HLS ARRAY_PARTITION variable=cell complete dim=1
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=uram
+#pragma HLS DEPENDENCE variable=cell inter false
+        inter_waiver.states("cell", __FILE__, __LINE__ - 1);
+#pragma HLS DEPENDENCE variable=cell intra RAW false
+        intra_waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+};
+
 // Hardware: every bank selects its address among the ports, and a rotator of one stage a bit writes.
 struct SwitchedPorts {
     template <class Config>
@@ -211,27 +252,15 @@ class ScratchpadBanks {
     using T = ScratchpadTypes<Config>;
 
    public:
-    ScratchpadBanks() {
-#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
-#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=3
-#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-    }
-
     // One clock: `word[i]` is what port i has requested, zero if it has not; then `write` takes place. `counts`: what
     // is read reaches a result.
     void step(const PortRequest<Config> (&request)[T::ports], Word<Config> (&word)[T::ports], bool counts,
               const RunWrite<Config>& write) {
 #pragma HLS INLINE
-// An operation reads what another one has written `start_guard` clocks after that has ended, or later (order.hpp), and
-// its own results never: no read waits for a write, of this iteration or of those that are in the pipeline.
-#pragma HLS DEPENDENCE variable=cell_ inter false
-        inter_waiver_.states("cell_", __FILE__, __LINE__ - 1);
-#pragma HLS DEPENDENCE variable=cell_ intra RAW false
-        intra_waiver_.states("cell_", __FILE__, __LINE__ - 1);
         check_reads(request, counts);
-        Ports::template read<Config>(cell_, request, word);
+        Ports::template read<Config>(words_.cell, request, word);
         check_writes(write);
-        Ports::template write<Config>(cell_, write);
+        Ports::template write<Config>(words_.cell, write);
     }
 
    private:
@@ -253,8 +282,8 @@ class ScratchpadBanks {
                              "of two columns needs different words of bank", bank);
             used[bank] = word;
             if (counts && inside_memory<Config>(request[i].place.word)) {
-                inter_waiver_.reads(bank * Config::activation_words + word);
-                intra_waiver_.reads(bank * Config::activation_words + word);
+                words_.inter_waiver.reads(bank * Config::activation_words + word);
+                words_.intra_waiver.reads(bank * Config::activation_words + word);
             }
         }
 #else
@@ -274,17 +303,15 @@ class ScratchpadBanks {
             const int word = static_cast<int>(write.address(bank));
             simulation_check(inside_memory<Config>(write.address(bank)), "a write",
                              "goes outside the activation memory, to word", word);
-            inter_waiver_.writes(static_cast<int>(bank) * Config::activation_words + word);
-            intra_waiver_.writes(static_cast<int>(bank) * Config::activation_words + word);
+            words_.inter_waiver.writes(static_cast<int>(bank) * Config::activation_words + word);
+            words_.intra_waiver.writes(static_cast<int>(bank) * Config::activation_words + word);
         }
 #else
         (void)write;
 #endif
     }
 
-    BankCells<Config> cell_;
-    Waiver<InterFalseBefore<T::start_guard>, Config::banks * Config::activation_words> inter_waiver_;
-    Waiver<IntraRawFalse, Config::banks * Config::activation_words> intra_waiver_;
+    BankWords<Config, Config::ultra_activations> words_;
 };
 
 }  // namespace bfpga

@@ -16,7 +16,8 @@ using entry_code_t = uint_t<Entry<Config>::bits>;
 
 template <class Config>
 struct EntryWord {
-    entry_code_t<Config> slot[Config::skip_groups];
+    // Of one part each, as a memory has words.
+    entry_code_t<Config> slot[Config::skip_groups][1];
 };
 
 template <class Config>
@@ -67,7 +68,7 @@ class EntryBeats {
 #pragma HLS UNROLL
             const int64_t field = bits_at<field_bits>(last, g * field_bits) & value_mask;
             const int64_t marks = bits_at<2>(last, groups * field_bits + 2 * g) & 3;
-            word.slot[g] = static_cast<code_t>(field | marks << Entry<Config>::marks_from);
+            word.slot[g][0] = static_cast<code_t>(field | marks << Entry<Config>::marks_from);
         }
         return word;
     }
@@ -89,26 +90,12 @@ class EntryMemory {
     static constexpr int groups = Config::skip_groups;
 
    public:
-    EntryMemory() {
-// One memory for each slot: a whole word in a clock.
-#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=2
-#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
-// As weights of a systolic array.
-#pragma HLS DEPENDENCE variable=cell_ inter false
-        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
-    }
-
     EntryWord<Config> read(address_t address) const {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "the skip array reads",
                          "beyond the memory of entries, word", static_cast<int>(address));
-        cell_waiver_.reads(static_cast<int>(address));
         EntryWord<Config> word;
-    Slots_Read:
-        for (int g = 0; g < groups; ++g) {
-#pragma HLS UNROLL
-            word.slot[g] = cell_[static_cast<int>(address)][g];
-        }
+        read_word(words_, static_cast<int>(address), word.slot);
         return word;
     }
 
@@ -116,17 +103,11 @@ class EntryMemory {
 #pragma HLS INLINE
         simulation_check(address >= 0 && address < Config::weight_words, "a weight transfer writes",
                          "beyond the memory of entries, word", static_cast<int>(address));
-        cell_waiver_.writes(static_cast<int>(address));
-    Slots_Write:
-        for (int g = 0; g < groups; ++g) {
-#pragma HLS UNROLL
-            cell_[static_cast<int>(address)][g] = word.slot[g];
-        }
+        write_word(words_, static_cast<int>(address), word.slot);
     }
 
    private:
-    entry_code_t<Config> cell_[Config::weight_words][groups];
-    Waiver<InterFalseBefore<fill_guard>, Config::weight_words> cell_waiver_;
+    WideWords<entry_code_t<Config>, Config::weight_words, groups, 1, fill_guard, Config::ultra_weights> words_;
 };
 
 }  // namespace bfpga

@@ -1,0 +1,72 @@
+// A memory of wide words, one of which is read and one written in a clock: of block memories, or of UltraRAM.
+//
+// A block memory is narrow, so every item of a word has one of its own. An UltraRAM has 72 bits and four thousand
+// words: there the items of a word lie side by side in as many as its bits need.
+#pragma once
+#include "bfpga/numeric/waivers.hpp"
+
+namespace bfpga {
+
+// Items of PARTS elements each. GUARD: iterations between the write of a word and its first read, or more.
+template <class T, int WORDS, int ITEMS, int PARTS, int GUARD, bool ULTRA>
+struct WideWords {
+    T cell[WORDS][ITEMS][PARTS];
+    Waiver<InterFalseBefore<GUARD>, WORDS> waiver;
+
+    WideWords() {
+#pragma HLS ARRAY_PARTITION variable=cell complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
+// A word is read by operations behind the one that has written it, and none is written that somebody still reads.
+#pragma HLS DEPENDENCE variable=cell inter false
+        waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+};
+
+template <class T, int WORDS, int ITEMS, int PARTS, int GUARD>
+struct WideWords<T, WORDS, ITEMS, PARTS, GUARD, true> {
+    T cell[WORDS][ITEMS][PARTS];
+    Waiver<InterFalseBefore<GUARD>, WORDS> waiver;
+
+    WideWords() {
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=2
+#pragma HLS ARRAY_RESHAPE variable=cell complete dim=3
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=uram
+// As in block memories. An UltraRAM has no initial content (UG573): no word is read that was not written.
+#pragma HLS DEPENDENCE variable=cell inter false
+        waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+};
+
+// The word at an address.
+template <class Words, class T, int ITEMS, int PARTS>
+inline void read_word(const Words& words, int address, T (&word)[ITEMS][PARTS]) {
+#pragma HLS INLINE
+    words.waiver.reads(address);
+Items_Read:
+    for (int i = 0; i < ITEMS; ++i) {
+#pragma HLS UNROLL
+    Parts_Read:
+        for (int p = 0; p < PARTS; ++p) {
+#pragma HLS UNROLL
+            word[i][p] = words.cell[address][i][p];
+        }
+    }
+}
+
+template <class Words, class T, int ITEMS, int PARTS>
+inline void write_word(Words& words, int address, const T (&word)[ITEMS][PARTS]) {
+#pragma HLS INLINE
+    words.waiver.writes(address);
+Items_Write:
+    for (int i = 0; i < ITEMS; ++i) {
+#pragma HLS UNROLL
+    Parts_Write:
+        for (int p = 0; p < PARTS; ++p) {
+#pragma HLS UNROLL
+            words.cell[address][i][p] = word[i][p];
+        }
+    }
+}
+
+}  // namespace bfpga
