@@ -13,6 +13,8 @@ from onnx import numpy_helper
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.cli import main
+from bfpga.compiler.read.network import read_network
+from bfpga.pruning.layers import prunable_layers
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 MODEL, DATA = str(MODELS / "mlp_digits.onnx"), str(MODELS / "digits_test.npz")
@@ -45,6 +47,19 @@ def test_prune_judges_on_a_file_of_its_own(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "f.json").read_text())
     assert found["samples"] == {"learning": 160, "choosing": 40, "judging": 300}
     assert found["judged_by_labels"]
+
+
+@pytest.mark.parametrize("structure", ["even", "pynq_z2_zero_skip"])
+def test_prune_leaves_as_many_weights_in_every_kernel(
+    structure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What suits a skip array, whose groups take whole kernels."""
+    written = tmp_path / "o.onnx"
+    assert main([*PRUNE[:6], "--epochs", "0", "--structure", structure, "-o", str(written)]) == 0
+    assert "as many in every kernel of a layer" in capsys.readouterr().out
+    for layer in prunable_layers(read_network(written).graph()):
+        weights = layer.weights.T if layer.outputs_last else layer.weights
+        assert len({int(np.count_nonzero(kernel)) for kernel in weights}) == 1, layer.name
 
 
 def test_prune_does_without_labels(

@@ -15,7 +15,7 @@ from bfpga.data import load_inputs
 from bfpga.devices.reference import FloatNetwork
 from bfpga.engines.registry import BESIDE
 from bfpga.errors import ConfigurationError, DataError
-from bfpga.pruning.layers import PrunableLayer, prunable_layers
+from bfpga.pruning.layers import EVEN, PrunableLayer, prunable_layers
 from bfpga.pruning.prune import Pruned, prune
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.sensitivity import Curve, allocate, best_shares, by_size, curves, lower_hull
@@ -34,6 +34,18 @@ def layer(weights: np.ndarray, outputs_last: bool = False) -> PrunableLayer:
 def test_the_smallest_weights_go() -> None:
     weights = np.array([[3.0, -0.5, 0.25], [-4.0, 0.75, 2.0]])
     np.testing.assert_array_equal(layer(weights).kept(weights, 0.5), [[True, False, False], [True, False, True]])
+
+
+@pytest.mark.parametrize("outputs_last", [False, True])
+def test_even_kernels_lose_as_many_weights_each(outputs_last: bool) -> None:
+    """--structure even: the smallest weights of each output, however large those of the others are."""
+    weights = np.random.default_rng(3).normal(size=(6, 5)) * np.arange(1, 7)[:, None]
+    given = weights.T if outputs_last else weights
+    kept = layer(given, outputs_last).kept(given, 0.6, EVEN)
+    kept = kept.T if outputs_last else kept
+    assert [np.count_nonzero(row) for row in kept] == [2] * 6
+    for row, own in zip(weights, kept, strict=True):
+        assert np.abs(row[own]).min() > np.abs(row[~own]).max()
 
 
 @pytest.mark.parametrize("outputs_last", [False, True])

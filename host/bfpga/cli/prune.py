@@ -51,8 +51,8 @@ def prune(
         str | None,
         typer.Option(
             "--structure",
-            help="Zero whole groups of weights: those that an engine of this accelerator passes over at once, or "
-            "OUTPUTSxINPUTS channels at all taps. Default: each weight by itself.",
+            help="Zeros that suit this accelerator: whole groups that its engine passes over at once, or as many in "
+            "every kernel for a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`. Default: each by itself.",
             metavar="ACCELERATOR",
         ),
     ] = None,
@@ -129,9 +129,16 @@ def prune(
 
 
 def group_of(structure: str | None) -> Group | None:
-    """Output and input channels of the groups that ``--structure`` asks for; ConfigurationError for what is none."""
+    """What ``--structure`` asks for: output and input channels of groups, or even kernels.
+
+    ConfigurationError for what is neither.
+    """
+    from bfpga.pruning.layers import EVEN
+
     if structure is None:
         return None
+    if structure == EVEN:
+        return EVEN
     sizes = SIZES.fullmatch(structure)
     if sizes:
         return int(sizes[1]), int(sizes[2])
@@ -140,10 +147,12 @@ def group_of(structure: str | None) -> Group | None:
 
     accelerator = load_accelerator(structure)
     beside = engines_beside(accelerator.systolic)
+    if accelerator.systolic.skip_groups:
+        return EVEN
     if not beside:
         raise ConfigurationError(
             f"--structure: {accelerator.name} has no engine that passes over zeros; give another accelerator "
-            "(`bfpga accelerators` lists their engines) or sizes such as 16x1"
+            "(`bfpga accelerators` lists their engines), sizes such as 16x1, or even"
         )
     return beside[0].zero_group(accelerator.systolic)
 
@@ -162,8 +171,8 @@ def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_
     ]
     output.table("Layers", ["layer", "weights", "zeros", "non-zeros", "sensitivity*"], rows)
     output.say(f"* what the zeros of this layer alone add to the loss, {found.losses[0]:.4g}, before fine-tuning")
-    whole = "" if group is None else f", in groups of {group[0]} output x {group[1]} input channels"
-    output.say(f"zeros: {100 * found.sparsity:.2f} % of the weights{whole}; asked for: {100 * sparsity:g} %")
+    reached = f"{100 * found.sparsity:.2f} % of the weights{_structure(group)}"
+    output.say(f"zeros: {reached}; asked for: {100 * sparsity:g} %")
     learned = f"{len(parts.learning):,} samples learned from in {found.epochs:.4g} epochs"
     chose = f"{len(parts.choosing):,} chose, {len(parts.judging):,} others judge:"
     output.say(f"{learned if found.epochs else 'no fine-tuning'}, {chose}")
@@ -177,6 +186,14 @@ def _show(found: Pruned, parts: Parts, sparsity: float, group: Group | None, by_
         f"lost: {100 * found.changes.difference:.2f} points ({100 * low:.2f} to {100 * high:.2f}; intervals hold "
         "with 95 %)"
     )
+
+
+def _structure(group: Group | None) -> str:
+    if group is None:
+        return ""
+    if group == "even":
+        return ", as many in every kernel of a layer"
+    return f", in groups of {group[0]} output x {group[1]} input channels"
 
 
 def _share(share: Share) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from bfpga.compiler.read.importer import Graph, Operator
 from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray
 
-#: Output and input channels of a group of weights that become zero together, at all taps of the kernel.
-Group = tuple[int, int]
+#: As many zeros in every kernel of a layer, which suits engines whose time is that of their fullest kernel.
+Even = Literal["even"]
+EVEN: Even = "even"
+#: Output and input channels of a group of weights that become zero together, at all taps of the kernel; or ``EVEN``.
+Group = tuple[int, int] | Even
 
 
 @dataclass(frozen=True)
@@ -36,17 +40,18 @@ class PrunableLayer:
     def kept(self, weights: FloatArray, sparsity: float, group: Group | None = None) -> BoolArray:
         """Which weights stay when the smallest ones go, in the shape of ``weights``.
 
-        sparsity: share that goes; of whole groups the nearest count that they allow. Groups are judged by the mean
-        square of their weights. Of equal ones the first go.
+        sparsity: share that goes; of whole groups and of even kernels the nearest count that they allow. Groups are
+        judged by the mean square of their weights. Of equal ones the first go.
         """
         if group is None:
-            count = round(sparsity * weights.size)
-            kept = np.ones(weights.size, np.bool_)
-            kept[np.argsort(np.abs(weights), axis=None, kind="stable")[:count]] = False
-            return kept.reshape(weights.shape)
+            return _without_smallest(weights.reshape(1, -1), sparsity).reshape(weights.shape)
+        if group == EVEN:
+            values = self._outputs_first(np.asarray(weights, np.float64))
+            even = _without_smallest(np.abs(values).reshape(len(values), -1), sparsity).reshape(values.shape)
+            return np.ascontiguousarray(self._outputs_first(even)).astype(np.bool_)
         return self._kept_groups(weights, sparsity, group)
 
-    def _kept_groups(self, weights: FloatArray, sparsity: float, group: Group) -> BoolArray:
+    def _kept_groups(self, weights: FloatArray, sparsity: float, group: tuple[int, int]) -> BoolArray:
         values = self._outputs_first(np.asarray(weights, np.float64))
         outputs, inputs = values.shape[:2]
         numbers = (np.arange(outputs) // group[0])[:, None] * -(-inputs // group[1]) + np.arange(inputs) // group[1]
@@ -62,6 +67,14 @@ class PrunableLayer:
     def _outputs_first(self, values: FloatArray | BoolArray) -> FloatArray | BoolArray:
         """Outputs before inputs; the same again turns them back."""
         return values.swapaxes(0, 1) if self.outputs_last else values
+
+
+def _without_smallest(rows: FloatArray, sparsity: float) -> BoolArray:
+    """Which weights of each row stay when a share of it goes, the smallest ones first."""
+    kept = np.ones(rows.shape, np.bool_)
+    order = np.argsort(np.abs(rows), axis=1, kind="stable")
+    np.put_along_axis(kept, order[:, : round(sparsity * rows.shape[1])], False, axis=1)
+    return kept
 
 
 def prunable_layers(graph: Graph) -> list[PrunableLayer]:
