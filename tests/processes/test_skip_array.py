@@ -221,7 +221,7 @@ def random_kernels(array: SkipArray, rng: np.random.Generator, kernels: int, wor
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.4, 1.0])
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_sums_equal_integers_at_every_density(number: int, integers: Integers, density: float) -> None:
-    """Fewer and more kernels than groups, one chunk and several of them full or short, words in one slot or two, sums
+    """ZS R1, R5, R27, R44: fewer and more kernels than groups, one chunk and several of them full or short, words in one slot or two, sums
     that are taken at once or rarely."""
     array = SkipArray.of(number, integers)
     rng = np.random.default_rng(int(100 * density))
@@ -242,7 +242,7 @@ def test_sums_equal_integers_at_every_density(number: int, integers: Integers, d
 
 @pytest.mark.parametrize("integers", ["native", "exact"])
 def test_empty_kernels_and_empty_maps_give_zeros(integers: Integers) -> None:
-    """Kernels without a value in some chunks or in all, between others; maps of zeros."""
+    """ZS R7: kernels without a value in some chunks or in all, between others; maps of zeros."""
     array = SkipArray.of(SMALL[0], integers)
     rng = np.random.default_rng(3)
     operands = random_window(array, rng, 3, 6, 2)
@@ -410,7 +410,7 @@ def test_windows_keep_what_they_share_with_the_pass_before(number: int, integers
 
 @pytest.mark.parametrize("integers", ["native", "exact"])
 def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
-    """Two passes are computed before their first sum leaves; the next one waits and nothing is lost."""
+    """ZS R34, R42: two passes are computed before their first sum leaves; the next one waits and nothing is lost."""
     array = SkipArray.of(SMALL[2], integers)
     rng = np.random.default_rng(13)
     operands = random_window(array, rng, 5, 4, 2)
@@ -423,7 +423,7 @@ def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
 
 @pytest.mark.parametrize("density", [1.0, 0.6])
 def test_zeros_take_no_time(density: float) -> None:
-    """Clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums that
+    """ZS R45: clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums that
     leave."""
     array = SkipArray.of(SMALL[2], "exact")
     rng = np.random.default_rng(8)
