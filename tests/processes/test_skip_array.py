@@ -221,8 +221,8 @@ def random_kernels(array: SkipArray, rng: np.random.Generator, kernels: int, wor
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.4, 1.0])
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_sums_equal_integers_at_every_density(number: int, integers: Integers, density: float) -> None:
-    """ZS R1, R5, R27, R44: fewer and more kernels than groups, one chunk and several of them full or short, words in one slot or two, sums
-    that are taken at once or rarely."""
+    """ZS R1, R5, R27, R44: fewer and more kernels than groups, one chunk and several of them full or short, words in
+    one slot or two, sums that are taken at once or rarely."""
     array = SkipArray.of(number, integers)
     rng = np.random.default_rng(int(100 * density))
     full = array.chunk // array.lanes
@@ -423,8 +423,8 @@ def test_operands_are_taken_while_nobody_takes_sums(integers: Integers) -> None:
 
 @pytest.mark.parametrize("density", [1.0, 0.6])
 def test_zeros_take_no_time(density: float) -> None:
-    """ZS R45: clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums that
-    leave."""
+    """ZS R45: clocks are those of the longest list, less than a tenth more, where kernels have more entries than sums
+    that leave."""
     array = SkipArray.of(SMALL[2], "exact")
     rng = np.random.default_rng(8)
     operands = random_window(array, rng, 6, 16, 8)

@@ -52,7 +52,8 @@ def prune(
         typer.Option(
             "--structure",
             help="Zeros that suit this accelerator: whole groups that its engine passes over at once, or as many in "
-            "every kernel for a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`. Default: each by itself.",
+            "every kernel for a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`. "
+            "Default: each weight by itself.",
             metavar="ACCELERATOR",
         ),
     ] = None,
