@@ -36,7 +36,7 @@ from bfpga.program.schedule import schedule
 from bfpga.report.page import svg
 
 BASELINE = "pynq_z2_dense"
-ACCELERATORS = ("pynq_z2_skip",)
+ACCELERATORS = ("pynq_z2_zero_skip",)
 #: Shares of what is not zero, in percent.
 DENSITIES = (100, 80, 60, 50, 40, 30, 20, 10, 5)
 #: Samples that calibrate, and those of two schedules whose difference tells what one of them takes.
