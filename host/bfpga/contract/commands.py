@@ -58,9 +58,11 @@ COMMANDS = (
     ),
     _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
 )
-#: What a process hears instead where entries of a skip array take the place of weight words.
-_SKIP_COMMANDS = (
+#: What the scratchpad hears where windows come in chunks, and `weights` where entries take the place of weight words.
+_CHUNK_COMMANDS = (
     _command("scratchpad", COMMANDS[0].operations, " ".join((*COMMANDS[0].fields, "chunk_steps", "chunk_buffers"))),
+)
+_ENTRY_COMMANDS = (
     _command(
         "weights",
         (Operation.WEIGHTS, Operation.GEMM),
@@ -78,7 +80,8 @@ TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixel
 
 def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
-    others = {command.process: command for command in _SKIP_COMMANDS} if config.skip_groups else {}
+    instead = (_CHUNK_COMMANDS if config.skip_groups else ()) + (_ENTRY_COMMANDS if config.skips_weights else ())
+    others = {command.process: command for command in instead}
     chosen = tuple(others.get(command.process, command) for command in COMMANDS)
     return tuple(map(_counting, chosen)) if config.count_registers else chosen
 

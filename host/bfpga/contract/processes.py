@@ -92,7 +92,9 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
-    yield from _skip_streams(config) if config.skip_groups else _weight_streams(config)
+    yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)
+    if config.skip_groups:
+        yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     results = SKIP_RESULTS if config.skip_groups else max(SHALLOW, AWAITED_PASSES * pass_words)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, results)
@@ -117,11 +119,10 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 
 
-def _skip_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
-    """What the weights process sends to the groups of a skip array, and what the array gives back to the scratchpad."""
+def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """What the weights process sends to the groups of a skip array that multiplies by stored entries."""
     for group in range(config.skip_groups):
         yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, config.entry_bits, config.skip_queue)
-    yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
     # A row waits only behind rows of passes before its own, whose entries have all been sent.
     parameters = max(SKIP_PARAMETERS, config.skip_halves * config.rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)

@@ -14,6 +14,8 @@ from bfpga.engines.interface.engine import Finding
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 #: Widest factors of two products that share a DSP block.
 SKIP_MANTISSA_BITS = 8
+#: Most output channels of a group that skips activations, and most passes for which it holds weights.
+MOST_LANES, MOST_PASSES = 64, 64
 #: Groups of columns that a skip array computes at once.
 SKIP_HALVES = 2
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
@@ -58,8 +60,6 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
 
 def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Numbers of a skip array."""
-    if config.columns % 2:
-        yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
     if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
@@ -68,9 +68,29 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("kind", text)
     if config.wide_memory:
         yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
+    yield from entry_findings(config) if config.skips_weights else activation_findings(config)
+
+
+def entry_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a skip array that multiplies by stored weights."""
+    if config.columns % 2:
+        yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
     if config.rows >= config.skip_chunk:
         text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
         yield Finding("rows", text)
+
+
+def activation_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a skip array that multiplies by activations."""
+    pixels = config.skip_halves * config.columns
+    if config.skip_groups != pixels:
+        text = f"is {config.skip_groups}; source activations has a group for each of the {pixels} pixels of a pass"
+        yield Finding("groups", text)
+    if config.rows % 2 or config.rows > MOST_LANES:
+        text = f"is {config.rows}; must be even and {MOST_LANES} at most for source activations: two share a DSP block"
+        yield Finding("rows", text)
+    if not 1 <= config.skip_passes <= MOST_PASSES:
+        yield Finding("passes", f"is {config.skip_passes}; must be 1..{MOST_PASSES}")
 
 
 def width_findings(config: SystolicConfig) -> Iterator[Finding]:
