@@ -382,7 +382,9 @@ def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> No
     """Two kernels share a DSP block there, not two columns."""
     config = load_accelerator(write(tmp_path, ACTIVATIONS.replace("columns: 12", "columns: 11"))).systolic
     assert (config.columns, config.skip_groups) == (11, 22)
-    assert [item.key for item in config_findings(replace(config, skip_groups=24))] == ["groups"]
+    numbers = {"groups": 24, "passes": 3, "chunk": 96, "queue": 2}
+    for key, wrong in numbers.items():
+        assert [item.key for item in config_findings(replace(config, **{f"skip_{key}": wrong}))] == [key]  # type: ignore[arg-type]
 
 
 def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
