@@ -188,7 +188,7 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()
     processes = SystolicConfig(columns=12, rows=8, lanes=4, kernel="processes", wide_memory=True)
-    for number, config in enumerate([*random_configs(40, seed=1), processes]):
+    for number, config in enumerate([*random_configs(60, seed=1), processes]):
         for seed in range(4 if config is not processes else 8):
             program = random_program(np.random.default_rng([number, seed]), config)
             for step in program.steps:
