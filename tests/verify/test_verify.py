@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from activation_arrays import ACTIVATIONS
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skip_arrays import SKIPS
-from sparse_arrays import ACTIVATIONS
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sparse_arrays import ACTIVATIONS
+from activation_arrays import ACTIVATIONS
 
 from bfpga.compiler.schedule.weight_plan import plan_weights
 from bfpga.contract.commands import commands
