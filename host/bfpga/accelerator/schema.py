@@ -157,8 +157,8 @@ class SkipArraySection(Section):
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
     chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
     queue: Literal[16, 32, 64] = Field(32, description="weights, or words of activations, that wait for each group")
-    passes: int = Field(
-        16, ge=1, le=64, description="of source activations: passes of pixels for which the weights of a chunk stay"
+    passes: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
+        16, description="of source activations: passes of pixels for which the weights of a chunk stay"
     )
     accumulator_bits: AccumulatorBits = Field(
         "auto", description="accumulator width; auto: 32"

@@ -96,7 +96,8 @@ def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConf
     columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
     return replace(
         config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
-        skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 3, 16])),
+        skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
+        skip_queue=int(rng.choice([4, 16])),
     )  # fmt: skip
 
 

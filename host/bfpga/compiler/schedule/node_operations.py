@@ -5,8 +5,7 @@ Where its operands and results lie, and in which strips, the schedule has decide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bfpga.compiler.schedule.kept_sums import RESERVED, KeepBuffer, KeptByHost, KeptInMemory, KeptSums
 from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
@@ -25,7 +24,6 @@ from bfpga.engines.array.descriptors import (
     weight_words,
 )
 from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
-from bfpga.engines.array.streams import block_rows
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
 from bfpga.engines.skip_array.sliding import sliding_parts
@@ -299,16 +297,7 @@ class NodeOperations:
         return sliding_parts(node, whole, self.config)
 
     def _kept_parts(self, sample: Sample, whole: Tile) -> list[Tile]:
-        parts = sampled_parts(sample, whole)
-        if self.config.skips_activations:  # accumulators are kept and taken in one order: of a pass, row by row
-            parts = [replace(part, m0=m0, m1=m1) for part in parts for m0, m1 in self._blocks(part)]
-        return [piece for part in parts for piece in self.place.pieces(part)]
-
-    def _blocks(self, part: Tile) -> Iterator[tuple[int, int]]:
-        """Output channels of a part, those of a pass."""
-        size = block_rows(self.node, self.config)
-        for m0 in range(part.m0, part.m1, size):
-            yield m0, min(m0 + size, part.m1)
+        return [piece for part in sampled_parts(sample, whole) for piece in self.place.pieces(part)]
 
     # Single operations
 

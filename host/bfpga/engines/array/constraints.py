@@ -16,6 +16,8 @@ PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 SKIP_MANTISSA_BITS = 8
 #: Most output channels of a group that skips activations, and most passes for which it holds weights.
 MOST_LANES, MOST_PASSES = 64, 64
+#: Fewest words that wait for each of them: a quarter of the queue is sent at a time.
+LEAST_QUEUE = 4
 #: Groups of columns that a skip array computes at once.
 SKIP_HALVES = 2
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
@@ -89,8 +91,17 @@ def activation_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.rows % 2 or config.rows > MOST_LANES:
         text = f"is {config.rows}; must be even and {MOST_LANES} at most for source activations: two share a DSP block"
         yield Finding("rows", text)
-    if not 1 <= config.skip_passes <= MOST_PASSES:
-        yield Finding("passes", f"is {config.skip_passes}; must be 1..{MOST_PASSES}")
+    if config.skip_passes > MOST_PASSES or not _is_power(config.skip_passes):
+        yield Finding("passes", f"is {config.skip_passes}; must be a power of two, {MOST_PASSES} at most")
+    if not _is_power(config.skip_chunk // config.lanes) or config.skip_chunk % config.lanes:
+        yield Finding("chunk", f"is {config.skip_chunk}; must be a power of two of words of {config.lanes} channels")
+    if config.skip_queue < LEAST_QUEUE or not _is_power(config.skip_queue):
+        yield Finding("queue", f"is {config.skip_queue}; must be a power of two, {LEAST_QUEUE} at least")
+
+
+def _is_power(number: int) -> bool:
+    """Whether a number is a power of two."""
+    return number > 0 and number & (number - 1) == 0
 
 
 def width_findings(config: SystolicConfig) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from bfpga.engines.array.pitch import read_slots, split, write_slots, write_step
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
+from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
@@ -33,6 +34,8 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
     """
     if node.kind == "gemm" and config.skips_weights:
         return _even_runs(node.channels, config)
+    if node.kind == "gemm" and order_is_seen(node, config):
+        return _single_blocks(node, config)
     if node.kind != "gemm" or node.groups == 1:
         return [(0, node.channels)]
     outputs = node.channels // node.groups
@@ -42,6 +45,10 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
     for runs in candidates:
         if all(_even(node, config, run) for run in runs):
             return runs
+    return _single_blocks(node, config)
+
+
+def _single_blocks(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
 
@@ -362,7 +369,6 @@ def _chunks(config: SystolicConfig, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array that skips activations; ``steps``: clocks of a pass in which none is zero."""
     steps = kernel_steps(config, result)
     result.chunk_steps = SkipShape.of(config).chunk_steps(steps // result.blocks)
-    result.chunk_buffers = 1
     coming = config.skip_halves * max(steps * result.read_slots, drain_cycles(config, result))
     result.steps = max(coming, steps * config.lanes)
 
