@@ -12,7 +12,6 @@ from bfpga.engines.array.cycles import (
     active_columns,
     column_groups,
     drain_cycles,
-    kernel_steps,
     pass_steps,
     skips_zeros,
 )
@@ -21,8 +20,9 @@ from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
-from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.errors import ProgramError
 
@@ -183,7 +183,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.skips_activations and skips_zeros(config, result):
-        _chunks(config, result)
+        _chunks(config, node, window, result)
     output_stage(node, result)
     return result
 
@@ -365,12 +365,13 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.steps = max(clocks.total, left)
 
 
-def _chunks(config: SystolicConfig, result: Descriptor) -> None:
-    """Chunks of a GEMM on a skip array that skips activations; ``steps``: clocks of a pass in which none is zero."""
-    steps = kernel_steps(config, result)
-    result.chunk_steps = SkipShape.of(config).chunk_steps(steps // result.blocks)
-    coming = config.skip_halves * max(steps * result.read_slots, drain_cycles(config, result))
-    result.steps = max(coming, steps * config.lanes)
+def _chunks(config: SystolicConfig, node: ArrayNode, window: InputWindow, result: Descriptor) -> None:
+    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of the layer's input."""
+    operation = SparseOperation.of(config, result, channels_at_step(node, window, config), node.input_share)
+    result.chunk_steps = operation.chunks[0]
+    # Every group of pixels leaves through the output stage.
+    drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
+    result.steps = max(operation.pass_clocks, drained)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

@@ -14,10 +14,15 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.engines.skip_array.shape import SkipShape
 
-#: Clocks between the sums of a pass's chunk and those of the next.
-CLOSE = 2
+#: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
+SEGMENTS = 4
 #: Clocks from the write of the last wide word of weights to its first read.
 TURN = 14
+
+
+def segment_steps(config: SystolicConfig) -> int:
+    """Steps of a segment, which the end of a chunk cuts."""
+    return max(1, config.skip_queue // SEGMENTS)
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class SparseOperation:
 
     def leave(self, groups: int) -> int:
         """Clocks in which the sums of a unit leave."""
-        return groups * self.config.rows + -(-groups // self.config.skip_halves) * CLOSE
+        return groups * self.config.rows
 
     def unit(self, groups: int, steps: int) -> float:
         """Clocks of a unit's passes over so many groups of pixels, once its weights are there."""
@@ -108,7 +113,16 @@ def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
 def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks at the end of an operation in which none of its weights come any more."""
     steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
-    passes = -(-descriptor.groups // config.skip_halves)
-    last = (passes - 1) % config.skip_passes + 1
     units = descriptor.blocks * -(-steps // max(1, descriptor.chunk_steps))
-    return last * descriptor.steps // units
+    return -(-_last_groups(config, descriptor) // config.skip_halves) * descriptor.steps // units
+
+
+def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks behind the last product in which sums leave: those of the last block of the last run, when all are there."""
+    return _last_groups(config, descriptor) * config.rows
+
+
+def _last_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Groups of pixels of the last run."""
+    most = config.skip_passes * config.skip_halves
+    return (descriptor.groups - 1) % most + 1
