@@ -19,8 +19,8 @@ from bfpga.engines.array.pitch import read_slots, split, write_slots, write_step
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
-from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
@@ -366,7 +366,7 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
 
 
 def _chunks(config: SystolicConfig, node: ArrayNode, window: InputWindow, result: Descriptor) -> None:
-    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of the layer's input."""
+    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
     operation = SparseOperation.of(config, result, channels_at_step(node, window, config), node.input_share)
     result.chunk_steps = operation.chunks[0]
     # Every group of pixels leaves through the output stage.

@@ -29,8 +29,8 @@ def segment_steps(config: SystolicConfig) -> int:
 class SparseOperation:
     """A GEMM on an array that skips activations. groups: of pixels; steps: of the window of a block.
 
-    slots: clocks in which the words of a step reach all columns. channels: that a pixel has at a step, on average, where
-    none is zero. share: of these, as the slowest group meets them (``input_share``).
+    slots: clocks in which the words of a step reach all columns. channels: that a pixel has at a step, on average,
+    where none is zero. share: of these, as the slowest group meets them (``input_share``).
     """
 
     config: SystolicConfig
@@ -42,7 +42,9 @@ class SparseOperation:
     share: float = 1.0
 
     @staticmethod
-    def of(config: SystolicConfig, descriptor: Descriptor, channels: float = 0.0, share: float = 1.0) -> SparseOperation:
+    def of(
+        config: SystolicConfig, descriptor: Descriptor, channels: float = 0.0, share: float = 1.0
+    ) -> SparseOperation:
         """The operation of a descriptor. channels: 0 where words are full."""
         steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
         groups, slots = descriptor.groups, max(1, descriptor.read_slots)
@@ -118,7 +120,7 @@ def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks behind the last product in which sums leave: those of the last block of the last run, when all are there."""
+    """Clocks behind the last product in which sums leave: those of the last block of the last run, all there then."""
     return _last_groups(config, descriptor) * config.rows
 
 

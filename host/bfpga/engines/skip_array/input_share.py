@@ -1,8 +1,8 @@
 """What share of its products an array that skips activations makes of a layer's input, as its slowest group meets it.
 
-Groups of a pass are pixels of a map, and those have more or fewer zeros. Words come in segments of some steps, for few of
-which the queues have room: so no group is further ahead of another one. Finished sums of a pass wait while their group
-multiplies the next one. Within these bounds differences even out; what is left of them takes time.
+Groups of a pass are pixels of a map, and those have more or fewer zeros. Words come in segments of some steps, for few
+of which the queues have room: so no group is further ahead of another one. Finished sums of a pass wait while their
+group multiplies the next one. Within these bounds differences even out; what is left of them takes time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
 @dataclass(frozen=True)
 class Segment:
-    """Clocks of every group for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk."""
+    """Clocks of all groups for the words of a segment (passes, samples, groups), its steps, whether it ends a chunk."""
 
-    clocks: Counts
+    clocks: Clocks
     steps: int
     last: bool
 
@@ -59,7 +59,8 @@ def input_share(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> flo
         words = InputWindow(window.first_word + block * window.block_step, 0, window.channel_words)
         segments = list(window_segments(used, node.window, words, config))
         spent += float(window_clocks(segments, config).mean())
-        full += len(segments[0].clocks) * sum(segment.steps for segment in segments) * channels_at_step(node, window, config)
+        steps = sum(segment.steps for segment in segments)
+        full += len(segments[0].clocks) * steps * channels_at_step(node, window, config)
     return spent / full
 
 
@@ -82,7 +83,8 @@ def window_segments(
         if last or (step + 1) % chunk % segment_steps(config) == 0:
             # A word of zeros with which a segment ends takes a clock.
             clocks = np.pad(found + (own == 0), ((0, 0), (0, passes * shape.pixels - pixels)))
-            yield Segment(clocks.reshape(len(used), passes, -1).transpose(1, 0, 2), step + 1 - begin, last)
+            by_pass = clocks.reshape(len(used), passes, -1).transpose(1, 0, 2).astype(np.float64)
+            yield Segment(by_pass, step + 1 - begin, last)
             found, begin = np.zeros_like(found), step + 1
 
 
@@ -113,12 +115,13 @@ def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
     """Clocks of all passes at all chunks of a window, run by run, for each sample."""
     passes, samples, groups = segments[0].clocks.shape
     halves, rows = config.skip_halves, config.rows
-    free, left = np.zeros((samples, groups)), np.zeros((samples, halves))
-    ended = [np.full(samples, -CREDIT, np.float64) for _ in range(SEGMENTS)]
-    sent = np.zeros(samples)
+    free: Clocks = np.zeros((samples, groups))
+    left: Clocks = np.zeros((samples, halves))
+    ended: list[Clocks] = [np.full(samples, -CREDIT, np.float64) for _ in range(SEGMENTS)]
+    sent: Clocks = np.zeros(samples)
     for number, segment in _in_turn(segments, passes, config.skip_passes):
         begin = np.maximum(sent, ended[-SEGMENTS] + CREDIT)
-        sent = begin + segment.steps * halves
+        sent = begin + float(segment.steps * halves)
         free = np.maximum(free, (begin + ARRIVAL)[:, None]) + segment.clocks[number]
         free = np.maximum(free, (sent + ARRIVAL)[:, None])
         if segment.last:
@@ -126,7 +129,7 @@ def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
             free = np.maximum(free, np.repeat(left, groups // halves, axis=1))
             complete, before = free.reshape(samples, halves, -1).max(axis=2), left[:, -1]
             for half in range(halves):
-                before = np.maximum(before, complete[:, half]) + rows
+                before = np.maximum(before, complete[:, half]) + float(rows)
                 left[:, half] = before
         ended = [*ended[1:], free.max(axis=1)]
     return ended[-1] - ARRIVAL
