@@ -1,4 +1,4 @@
-// processes/skip/run_weights.hpp: a start of the weights process of an array that skips zeros of activations, fed by a
+// processes/skip/slice_read.hpp: a start of the weights process of an array that skips zeros of activations, fed by a
 // stream that hesitates.
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "bfpga/kernel/status.hpp"
-#include "bfpga/processes/skip/run_weights.hpp"
+#include "bfpga/processes/skip/slice_read.hpp"
 
 namespace {
 
@@ -101,7 +101,7 @@ void run(Start& start) {
     }
     Source source(start.beat, start.beats, static_cast<unsigned>(start.rarely));
     bfpga::NoTrace trace;
-    using Process = bfpga::WeightsProcess<Config, bfpga::RunWeights<Config>>;
+    using Process = bfpga::WeightsProcess<Config, bfpga::StoredSlices<Config>>;
     const std::unique_ptr<Process> process(new Process());
     process->run(commands, source, parameters, reports, trace, weights);
     start.left = source.left();
@@ -125,7 +125,7 @@ void run(Start& start) {
 
 }  // namespace
 
-extern "C" int unit_run_weights(Start* start) {
+extern "C" int unit_slice_weights(Start* start) {
     try {
         run(*start);
         return 0;

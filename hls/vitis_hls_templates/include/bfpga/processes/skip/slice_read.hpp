@@ -11,7 +11,7 @@ namespace bfpga {
 
 // The rows of a block, again for each group of a run.
 template <class Config>
-class RunRows {
+class SliceRows {
     using G = Geometry<Config>;
     using coordinate_t = typename G::coordinate_t;
     using parameter_address_t = typename G::parameter_address_t;
@@ -99,10 +99,10 @@ class WordChunks {
 
 // The words of a systolic array, each of which tells whether it ends a chunk.
 template <class Config>
-struct RunWeights {
+struct StoredSlices {
     using Beats = WeightBeats<Config>;
     using Memory = WeightMemory<Config>;
-    using Read = WeightRead<Config, RunRows<Config>, WordChunks<Config>>;
+    using Read = WeightRead<Config, SliceRows<Config>, WordChunks<Config>>;
 
     static void send(const WeightWord<Config>& word, const Read& read,
                      stream<wire_t<WeightBeat<Config>>>& weight_words) {

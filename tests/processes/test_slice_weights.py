@@ -1,4 +1,4 @@
-"""processes/skip/run_weights.hpp: words of a block once for all passes of a run, with the ends of their chunks, and its
+"""processes/skip/slice_read.hpp: words of a block once for all passes of a run, with the ends of their chunks, and its
 parameters for each group of the run."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bfpga.devices.csim import Integers
 
 Integer = npt.NDArray[np.int64]
 
-#: The numbers of tests/cpp/run_weights.cpp.
+#: The numbers of tests/cpp/slice_weights.cpp.
 ROWS, LANES, RUN, GROUPS = 6, 2, 4, 8
 WEIGHTS = ROWS * LANES
 #: Words, or rows, of a start at most.
@@ -60,8 +60,8 @@ def run(descriptors: list[Descriptor], beats: Integer, integers: Integers = "nat
         len(words), words.ctypes.data, len(beats), beats.ctypes.data, rarely, weight.ctypes.data, 0, row.ctypes.data,
         0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    unit = library("run_weights", integers, GROUPS, "activations")
-    assert not unit.unit_run_weights(ctypes.byref(start)), message.value.decode()
+    unit = library("slice_weights", integers, GROUPS, "activations")
+    assert not unit.unit_slice_weights(ctypes.byref(start)), message.value.decode()
     sent = weight[: start.sent].astype(np.int64)
     return Result(sent[:, :WEIGHTS], sent[:, WEIGHTS], row[: start.rows].astype(np.int64), start.left, start.work)
 
