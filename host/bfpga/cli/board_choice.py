@@ -15,6 +15,7 @@ from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import EngineName
 from bfpga.contract.program import Program
 from bfpga.engines.registry import engine_named
@@ -84,12 +85,18 @@ def compare(
     return described, sorted(offers, key=lambda offer: -offer.images_per_second), zeros
 
 
+def _zeros_text(config: SystolicConfig) -> str:
+    """What an array without engines beside it does with zeros."""
+    if config.skip_groups:
+        return f"zero {config.skip_source} take no time"
+    return "multiplies zeros like other numbers"
+
+
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
     scheduled = accelerator.systolic.kernel == "processes"
     if not dispatched(program):
-        skips = "zero weights take no time" if program.config.skip_groups else "multiplies zeros like other numbers"
-        return Offer(accelerator, skips, figures, scheduled)
+        return Offer(accelerator, _zeros_text(program.config), figures, scheduled)
     layers, chosen, alone = dispatch_cycles(program)
     words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
     return Offer(accelerator, _pays(program, layers, chosen, alone), figures, scheduled, words, chosen, alone)

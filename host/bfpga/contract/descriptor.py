@@ -197,7 +197,7 @@ class Descriptor:
     after_reads: int = 0  # WEIGHTS: GEMMs that must have read their weights and parameters
     # GEMM, MAX and SUM: each shares a word with a field of another operation (SHARED_WORDS)
     count_threshold: int = shared("entry_order", COMPUTING)  # of what it counts in a register: predicates.py
-    # A GEMM on a skip array, in the same way
+    # A GEMM on a skip array, in the same way; the last two of source weights
     chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
     chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time
     entry_words: int = shared("count_step")  # stored words of entries that a pass reads from weight_base on

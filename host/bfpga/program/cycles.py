@@ -237,7 +237,7 @@ def tile_clocks(program: Program) -> dict[str, int]:
 def _lane_clocks(config: SystolicConfig, node: ArrayNode) -> int:
     """Clocks of single lanes that a layer needs; zero weights take none of a skip array."""
     clocks = config.tile_clocks(node.macs, node.weight_format)
-    if config.skip_groups and node.weights is not None and node.weights.size:
+    if config.skips_weights and node.weights is not None and node.weights.size:
         return clocks * int(np.count_nonzero(node.weights)) // node.weights.size
     return clocks
 
