@@ -172,10 +172,21 @@ class WeightSpreader {
     Pairs_Spread:
         for (int p = 0; p < T::pairs; ++p) {
 #pragma HLS UNROLL
-            const int lane = static_cast<int>(lane_);
-            word.pair[p] = PixelPairs::hold(beat.weight.row[2 * p + 1][lane], beat.weight.row[2 * p][lane]);
+            word.pair[p] = PixelPairs::hold(weight(beat, 2 * p + 1), weight(beat, 2 * p));
         }
         return word;
+    }
+
+    // The weight of a row; every index is a constant, so that the word is registers.
+    typename Geometry<Config>::weight_t weight(const Weights& beat, int row) const {
+#pragma HLS INLINE
+        typename Geometry<Config>::weight_t weight = beat.weight.row[row][0];
+    Lanes_Choose:
+        for (int l = 1; l < T::lanes; ++l) {
+#pragma HLS UNROLL
+            weight = lane_ == l ? beat.weight.row[row][l] : weight;
+        }
+        return weight;
     }
 
     HeldBeat<Weights> held_;
