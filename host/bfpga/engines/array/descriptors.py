@@ -368,7 +368,8 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
 def _chunks(config: SystolicConfig, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array that skips activations; ``steps``: clocks of a pass in which none is zero."""
     steps = kernel_steps(config, result)
-    result.chunk_steps = SkipShape.of(config).chunk_steps(steps // result.blocks)
+    shape, window = SkipShape.of(config), steps // result.blocks
+    result.chunk_steps, result.chunk_buffers = shape.chunk_steps(window), shape.chunks(window)
     coming = config.skip_halves * max(steps * result.read_slots, drain_cycles(config, result))
     result.steps = max(coming, steps * config.lanes)
 
