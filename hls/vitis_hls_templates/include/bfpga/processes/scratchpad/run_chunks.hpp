@@ -149,7 +149,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
     // Whether the pass has no second half; whether the half is its last one.
     bool single() const { return odd_ & (passes_.last() & passes_.last_run()); }
-    bool last_half() const { return !chunked_ | (half_ | single()); }
+    bool last_half() const { return !(chunked_ & !(half_ | single())); }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
