@@ -66,8 +66,8 @@ def _with(command: ProcessCommand, fields: str) -> ProcessCommand:
 
 
 #: What processes hear instead of a skip array that skips activations: windows, and their weights, come in chunks.
-_CHUNK_COMMANDS = (_with(COMMANDS[0], "chunk_steps"), _with(COMMANDS[1], "chunk_steps"))
-#: And of one that skips weights: the array holds several chunks, and entries take the place of weight words.
+_CHUNK_COMMANDS = (_with(COMMANDS[0], "chunk_steps chunk_buffers"), _with(COMMANDS[1], "chunk_steps"))
+#: And of one that skips weights: entries take the place of weight words.
 _ENTRY_COMMANDS = (
     _with(COMMANDS[0], "chunk_steps chunk_buffers"),
     _command(

@@ -28,10 +28,10 @@ STORE_CREDITS = 64
 #: Passes whose results the scratchpad may await: as many short ones as go on while the first one's results pass the
 #: array and the output stage.
 AWAITED_PASSES = 16
-#: Of a kernel with a skip array: what an operand beat says of its chunk besides, by the source; words of
-#: results that wait, as vectors come only when all results of windows are back; rows of parameters ahead of their sums,
-#: as many as a block of memory has.
-SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = {"weights": 4, "activations": 5}, 64, 1024
+#: Of a kernel with a skip array: what an operand beat says of its chunk besides; words of results that wait, as vectors
+#: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
+#: has.
+SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -89,7 +89,7 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         depth = WAITING_OPERATIONS * (len(command.fields) + 1)
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
-    beside = SKIP_FLAGS[config.skip_source] if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
+    beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)

@@ -69,9 +69,9 @@ def test_windows_come_in_chunks_of_about_equal_size(inner: int, kernel: int, chu
     """At most 8 steps of two channels: 27 steps are 7, 7, 7 and 6."""
     descriptor = only(layer(20, inner, kernel=kernel), inner)
     steps = kernel * kernel * -(-inner // 2)
-    assert descriptor.chunk_steps == chunk
+    assert (descriptor.chunk_steps, descriptor.chunk_buffers) == (chunk, -(-steps // chunk))
     assert descriptor.chunk_steps * ACTIVATIONS.lanes <= ACTIVATIONS.skip_chunk
-    assert -(-steps // chunk) == -(-steps * ACTIVATIONS.lanes // ACTIVATIONS.skip_chunk)
+    assert descriptor.chunk_buffers == -(-steps * ACTIVATIONS.lanes // ACTIVATIONS.skip_chunk)
     assert not descriptor.flags & (Flag.SLIDES | Flag.LANES_APART)
 
 
@@ -119,5 +119,5 @@ def test_streams_and_commands_are_those_of_weights_and_of_windows() -> None:
     assert not any(name.startswith("entries") for name in names)
     heard = {command.process: command.fields for command in commands(ACTIVATIONS)}
     plain = {command.process: command.fields for command in commands(DENSE)}
-    for process in ("scratchpad", "weights"):
-        assert {*heard[process]} - {*plain[process]} == {"chunk_steps"}
+    assert {*heard["scratchpad"]} - {*plain["scratchpad"]} == {"chunk_steps", "chunk_buffers"}
+    assert {*heard["weights"]} - {*plain["weights"]} == {"chunk_steps"}

@@ -368,7 +368,8 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
 def _chunks(config: SystolicConfig, node: ArrayNode, window: InputWindow, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
     operation = SparseOperation.of(config, result, channels_at_step(node, window, config), node.input_share)
-    result.chunk_steps = operation.chunks[0]
+    chunks = operation.chunks
+    result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
     # Every group of pixels leaves through the output stage.
     drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
     result.steps = max(operation.pass_clocks, drained)
