@@ -343,6 +343,50 @@ def test_wrong_numbers_of_a_skip_array_are_told(tmp_path: Path, old: str, new: s
     assert said in refusal(tmp_path, SKIP.replace(old, new, 1))
 
 
+#: The same number of products for activations that are not zero: 24 groups of 16 lanes.
+ACTIVATIONS = re.sub("groups: .*", "source: activations", re.sub("rows: 128", "passes: 16", SKIP))
+ACTIVATIONS = re.sub("weight_words: .*", "weight_words: 2048", ACTIVATIONS)
+
+
+def test_a_skip_array_of_activations_has_a_group_for_each_pixel(tmp_path: Path) -> None:
+    """Weight words are those of an array of 16 rows: a copy of 512 for each group; sums of 16 passes, twice."""
+    config = load_accelerator(write(tmp_path, ACTIVATIONS)).systolic
+    assert (config.skip_groups, config.rows, config.skip_passes, config.skip_source) == (24, 16, 16, "activations")
+    assert (config.skips_activations, config.skips_weights) == (True, False)
+    assert config.macs_per_clock == 384
+    assert (config.weight_word_bits, config.weights_per_word) == (16 * 4 * 8, 64)
+    part = estimate_resources(config).parts["array"]
+    assert (part.dsp, part.bram36) == (192, 24 * 2 + memory_blocks(2 * 16 * 2 * 16, 288))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("passes: 16", "groups: 16", "engines[0].groups: is of `source: weights`; with activations each pixel"),
+     ("source: activations", "source: weights", "engines[0].passes: is of `source: activations`"),
+     ("source: activations", "wide_words: 0", "engines[0].passes: is of `source: activations`"),
+     ("source: activations", "source: zeros", "engines[0].source: is"),
+     ("passes: 16", "passes: 65", "engines[0].passes: is 65"),
+     ("passes: 16", "rows: 14", "engines[0].rows: is 14; must be a multiple of lanes = 4"),
+     ("lanes: 4", "lanes: 1\n    rows: 15", "engines[0].rows: is 15; must be even and 64 at most"),
+     ("passes: 16", "rows: 68", "engines[0].rows: is 68; must be even and 64 at most"),
+     ("profile: bfp8", "profile: bfp16", "format: has mantissas of 16 bits; a skip array takes 8 at most"),
+     ("parameter_rows: 2048", "parameter_rows: 8", "is 8; must be at least the 16 channels of a pass"),
+     ("columns: 12", "columns: 16", "256 DSP blocks in its dot tiles")],
+)  # fmt: skip
+def test_wrong_numbers_of_a_skip_array_of_activations_are_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in ACTIVATIONS
+    assert said in refusal(tmp_path, ACTIVATIONS.replace(old, new, 1))
+
+
+def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> None:
+    """Two kernels share a DSP block there, not two columns."""
+    config = load_accelerator(write(tmp_path, ACTIVATIONS.replace("columns: 12", "columns: 11"))).systolic
+    assert (config.columns, config.skip_groups) == (11, 22)
+    numbers = {"groups": 24, "passes": 3, "chunk": 96, "queue": 2}
+    for key, wrong in numbers.items():
+        assert [item.key for item in config_findings(replace(config, **{f"skip_{key}": wrong}))] == [key]  # type: ignore[arg-type]
+
+
 def test_a_skip_array_is_the_only_engine_of_its_kernel(tmp_path: Path) -> None:
     message = refusal(tmp_path, SKIP + "  - {kind: zero_skip}\n")
     assert "engines[0].kind: is skip_array, which is alone in its kernel; beside it is zero_skip" in message

@@ -209,6 +209,13 @@ def structure_cases() -> Iterator[Case]:
         for wrong in ("0", "100000", "'16'"):
             text = re.sub(f" {name}: .*", f" {name}: {wrong}", skips)
             yield case(f"skip array, {name} {wrong}", text, f"engines[0].{name}: is ")
+    activations = re.sub(" groups: .*", " source: activations", re.sub(" rows: .*", " passes: 16", skips))
+    for name in ("source", "passes"):
+        for wrong in ("0", "100000", "'16'"):
+            text = re.sub(f" {name}: .*", f" {name}: {wrong}", activations)
+            yield case(f"skip array of activations, {name} {wrong}", text, f"engines[0].{name}: is ")
+    yield case("groups of activations", re.sub(" passes: .*", " groups: 16", activations), "engines[0].groups")
+    yield case("passes of weights", re.sub(" source: .*", " source: weights", activations), "engines[0].passes")
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")
 
 

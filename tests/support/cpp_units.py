@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.devices import toolchain
 from bfpga.devices.csim import Integers, cache_directory
 from bfpga.devices.library_cache import cached_library
@@ -63,24 +63,27 @@ def exact_compiler() -> tuple[str, ...]:
 
 
 @functools.cache
-def rendered_headers(skip_groups: int = 0) -> dict[str, str]:
+def rendered_headers(skip_groups: int = 0, skip_source: SkipSource = "weights") -> dict[str, str]:
     """Rendered header -> text, by the path it is included with."""
-    files = render_kernel("units", "0" * 16, SystolicConfig(kernel="processes", skip_groups=skip_groups))
+    config = SystolicConfig(kernel="processes", skip_groups=skip_groups, skip_source=skip_source)
+    files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 
 
-def write_rendered(directory: Path, skip_groups: int = 0) -> None:
-    """Write the rendered headers below ``directory``."""
-    for path, text in rendered_headers(skip_groups).items():
+def write_rendered(directory: Path, headers: Mapping[str, str] | None = None) -> None:
+    """Write the rendered headers below ``directory``; without any those of a kernel without a skip array."""
+    for path, text in (rendered_headers() if headers is None else headers).items():
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
 
-def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path], skip_groups: int) -> str:
+def _digest(
+    command: Sequence[str], arguments: Sequence[str], folders: Sequence[Path], headers: Mapping[str, str]
+) -> str:
     """Digest of the compiler, the arguments, the rendered headers and every file below the folders."""
     content = hashlib.sha256()
-    for part in (*arguments, toolchain.compiler_version(*command), *rendered_headers(skip_groups).values()):
+    for part in (*arguments, toolchain.compiler_version(*command), *headers.values()):
         content.update(part.encode() + b"\0")
     for folder in folders:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -89,20 +92,25 @@ def _digest(command: Sequence[str], arguments: Sequence[str], folders: Sequence[
 
 
 @functools.cache
-def library(source: str, integers: Integers, skip_groups: int = 0) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups: of a skip array."""
+def library(
+    source: str, integers: Integers, skip_groups: int = 0, skip_source: SkipSource = "weights"
+) -> ctypes.CDLL:
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups, source: of a skip array."""
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)
     optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
-    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES], skip_groups)
+    headers = rendered_headers(skip_groups, skip_source)
+    digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES], headers)
     target = cache_directory() / "units" / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]
-    cached_library(target, lambda built, directory: _build(built, directory, command, unit, skip_groups))
+    cached_library(target, lambda built, directory: _build(built, directory, command, unit, headers))
     return ctypes.CDLL(str(target))
 
 
-def _build(built: Path, directory: Path, command: Sequence[str], arguments: Sequence[str], skip_groups: int) -> None:
-    write_rendered(directory, skip_groups)
+def _build(
+    built: Path, directory: Path, command: Sequence[str], arguments: Sequence[str], headers: Mapping[str, str]
+) -> None:
+    write_rendered(directory, headers)
     toolchain.run_compiler([*arguments, "-I", str(directory), "-o", str(built)], command)

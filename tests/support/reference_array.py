@@ -150,12 +150,12 @@ class ReferenceKernel:
             )
         for n, word in enumerate(self._words(data[d.parameter_rows * beat :], d.weight_words)):
             self.weights[d.weight_base + n] = word
-        beats = entry_beats(self.config) if self.config.skip_groups else weight_beats(self.config)
+        beats = entry_beats(self.config) if self.config.skips_weights else weight_beats(self.config)
         return d.parameter_rows + d.weight_words * beats + (not self.processes) * TRANSFER_DEPTH
 
     def _words(self, data: bytes, count: int) -> list:
         """Weights (rows, lanes) of each word; of a skip array the word itself."""
-        if self.config.skip_groups:
+        if self.config.skips_weights:
             return entry_words(self.config, data, count)
         config, bits = self.config, weight_container(self.config)
         per_word = weight_beats(self.config) * config.weight_stream_bits // bits
@@ -168,11 +168,12 @@ class ReferenceKernel:
         slot, kind = self.slots.setdefault(d.policy_slot, Slot()), weight_kind(d, self.config)
         flags, groups = Flag(d.flags), -(-d.output_pixels // kind.columns)
         kernel_steps = d.kernel_height * d.kernel_width * d.channel_words
-        if self.config.skip_groups and d.operation == Operation.GEMM and not flags & Flag.KEPT:
+        skips = self.config.skip_groups and d.operation == Operation.GEMM and not flags & Flag.KEPT
+        if skips and self.config.skips_weights:
             self._entries(d, slot, groups, data)
             return groups * kernel_steps * d.blocks * d.read_slots
-        stream = flags & Flag.STREAM_WEIGHTS
-        words = iter(self._words(data, groups * d.blocks * kernel_steps)) if stream else iter(())
+        stream = bool(flags & Flag.STREAM_WEIGHTS)
+        brought = self._brought(d, data, groups, kernel_steps) if stream else {}
         first = self.exponents[d.input_slot]
         two = d.operation == Operation.SUM and d.kernel_width == 2
         e_acc = max(first, self.exponents[d.second_slot]) if two else first
@@ -180,7 +181,7 @@ class ReferenceKernel:
         wide = d.wide_word
         for group in range(groups):
             for block in range(d.blocks):
-                streamed = [next(words) for _ in range(kernel_steps)] if stream else []
+                streamed = brought.get((group, block), [])
                 accumulators = {}
                 for i in range(min(kind.columns, d.output_pixels - group * kind.columns)):
                     if flags & Flag.KEPT:
@@ -195,7 +196,18 @@ class ReferenceKernel:
                 wide += rows
         if flags & Flag.LAST:
             self._learn(d, slot)
+        if skips:
+            return groups * kernel_steps * d.blocks * d.read_slots
         return self._compute_cycles(d, groups, kernel_steps)
+
+    def _brought(self, d: Descriptor, data: bytes, groups: int, steps: int) -> dict[tuple[int, int], list]:
+        """The weights that come for each group and block: of a skip array once for all groups of a run."""
+        together = self.config.skip_passes * 2 if self.config.skip_groups else 1
+        runs = -(-groups // together)
+        words = iter(self._words(data, runs * d.blocks * steps))
+        blocks = range(d.blocks)
+        of_run = [{block: [next(words) for _ in range(steps)] for block in blocks} for _ in range(runs)]
+        return {(group, block): of_run[group // together][block] for group in range(groups) for block in blocks}
 
     def _entries(self, d: Descriptor, slot: Slot, groups: int, data: bytes) -> None:
         """A GEMM of a skip array: every pass, of two groups of columns, reads the same words."""

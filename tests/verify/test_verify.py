@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from activation_arrays import ACTIVATIONS
 from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,11 +79,12 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
 
 
 @pytest.mark.parametrize("target", ["csim", "virtual"])
-def test_random_networks_agree_on_a_skip_array(target: str) -> None:
+@pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS], ids=["weights", "activations"])
+def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: str) -> None:
     """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
     if target == "virtual":
         pytest.importorskip("pynq")
-    report = verify([SKIPS], [target], cases=10, seed=16)
+    report = verify([config], [target], cases=10, seed=16)
     assert report.mismatch is None
     assert report.cases == 10
 
@@ -193,7 +195,7 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
     slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
-    for number, config in enumerate([*drawn, processes, SKIPS, slides]):
+    for number, config in enumerate([*drawn, processes, SKIPS, ACTIVATIONS, slides]):
         for seed in range(4 if number < len(drawn) else 60 if config is slides else 16):
             program = random_program(np.random.default_rng([number, seed]), config)
             for step in program.steps:

@@ -15,7 +15,7 @@ from bfpga.accelerator.engine_sections import EngineSections, engine_sections
 from bfpga.accelerator.schema import AcceleratorFile, FormatSection, SkipArraySection, SystolicSection
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
-from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.configuration import SkipSource, SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
 from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
@@ -29,6 +29,13 @@ from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
 PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
 #: Follows the name of a ready accelerator: the same at the slower clock of its file, for the first start on a board.
 FIRST_LIGHT = "_first_light"
+#: Rows of a skip array whose file leaves them open, by its source.
+SKIP_ROWS: dict[SkipSource, int] = {"weights": 128, "activations": 16}
+#: Keys that a skip array of one source alone has, and what is said where they are given with the other one.
+SOURCE_KEYS: dict[SkipSource, tuple[str, str]] = {
+    "weights": ("groups", "is of `source: weights`; with activations each pixel of a pass has its own group"),
+    "activations": ("passes", "is of `source: activations`; stored weights come with every pass"),
+}
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
 
@@ -191,7 +198,7 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
     config = SystolicConfig(
         format=number_format,
         columns=section.columns,
-        rows=section.rows,
+        rows=array_rows(section),
         lanes=section.lanes,
         dsp=board.dsp_kind,
         accumulator_bits=accumulator,
@@ -208,7 +215,7 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
-        return skip_config(section, config)
+        return skip_config(document, engines, section, config)
     return systolic_config(document, engines, section, config)
 
 
@@ -230,15 +237,30 @@ def systolic_config(
     )
 
 
-def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
+def array_rows(section: SystolicSection | SkipArraySection) -> int:
+    """Output channels of an operation or of a pass."""
+    if isinstance(section, SkipArraySection) and section.rows == "auto":
+        return SKIP_ROWS[section.source]
+    return int(section.rows)
+
+
+def skip_config(
+    document: Document, engines: EngineSections, section: SkipArraySection, config: SystolicConfig
+) -> SystolicConfig:
     """With what a skip array has besides; its kernel is always one of processes."""
+    for source, (key, text) in SOURCE_KEYS.items():
+        if section.source != source and key in section.model_fields_set:
+            document.refuse(engines.path(ARRAY, key), text)
+    groups = section.groups if section.source == "weights" else config.skip_halves * section.columns
     return replace(
         config,
         multiplier="dsp_packed",
         kernel="processes",
-        skip_groups=section.groups,
+        skip_groups=groups,
+        skip_source=section.source,
         skip_chunk=section.chunk,
         skip_queue=section.queue,
+        skip_passes=section.passes,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from bfpga.accelerator.sections import Section
-from bfpga.contract.configuration import Dsp, KernelForm, Multiplier, UltraRam
+from bfpga.contract.configuration import Dsp, KernelForm, Multiplier, SkipSource, UltraRam
 from bfpga.contract.engine_numbers import EngineNumbers, LaneMultiplier
 from bfpga.contract.functions import FUNCTION_NAMES, USUAL_FUNCTIONS
 from bfpga.contract.predicates import MOST_REGISTERS
@@ -141,24 +141,41 @@ class SystolicSection(Section):
 
 
 class SkipArraySection(Section):
-    """A skip array, in the place of the systolic array: groups that multiply by one stored non-zero weight each."""
+    """A skip array, in the place of the systolic array: groups that each multiply by one number that is not zero."""
 
     kind: Literal["skip_array"] = Field(description="which engine this section describes")
     format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
-    columns: int = Field(ge=2, le=128, description="half of the output pixels computed at once; an even number")
-    groups: int = Field(16, ge=1, le=64, description="weights multiplied at once, each by all output pixels of a pass")
-    rows: int = Field(128, ge=2, le=255, description="output channels of one operation at most; a multiple of lanes")
+    source: SkipSource = Field(
+        "weights", description="whose zeros take no time: weights, stored without them, or activations, as they come"
+    )
+    columns: int = Field(
+        ge=2, le=128, description="half of the output pixels computed at once; of source weights an even number"
+    )
+    groups: int = Field(
+        16, ge=1, le=64,
+        description="of source weights: weights multiplied at once, each by all output pixels of a pass",
+    )  # fmt: skip
+    rows: Annotated[int, Field(ge=2, le=255)] | Literal["auto"] = Field(
+        "auto",
+        description="a multiple of lanes; of source weights output channels of one operation at most, auto: 128; of "
+        "source activations those that each activation is multiplied for at once, auto: 16",
+    )
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
     chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
-    queue: Literal[16, 32, 64] = Field(32, description="weights that wait for each group")
+    queue: Literal[16, 32, 64] = Field(32, description="weights, or words of activations, that wait for each group")
+    passes: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
+        16, description="of source activations: passes of pixels for which the weights of a chunk stay"
+    )
     accumulator_bits: AccumulatorBits = Field(
         "auto", description="accumulator width; auto: 32"
     )
     bias_bits: BiasBits = 18
     activation_words: ActivationWords = 4096
     weight_words: int = Field(
-        4096, ge=16, le=65536, description="words of the weight memory, of a weight and its place for each group"
-    )
+        4096, ge=16, le=65536,
+        description="words of the weight memory: of a weight and its place for each group, or of source activations of "
+        "rows x lanes mantissas",
+    )  # fmt: skip
     parameter_rows: ParameterRows = 2048
     stream_bits: DataWidth = 64
     weight_stream_bits: WeightWidth = 64

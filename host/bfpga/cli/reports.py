@@ -46,8 +46,10 @@ OVERLAPPED_SAMPLES = 16
 
 
 def array_text(config: SystolicConfig) -> str:
-    """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the pixels of a pass."""
-    if config.skip_groups:
+    """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each."""
+    if config.skips_activations:
+        return f"{config.skip_groups} x {config.rows}"
+    if config.skips_weights:
         return f"{config.skip_groups} x {config.skip_halves * config.columns}"
     return f"{config.columns} x {config.rows} x {config.lanes}"
 

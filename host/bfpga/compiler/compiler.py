@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
+from bfpga.compiler.dispatch.input_zeros import measure_zeros
 from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import Layer, Lowered
@@ -119,6 +120,7 @@ def compile_network(
     inputs = builder.sampled_inputs()
     builder.choose_engines(inputs)
     fold_inputs(builder.nodes, builder.tensors, graph.inputs, config)
+    measure_zeros(builder.array_nodes(), builder.tensors, config, inputs)
     say("schedule the kernel starts")
     setup, steps = builder.schedule()
     measure_strips(steps, builder.array_nodes(), builder.tensors, config, inputs)

@@ -58,9 +58,18 @@ COMMANDS = (
     ),
     _command("store", (Operation.STORE,), "flags output_pixels output_width input_pixel_words"),
 )
-#: What a process hears instead where entries of a skip array take the place of weight words.
-_SKIP_COMMANDS = (
-    _command("scratchpad", COMMANDS[0].operations, " ".join((*COMMANDS[0].fields, "chunk_steps", "chunk_buffers"))),
+
+
+def _with(command: ProcessCommand, fields: str) -> ProcessCommand:
+    """A command with further fields."""
+    return _command(command.process, command.operations, " ".join((*command.fields, fields)))
+
+
+#: What processes hear instead of a skip array that skips activations: windows, and their weights, come in chunks.
+_CHUNK_COMMANDS = (_with(COMMANDS[0], "chunk_steps chunk_buffers"), _with(COMMANDS[1], "chunk_steps"))
+#: And of one that skips weights: entries take the place of weight words.
+_ENTRY_COMMANDS = (
+    _with(COMMANDS[0], "chunk_steps chunk_buffers"),
     _command(
         "weights",
         (Operation.WEIGHTS, Operation.GEMM),
@@ -71,20 +80,19 @@ _SKIP_COMMANDS = (
 #: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1
 #: What `post` hears besides where operations count what they store.
-_COUNTING = ("count_threshold",)
+_COUNTING = "count_threshold"
 #: What the sequencer itself needs to know: a LOAD is followed by its tensor.
 TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixels output_width output_pixel_words")
 
 
 def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
-    others = {command.process: command for command in _SKIP_COMMANDS} if config.skip_groups else {}
+    instead = _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
+    others = {command.process: command for command in instead}
     chosen = tuple(others.get(command.process, command) for command in COMMANDS)
     return tuple(map(_counting, chosen)) if config.count_registers else chosen
 
 
 def _counting(command: ProcessCommand) -> ProcessCommand:
     """A command in a kernel with count registers."""
-    if command.process != "post":
-        return command
-    return _command(command.process, command.operations, " ".join((*command.fields, *_COUNTING)))
+    return _with(command, _COUNTING) if command.process == "post" else command

@@ -26,6 +26,8 @@ ULTRA_MEMORIES: tuple[UltraRam, ...] = ("activations", "weights")
 Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 #: How a kernel is built: one loop that does everything, or processes that own their memories (docs/kernel.md).
 KernelForm = Literal["loop", "processes"]
+#: Which zeros a skip array skips: those of stored weights, or those of activations.
+SkipSource = Literal["weights", "activations"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
@@ -77,14 +79,19 @@ class SystolicConfig:
     #: Columns that share a copy of the weights; every further block of them gets it a clock later. 0: all columns.
     #: Of a kernel of processes.
     hop_columns: int = 0
-    #: Groups of a skip array, which multiplies by stored weights that are not zero, in the place of the systolic array
-    #: (processes/skip_array.hpp); 0: none. It computes ``skip_halves`` groups of ``columns`` pixels at a time, of
-    #: ``rows`` output channels at most, holds chunks of ``skip_chunk`` channels of windows and ``skip_queue`` entries
-    #: of every group. A word of the weight memory holds an entry of each group. Of a kernel of processes.
+    #: Groups of a skip array, in the place of the systolic array; 0: none. It computes ``skip_halves`` groups of
+    #: ``columns`` pixels at a time and holds chunks of ``skip_chunk`` channels of windows. Of a kernel of processes.
+    #: Source weights (processes/skip_array.hpp): it multiplies by stored weights that are not zero, for ``rows`` output
+    #: channels at most, with ``skip_queue`` entries of every group, of each of which a weight word holds one.
+    #: Source activations (processes/sparse_array.hpp): each of ``skip_halves`` x ``columns`` groups multiplies by the
+    #: activations of its pixel that are not zero, of which ``skip_queue`` words wait, for ``rows`` output channels at a
+    #: time. The weights of a chunk stay for ``skip_passes`` passes.
     skip_groups: int = 0
+    skip_source: SkipSource = "weights"
     skip_halves: int = 2
     skip_chunk: int = 256
     skip_queue: int = 32
+    skip_passes: int = 16
     #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
@@ -150,6 +157,16 @@ class SystolicConfig:
         return self.kernel == "processes" and multiplies and self.lanes >= 3 and self.rows >= 2 * self.lanes
 
     @property
+    def skips_weights(self) -> bool:
+        """Whether a skip array multiplies by stored entries: weights that are not zero."""
+        return self.skip_groups > 0 and self.skip_source == "weights"
+
+    @property
+    def skips_activations(self) -> bool:
+        """Whether a skip array multiplies by activations that are not zero; weights are those of a systolic array."""
+        return self.skip_groups > 0 and self.skip_source == "activations"
+
+    @property
     def keeps(self) -> bool:
         """Whether accumulators of a measured pass may be kept at all (FP R24)."""
         return self.wide_memory or self.wide_words > 0
@@ -195,9 +212,9 @@ class SystolicConfig:
     def weight_word_bits(self) -> int:
         """Bits of one weight word on the weight stream: rows x lanes weights (512 for 16 x 2 x 16, BFP R60).
 
-        Of a skip array an entry for each group.
+        Of stored entries one for each group.
         """
-        if self.skip_groups:
+        if self.skips_weights:
             return self.skip_groups * (self.entry_field_bits + 2)
         return self.rows * self.lanes * self.weight_container_bits
 
@@ -237,14 +254,16 @@ class SystolicConfig:
 
     @property
     def macs_per_clock(self) -> int:
-        if self.skip_groups:
+        if self.skips_activations:
+            return self.skip_groups * self.rows
+        if self.skips_weights:
             return self.skip_groups * self.skip_halves * self.columns
         return self.columns * self.rows * self.lanes
 
     @property
     def weights_per_word(self) -> int:
-        """Weights that a word of the weight memory holds; of a skip array those that are not zero, at most."""
-        return self.skip_groups or self.rows * self.lanes
+        """Weights that a word of the weight memory holds; of stored entries those that are not zero, at most."""
+        return self.skip_groups if self.skips_weights else self.rows * self.lanes
 
     def tile_clocks(self, macs: int, weight_format: WeightFormat) -> int:
         """Clocks of single lanes that multiply-accumulates take: a lane does two at once with powers of two."""

@@ -31,7 +31,7 @@ AWAITED_PASSES = 16
 #: Of a kernel with a skip array: what an operand beat says of its chunk besides; words of results that wait, as vectors
 #: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
 #: has.
-SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 4, 64, 1024
+SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -92,7 +92,9 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
-    yield from _skip_streams(config) if config.skip_groups else _weight_streams(config)
+    yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)
+    if config.skip_groups:
+        yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     results = SKIP_RESULTS if config.skip_groups else max(SHALLOW, AWAITED_PASSES * pass_words)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, results)
@@ -109,6 +111,11 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     """What the weights process sends."""
     weights = config.rows * config.lanes * config.weight_bits
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
+    if config.skips_activations:
+        # Rows of a run leave behind all its weights of a block, and beside them go those of the block before.
+        rows = 2 * config.skip_halves * config.skip_passes * config.rows
+        yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, max(SKIP_PARAMETERS, rows))
+        return
     # The parameters of a pass leave beside its weights, before there are sums that need them, and the array does not
     # send the sums of a pass while it waits for weights of the next one, nor those on their way through its blocks of
     # columns: those weights must not wait behind parameters.
@@ -117,11 +124,10 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
 
 
-def _skip_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
-    """What the weights process sends to the groups of a skip array, and what the array gives back to the scratchpad."""
+def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """What the weights process sends to the groups of a skip array that multiplies by stored entries."""
     for group in range(config.skip_groups):
         yield ProcessStream(f"entries_{group}", WEIGHTS, ARRAY, config.entry_bits, config.skip_queue)
-    yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
     # A row waits only behind rows of passes before its own, whose entries have all been sent.
     parameters = max(SKIP_PARAMETERS, config.skip_halves * config.rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)

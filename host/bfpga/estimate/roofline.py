@@ -50,7 +50,7 @@ def estimate_roofline(accelerator: Accelerator) -> Roofline:
             for name in config.weight_formats
         },
         gmac_s=config.macs_per_clock * clocks / 1e9,
-        weight_need=config.weight_word_bits / 8 if config.skip_groups else config.rows * config.lanes * weight_bytes,
+        weight_need=config.weight_word_bits / 8 if config.skips_weights else config.rows * config.lanes * weight_bytes,
         weight_stream=weight_stream,
         weight_stream_gb_s=min(weight_stream * clocks / 1e9, port_gb_s),
         activation_need=config.columns * config.lanes * mantissa_bytes,

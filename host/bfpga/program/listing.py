@@ -51,7 +51,9 @@ def listing(program: Program) -> str:
 
 
 def _shape_text(config: SystolicConfig) -> str:
-    if config.skip_groups:
+    if config.skips_activations:
+        return f"{config.skip_groups} groups x {config.rows} channels"
+    if config.skips_weights:
         return f"{config.skip_groups} groups x {config.skip_halves * config.columns} pixels"
     return f"{config.columns} x {config.rows} x {config.lanes}"
 
@@ -104,7 +106,7 @@ def _totals(program: Program) -> list[str]:
         f"{1e3 * cycles.latency_s():.3f} ms{array_alone(program)}",
         f"array utilization {100 * cycles.utilization:.1f} % of {program.config.macs_per_clock} MAC per cycle",
         f"resident weights: {cycles.setup.total:,} cycles once; host: {100 * host_share(program):.2f} % of operations",
-        *([_entries_text(program)] if program.config.skip_groups else []),
+        *([_entries_text(program)] if program.config.skips_weights else []),
     ]
 
 
@@ -163,7 +165,7 @@ def _row(
     if node.weights is not None and node.weight_exponents is not None:
         low, high = int(node.weight_exponents.min()), int(node.weight_exponents.max())
         weights = f"{node.weights.size:,} at 2^{low}" + (f"..{high}" if high > low else "")
-        if program.config.skip_groups:
+        if program.config.skips_weights:
             weights += f", entries {100 * _entry_bytes(program, node) / plain_bytes(node, program.config):.0f} %"
     if node.factors:
         weights = f"{node.channels:,} from {node.factors}"

@@ -157,12 +157,15 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             skew=config.skew,
         ),
         _group(
-            "Skip array in the place of the systolic array: groups (0: there is none), halves of its pixels, wide "
-            "words of a chunk, entries of a group's queue, bits of a stored entry without its marks",
+            "Skip array in the place of the systolic array: groups (0: there is none), whether it skips activations, "
+            "halves of its pixels, wide words of a chunk, entries or words of a group's queue, passes for which the "
+            "weights of a chunk stay, bits of a stored entry without its marks",
             skip_groups=config.skip_groups,
+            skip_activations=config.skips_activations,
             skip_halves=config.skip_halves,
             skip_chunk=config.skip_chunk,
             skip_queue=config.skip_queue,
+            skip_passes=config.skip_passes,
             entry_field_bits=config.entry_field_bits,
         ),
         _group(
@@ -334,7 +337,7 @@ def _command_kinds(config: SystolicConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
     if config.skip_groups:
-        yield "skip_array"
+        yield "skip_array" if config.skips_weights else "sparse_array"
     if config.count_registers:
         yield "counting"
 
@@ -348,8 +351,8 @@ def _wires(config: SystolicConfig) -> list[dict[str, str]]:
 
 
 def _entry_streams(config: SystolicConfig) -> list[str]:
-    """The streams of the groups of a skip array, in their order."""
-    return [f"entries_{group}" for group in range(config.skip_groups)]
+    """The streams of the stored entries of a skip array, in the order of its groups."""
+    return [f"entries_{group}" for group in range(config.skip_groups)] if config.skips_weights else []
 
 
 def _host_ports() -> list[dict[str, str]]:
@@ -414,7 +417,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "processes": _processes(config),
         "host_ports": _host_ports(),
         "wires": _wires(config),
-        "skip_array": config.skip_groups > 0,
+        "skip_array": config.skips_weights,
+        "sparse_array": config.skips_activations,
         "counts": config.count_registers > 0,
         "entries": _entry_streams(config),
         "tops": top_files(config),

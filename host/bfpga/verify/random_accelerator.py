@@ -73,16 +73,32 @@ def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """A kernel of processes with a skip array in the place of its array, or, of one of two, as it is."""
-    if rng.random() < 0.5:
+    """A kernel of processes with a skip array of one of both sources in the place of its array, or as it is."""
+    kind = rng.random()
+    if kind < 1 / 3:
         return config
     packed = replace(config.format, mantissa_bits=min(config.format.mantissa_bits, int(rng.integers(4, 9))))
     skipping = replace(
-        config, format=packed, columns=2 * int(rng.integers(1, 7)), rows=config.lanes * int(rng.choice([1, 4, 11])),
-        multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_groups=int(rng.integers(1, 9)), skip_chunk=64,
-        skip_queue=16,
-    )  # fmt: skip
+        config, format=packed, multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_chunk=64, skip_queue=16
+    )
+    skipping = skipping_weights(rng, skipping) if kind < 2 / 3 else skipping_activations(rng, skipping)
     return skipping if not config_findings(skipping) else config
+
+
+def skipping_weights(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """With a skip array that multiplies by stored weights."""
+    rows = config.lanes * int(rng.choice([1, 4, 11]))
+    return replace(config, columns=2 * int(rng.integers(1, 7)), rows=rows, skip_groups=int(rng.integers(1, 9)))
+
+
+def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """With a skip array that multiplies by activations."""
+    columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
+    return replace(
+        config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
+        skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
+        skip_queue=int(rng.choice([4, 16])),
+    )  # fmt: skip
 
 
 def with_count_registers(rng: Generator, config: SystolicConfig) -> SystolicConfig:

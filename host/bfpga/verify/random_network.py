@@ -146,7 +146,7 @@ class NetworkBuilder:
         rng, inner = self.rng, self.tensors[source].channels // groups
         weight_format = self.weight_format() if engine == ARRAY else "linear"
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
-        if weight_format == "linear" and (len(self.config.engines) > 1 or self.config.skip_groups):
+        if weight_format == "linear" and (len(self.config.engines) > 1 or self.config.skips_weights):
             weights = pruned(rng, weights)
         macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1

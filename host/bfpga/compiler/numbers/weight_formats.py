@@ -76,7 +76,7 @@ def _decibel(signal: float, noise: float) -> float:
 def product_cycles(layer: Layer, config: SystolicConfig, weight_format: WeightFormat) -> int:
     """Clocks of a layer's passes for one sample: kernel steps, or the drain that they hide behind."""
     assert layer.weights is not None
-    if config.skip_groups:
+    if config.skips_weights:
         return _skipping_cycles(layer, config)
     node = ArrayNode(
         layer.name, layer.kind, layer.inputs, layer.output, layer.channels, layer.window, groups=layer.groups,

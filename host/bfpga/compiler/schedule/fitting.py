@@ -18,7 +18,7 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
     """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
     result = {}
     for layer in lowered.layers:
-        if config.skip_groups and layer.kind in COMPUTED_WEIGHTS:
+        if config.skips_weights and layer.kind in COMPUTED_WEIGHTS:
             result[layer.operators[0].name] = NO_ENTRIES
             continue
         words = _smallest_matmul(layer, config) if layer.kind == "matmul" else _smallest_strip(layer, lowered, config)

@@ -16,7 +16,7 @@ from bfpga.engines.skip_array.windows import piece_window
 
 def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: int = 1, writes: int = 1) -> int:
     """Clocks of a group of output pixels; channels: of the input; reads, writes: slots of a step and of a word."""
-    if config.skip_groups and node.kind == "gemm":
+    if config.skips_weights and node.kind == "gemm":
         return sum(_skipping_clocks(config, node, run, reads, writes) for run in channel_runs(node, config))
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words

@@ -205,7 +205,7 @@ def least_words(config: SystolicConfig, node: ArrayNode, streamed: bool) -> int:
 
 def _all_channels(config: SystolicConfig, node: ArrayNode, streamed: bool) -> bool:
     """Whether a piece of a layer has all its output channels; entries of a skip array leave none out."""
-    return streamed or node.groups > 1 or config.skip_groups > 0
+    return streamed or node.groups > 1 or config.skips_weights
 
 
 def _region(config: SystolicConfig, node: ArrayNode, part: Tile, name: str, base: int, slot: int) -> Region:

@@ -24,6 +24,7 @@ from bfpga.engines.array.descriptors import (
     weights_descriptor,
 )
 from bfpga.engines.array.regions import ActivationMemory
+from bfpga.engines.skip_array.activations import order_is_seen
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 
@@ -67,6 +68,7 @@ class _Product:
         self.spec = TensorSpec(node.inputs[0], node.rows, 1, node.inner)
         block = -(-node.inner // config.lanes)
         blocks = min((config.weight_words - word) // block, (config.parameter_rows - row) // config.rows)
+        blocks = min(blocks, 1) if order_is_seen(self.array, config) else blocks
         width = blocks * config.rows
         if width == 0:
             raise ModelError(f"{node.name}: no weight memory is left for its second operand of {block} words a block")

@@ -11,10 +11,10 @@ from bfpga.compiler.schedule.kept_sums import RESERVED, KeepBuffer, KeptByHost, 
 from bfpga.compiler.schedule.measuring import KEEPING, keeps, node_samples, other_parts, sampled_parts
 from bfpga.compiler.schedule.weight_plan import NodeWeights, WeightTile, packed_weights, weights_operation
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Flag, Policy
+from bfpga.contract.descriptor import Descriptor, Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, shared_passes
+from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, runs, shared_passes
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
@@ -292,7 +292,7 @@ class NodeOperations:
         """What single operations compute of a part of the array's, with their flags."""
         node = self.node
         static = node.policy.policy == Policy.STATIC and not node.policy.inherit
-        if not self.config.skip_groups or node.kind != "gemm" or not static:
+        if not self.config.skips_weights or node.kind != "gemm" or not static:
             return [(whole, Flag.NONE)]
         return sliding_parts(node, whole, self.config)
 
@@ -313,6 +313,16 @@ class NodeOperations:
             place.parameter_base += part.m0 - tile.m0
         return place
 
+    def _repeats(self, descriptor: Descriptor) -> int:
+        """How often the weight words of a piece come, if they come while they are multiplied."""
+        config = self.config
+        if config.skips_weights:
+            return shared_passes(config, descriptor)
+        times = (runs if config.skips_activations else column_groups)(config, descriptor)
+        if self.node.uniform_weights:
+            times *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
+        return times
+
     def _compute(self, strip: Strip, tile: WeightTile, part: Tile, flags: Flag) -> KernelOperation:
         node, place = self.node, self._placement(strip, tile, part, flags)
         if self.engine is not None:
@@ -325,9 +335,5 @@ class NodeOperations:
             descriptor.wide_word = self.place.word(place)
         if place.stream:
             words = packed_weights(node, self.plan, tile, self.config)
-            skips = self.config.skip_groups > 0
-            repeats = (shared_passes if skips else column_groups)(self.config, descriptor)
-            if node.uniform_weights and not skips:
-                repeats *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
-            data = words * repeats
+            data = words * self._repeats(descriptor)
         return KernelOperation(node.name, descriptor, weights=data, memory=computed_use(self.config, place))

@@ -242,7 +242,7 @@ def _loaded_pieces(
         small = _fitting(node, plan, config, shared.words // share, shared.rows // share)
         if small is not None:
             even = _even(node, plan, config, small)
-            return even if not config.skip_groups or _largest(node, config, even) <= shared.words else small
+            return even if not config.skips_weights or _largest(node, config, even) <= shared.words else small
     return pieces
 
 
@@ -251,7 +251,7 @@ def _even(
 ) -> list[tuple[int, int]]:
     """As many pieces, of as equal size as row blocks allow: the array waits for the first of them."""
     size = cut_rows(node, config)
-    if config.skip_groups:
+    if config.skips_weights:
         size = _rounds(config)
     largest = max(-(-(tile.m1 - tile.m0) // size) for tile in plan.tiles)
     return _pieces(plan.tiles, -(-largest // -(-len(pieces) // len(plan.tiles))) * size)
@@ -274,7 +274,7 @@ def _fitting(
     node: ArrayNode, plan: NodeWeights, config: SystolicConfig, words: int, rows: int
 ) -> list[tuple[int, int]] | None:
     """Channels of the largest pieces of whole row blocks that fit ``words`` and ``rows``; None if no block does."""
-    if config.skip_groups:
+    if config.skips_weights:
         return _fitting_entries(node, plan, config, words, rows)
     size = cut_rows(node, config)
     most = rows // size
@@ -351,7 +351,7 @@ def shared_memory(plans: Mapping[str, NodeWeights], config: SystolicConfig) -> S
 
     None for other arrays, whose pieces stay where the plan has them: several starts may read them there.
     """
-    if not config.skip_groups:
+    if not config.skips_weights:
         return None
     tiles = [tile for plan in plans.values() if plan.mode == "resident" for tile in plan.tiles]
     word = max((tile.weight_base + tile.words for tile in tiles), default=0)

@@ -14,6 +14,10 @@ from bfpga.engines.interface.engine import Finding
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
 #: Widest factors of two products that share a DSP block.
 SKIP_MANTISSA_BITS = 8
+#: Most output channels of a group that skips activations, and most passes for which it holds weights.
+MOST_LANES, MOST_PASSES = 64, 64
+#: Fewest words that wait for each of them: a quarter of the queue is sent at a time.
+LEAST_QUEUE = 4
 #: Groups of columns that a skip array computes at once.
 SKIP_HALVES = 2
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
@@ -59,8 +63,6 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
 
 def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Numbers of a skip array."""
-    if config.columns % 2:
-        yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
     if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
         text = f"has mantissas of {config.format.mantissa_bits} bits; a skip array takes {SKIP_MANTISSA_BITS} at most"
         yield Finding("format", f"{text}: two products share a DSP block")
@@ -69,9 +71,38 @@ def skip_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("kind", text)
     if config.wide_memory:
         yield Finding("wide_memory", "is true; a skip array keeps accumulators in the keep buffer only")
+    yield from entry_findings(config) if config.skips_weights else activation_findings(config)
+
+
+def entry_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a skip array that multiplies by stored weights."""
+    if config.columns % 2:
+        yield Finding("columns", f"is {config.columns}; must be even for a skip array: two columns share a DSP block")
     if config.rows >= config.skip_chunk:
         text = f"is {config.rows}; must be less than chunk = {config.skip_chunk}: an entry tells a channel as a place"
         yield Finding("rows", text)
+
+
+def activation_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a skip array that multiplies by activations."""
+    pixels = config.skip_halves * config.columns
+    if config.skip_groups != pixels:
+        text = f"is {config.skip_groups}; source activations has a group for each of the {pixels} pixels of a pass"
+        yield Finding("groups", text)
+    if config.rows % 2 or config.rows > MOST_LANES:
+        text = f"is {config.rows}; must be even and {MOST_LANES} at most for source activations: two share a DSP block"
+        yield Finding("rows", text)
+    if config.skip_passes > MOST_PASSES or not _is_power(config.skip_passes):
+        yield Finding("passes", f"is {config.skip_passes}; must be a power of two, {MOST_PASSES} at most")
+    if not _is_power(config.skip_chunk // config.lanes) or config.skip_chunk % config.lanes:
+        yield Finding("chunk", f"is {config.skip_chunk}; must be a power of two of words of {config.lanes} channels")
+    if config.skip_queue < LEAST_QUEUE or not _is_power(config.skip_queue):
+        yield Finding("queue", f"is {config.skip_queue}; must be a power of two, {LEAST_QUEUE} at least")
+
+
+def _is_power(number: int) -> bool:
+    """Whether a number is a power of two."""
+    return number > 0 and number & (number - 1) == 0
 
 
 def width_findings(config: SystolicConfig) -> Iterator[Finding]:

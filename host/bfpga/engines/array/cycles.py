@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.engines.skip_array.activation_cycles import first_weights
 from bfpga.engines.skip_array.shape import SkipShape
 
 #: Operations that the array computes.
@@ -37,7 +38,7 @@ def fetch_cycles(config: SystolicConfig) -> int:
 
 
 def skips_zeros(config: SystolicConfig, descriptor: Descriptor) -> bool:
-    """Whether an operation multiplies by stored entries: a GEMM of a skip array."""
+    """Whether an operation multiplies without zeros, of weights or of activations: a GEMM of a skip array."""
     gemm = descriptor.operation == Operation.GEMM and not descriptor.flags & Flag.KEPT
     return config.skip_groups > 0 and gemm
 
@@ -54,7 +55,7 @@ def takes_single_words(config: SystolicConfig, descriptor: Descriptor) -> bool:
 
 
 def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Passes over a group of output pixels."""
+    """Passes over a group of output pixels; a skip array computes all its channels before others."""
     if takes_single_words(config, descriptor):
         return -(-descriptor.output_rows // config.lanes)
     return 1 if config.skip_groups else descriptor.blocks
@@ -92,8 +93,10 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     words = config.block_rows(weight_format(descriptor)) // config.lanes
     if takes_single_words(config, descriptor):
         words = 1
-    elif config.skip_groups:
+    elif config.skips_weights:
         words = -(-descriptor.output_rows // config.lanes)
+    elif config.skips_activations:
+        words *= descriptor.blocks
     if sends_accumulators(descriptor):
         return words * config.lanes * descriptor.write_slots
     return words * max(config.lanes, descriptor.write_slots)
@@ -164,10 +167,12 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation by itself: those of its work, unless it is of a skip array.
 
-    Its work is what it reads; how long its passes take, entries decide: ``steps`` says it.
+    Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
     """
     if not skips_zeros(config, descriptor):
         return operation_cycles(config, descriptor)
+    if config.skips_activations:
+        return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
     return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
 
 
@@ -179,14 +184,21 @@ def first_window(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def shared_passes(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Passes of a GEMM of a skip array, each of several groups of pixels: how often it reads its entries."""
+    """Passes of a GEMM of a skip array, each of several groups of pixels: how often it reads stored entries."""
     return -(-column_groups(config, descriptor) // config.skip_halves)
+
+
+def runs(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Runs of passes of a GEMM of a skip array that skips activations: how often it reads its weights."""
+    return -(-shared_passes(config, descriptor) // config.skip_passes)
 
 
 def weight_reads(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Weight words that a GEMM multiplies by, each as often as it is read."""
-    if config.skip_groups:
+    if config.skips_weights:
         return shared_passes(config, descriptor) * descriptor.entry_words
+    if config.skips_activations:
+        return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
     return passes(config, descriptor) * kernel_steps(config, descriptor)
 
 

@@ -8,11 +8,20 @@ from math import lcm
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, MemoryUse, TensorSpec, Tile
-from bfpga.engines.array.cycles import active_columns, column_groups, drain_cycles, pass_steps
+from bfpga.engines.array.cycles import (
+    active_columns,
+    column_groups,
+    drain_cycles,
+    pass_steps,
+    skips_zeros,
+)
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
+from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.errors import ProgramError
@@ -23,8 +32,10 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
 
     Runs start at whole words of the output. Only grouped convolutions need more than one.
     """
-    if node.kind == "gemm" and config.skip_groups:
+    if node.kind == "gemm" and config.skips_weights:
         return _even_runs(node.channels, config)
+    if node.kind == "gemm" and order_is_seen(node, config):
+        return _single_blocks(node, config)
     if node.kind != "gemm" or node.groups == 1:
         return [(0, node.channels)]
     outputs = node.channels // node.groups
@@ -34,6 +45,10 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
     for runs in candidates:
         if all(_even(node, config, run) for run in runs):
             return runs
+    return _single_blocks(node, config)
+
+
+def _single_blocks(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
 
@@ -72,7 +87,7 @@ def reduction(node: ArrayNode, config: SystolicConfig, m0: int, m1: int, input_w
 
 def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> int:
     """Weight words of output channels [m0, m1); of a skip array the entry words of a pass."""
-    if config.skip_groups:
+    if config.skips_weights:
         return piece_of(node, config, m0, m1).words
     words = input_window(node, config, m0, m1).channel_words
     return words if node.uniform_weights else blocks_of(node, config, m1 - m0) * taps(node) * words
@@ -148,17 +163,17 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     result.input_slot, result.second_slot = place.inputs[0].slot, place.inputs[-1].slot
     window = reduction(node, config, tile.m0, tile.m1, place.inputs[0].pixel_words)
     result.channel_words, result.block_step = window.channel_words, window.block_step
-    piece = piece_of(node, config, tile.m0, tile.m1) if config.skip_groups and node.kind == "gemm" else None
+    piece = piece_of(node, config, tile.m0, tile.m1) if config.skips_weights and node.kind == "gemm" else None
     result.blocks = blocks_of(node, config, tile.m1 - tile.m0) if piece is None else piece.window.blocks
     result.output_rows = tile.m1 - tile.m0
     if result.blocks == 1:
         result.block_step = 0
-    _walk(config, place, result, piece)
+    _walk(config, place, result)
     _read_side(config, place, result, window.first_word)
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
         result.kernel_height = result.kernel_width = result.channel_words = 1
-        if piece is not None:
+        if config.skip_groups:
             piece, result.blocks, result.block_step = None, 1, 0
     if place.kept is not None:
         _accumulators(config, place, place.kept, result)
@@ -167,6 +182,8 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
         _weights(place, result)
     if piece is not None:
         _entries(config, piece, result)
+    elif config.skips_activations and skips_zeros(config, result):
+        _chunks(config, node, window, result)
     output_stage(node, result)
     return result
 
@@ -214,13 +231,13 @@ def operation_flags(place: Placement) -> Flag:
     return flags
 
 
-def _walk(config: SystolicConfig, place: Placement, result: Descriptor, piece: Piece | None) -> None:
+def _walk(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     x0, x1 = place.tile.columns(place.node.window.output_width)
     width = x1 - x0
     result.output_pixels = place.tile.rows * width
     result.output_width = width
     columns = working_columns(place.node, config)
-    if piece is not None and not place.flags & Flag.KEPT:
+    if skips_zeros(config, result):
         result.group_columns = group_pixels(place.tile, config)
     else:
         result.group_rows, result.group_columns = (0, columns) if place.node.reuses_taps else divmod(columns, width)
@@ -346,6 +363,16 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
         result.flags |= int(Flag.LANES_APART)
     left = (1 if single else config.skip_halves) * drain_cycles(config, result)
     result.steps = max(clocks.total, left)
+
+
+def _chunks(config: SystolicConfig, node: ArrayNode, window: InputWindow, result: Descriptor) -> None:
+    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
+    operation = SparseOperation.of(config, result, channels_at_step(node, window, config), node.input_share)
+    chunks = operation.chunks
+    result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
+    # Every group of pixels leaves through the output stage.
+    drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
+    result.steps = max(operation.pass_clocks, drained)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

@@ -57,7 +57,7 @@ def region_words(config: SystolicConfig, rows: int, pitch: int, width: int, chan
 
 def _words_behind(config: SystolicConfig, channels: int) -> int:
     """Words that the last row block of a pixel reads behind the pixel; blocks of a skip array are parts of it."""
-    if config.skip_groups:
+    if config.skips_weights:
         return 0
     largest = config.accumulator_rows
     if channels <= config.rows:

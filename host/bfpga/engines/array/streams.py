@@ -50,12 +50,12 @@ def parameter_block(node: ArrayNode, config: SystolicConfig) -> int:
 
     A pass of a skip array has whole words of channels, as many as there are.
     """
-    return block_rows(node, config) if node.on_array and not config.skip_groups else config.lanes
+    return block_rows(node, config) if node.on_array and not config.skips_weights else config.lanes
 
 
 def cut_rows(node: ArrayNode, config: SystolicConfig) -> int:
     """Output channels of the smallest piece of weights: those of a pass, of a skip array whole words of them."""
-    return block_rows(node, config) if not config.skip_groups else config.lanes
+    return block_rows(node, config) if not config.skips_weights else config.lanes
 
 
 def parameter_rows(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
@@ -92,7 +92,7 @@ def input_window(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> I
     """
     if node.weights is None:
         raise ProgramError(f"layer {node.name}: a layer without weights has no weight window")
-    if config.skip_groups:
+    if config.skips_weights:
         window = piece_window(node.weights, node.groups, m0, m1, SkipShape.of(config))
         return InputWindow(window.first_word, window.channel_words, window.channel_words)
     outputs, inputs, rows = node.channels // node.groups, int(node.weights.shape[3]), block_rows(node, config)
@@ -126,7 +126,7 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
     Of a skip array the entry words of a pass.
     """
-    if config.skip_groups:
+    if config.skips_weights:
         return piece_of(node, config, m0, m1).packed
     if node.reuses_taps:
         return pack_weight_words(tap_words(node, config, m0, m1), config)

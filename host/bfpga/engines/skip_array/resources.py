@@ -16,10 +16,14 @@ SUM_BUFFERS = 2
 
 
 def skip_memories(config: SystolicConfig) -> Resources:
-    """DSP blocks, a copy of the windows for each group, and the sums of the passes."""
-    lanes = config.skip_halves * config.columns
+    """DSP blocks, a copy of the wide words for each group, and the sums of the passes.
+
+    A wide word is a channel of all pixels of a pass or, where activations are skipped, the weights of a channel.
+    """
+    lanes = config.rows if config.skips_activations else config.skip_halves * config.columns
+    passes = config.skip_passes if config.skips_activations else 1
     window = memory_blocks(ROOM * config.skip_chunk, lanes * config.format.container_bits)
-    depth = SUM_BUFFERS * config.skip_halves * (1 << (config.rows - 1).bit_length())
+    depth = SUM_BUFFERS * passes * config.skip_halves * (1 << (config.rows - 1).bit_length())
     sums = memory_blocks(depth, config.columns * config.accumulator_bits)
     return Resources(dsp=config.macs_per_clock // 2, bram36=config.skip_groups * window + sums)
 

@@ -56,8 +56,27 @@ class Turns {
         last_ = first ? single_ : last;
     }
 
-    // Whether this is the last turn.
+    // Whether this is the last turn, and whether the one behind it is.
     bool last() const { return last_; }
+    bool before_last() const { return left_ == 1; }
+
+    // The turn, and back to one that was marked.
+    struct Mark {
+        count_t left;
+        bool last;
+    };
+
+    Mark mark() const {
+#pragma HLS INLINE
+        const Mark mark = {left_, last_};
+        return mark;
+    }
+
+    void put(const Mark& mark) {
+#pragma HLS INLINE
+        left_ = mark.left;
+        last_ = mark.last;
+    }
 
    private:
     count_t from_, left_;  // turns after this one

@@ -211,6 +211,7 @@ class ScratchpadProcess {
         beat.opens = false;
         beat.closes = false;
         beat.single = false;
+        beat.leaves = false;
         beat.stop = true;
         return beat;
     }

@@ -263,8 +263,65 @@ class WeightFill {
     int32_t fetched_;
 };
 
-// The walk of a GEMM over its weight words and the parameters of its rows.
+// The rows whose parameters go beside the words of a pass: those of its row block, one block behind the other.
 template <class Config>
+class PassRows {
+    using G = Geometry<Config>;
+    using coordinate_t = typename G::coordinate_t;
+    using parameter_address_t = typename G::parameter_address_t;
+
+   public:
+    // How often all blocks are gone through: for each group of output pixels.
+    static int32_t turns(const Descriptor& d) {
+#pragma HLS INLINE
+        return d.groups;
+    }
+
+    void start(const Descriptor& d) {
+#pragma HLS INLINE
+        block_rows_.set(static_cast<coordinate_t>(pass_rows<Config>(d)));
+        output_rows_.set(static_cast<coordinate_t>(d.output_rows));
+        base_ = static_cast<parameter_address_t>(d.parameter_base);
+    }
+
+    // Of the row that is due: whether the output has it, whether it is the last one of the pass; `last_turn`: the pass
+    // is of the last turn.
+    bool exists() const { return exists_; }
+    bool last(bool) const { return block_rows_.last(); }
+    parameter_address_t address() const { return address_; }
+
+    // One clock; `row`: one has gone; `pass`: the pass has; `turn`: it was that of the last block; `begins`: the
+    // operation.
+    void step(bool row, bool, bool turn, bool begins) {
+#pragma HLS INLINE
+        const bool exists = exists_ && !output_rows_.last();
+        const bool again = turn || begins;
+        output_rows_.step(row && exists_, again);
+        if (again) {
+            address_ = base_;
+            exists_ = true;
+        } else if (row) {
+            address_ = static_cast<parameter_address_t>(address_ + 1);
+            exists_ = exists;
+        }
+        block_rows_.step(row, begins);
+    }
+
+   private:
+    Turns<G::coordinate_bits> block_rows_, output_rows_;
+    bool exists_;
+    parameter_address_t base_, address_;
+};
+
+// Words of an operation that come in no chunks.
+struct NoChunks {
+    void start(const Descriptor&) {}
+    void step(bool, bool, bool) {}
+    bool ends() const { return false; }
+};
+
+// The walk of a GEMM over its weight words and the parameters of its rows: as often as `Rows` says through all blocks.
+template <class Config, class Rows = PassRows<Config>, class Chunks = NoChunks>
 class WeightRead {
     using G = Geometry<Config>;
     using coordinate_t = typename G::coordinate_t;
@@ -287,11 +344,13 @@ class WeightRead {
     bool word() const { return words_; }
     bool streams() const { return streams_; }
     bool last_word() const { return ends_pass_ && last_pass_; }
-    bool row() const { return rows_ && exists_; }
+    bool row() const { return rows_ && pass_rows_.exists(); }
+    // Whether the word is the last one of a chunk.
+    bool ends_chunk() const { return chunks_.ends(); }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
     weight_address_t word_address() const { return address_; }
-    parameter_address_t row_address() const { return parameter_; }
+    parameter_address_t row_address() const { return pass_rows_.address(); }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
@@ -301,19 +360,18 @@ class WeightRead {
         kept_ = d.has(Flag::Kept);
         two_hot_ = d.has(Flag::TwoHot);
         power_of_two_ = d.has(Flag::PowerOfTwo);
-        groups_.set(static_cast<coordinate_t>(d.groups));
+        turns_.set(static_cast<coordinate_t>(Rows::turns(d)));
         blocks_.set(static_cast<coordinate_t>(d.blocks));
         kernel_rows_.set(static_cast<coordinate_t>(d.kernel_height));
         kernel_columns_.set(static_cast<coordinate_t>(d.kernel_width));
         channel_words_.set(static_cast<coordinate_t>(d.channel_words));
-        block_rows_.set(static_cast<coordinate_t>(pass_rows<Config>(d)));
-        output_rows_.set(static_cast<coordinate_t>(d.output_rows));
+        pass_rows_.start(d);
+        chunks_.start(d);
         tap_step_ = static_cast<weight_address_t>(d.weight_tap_step);
         block_step_ = static_cast<weight_address_t>(d.weight_block_step);
         base_ = static_cast<weight_address_t>(d.weight_base);
         base_tap_ = static_cast<weight_address_t>(d.weight_base + d.weight_tap_step);
         base_block_ = static_cast<weight_address_t>(d.weight_base + d.weight_block_step);
-        parameter_base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
 
     // One clock; `may`: a weight word that is due can be sent; `starts`: an operation does. Returns whether the
@@ -324,16 +382,15 @@ class WeightRead {
         // Side by side, not one behind the other: each of these is few levels of logic.
         const bool opens = gate_.opens();
         const bool sends = words_ && may;
-        const bool last_row = block_rows_.last();
+        const bool last_row = pass_rows_.last(last_turn_);
         const bool rows_end = !rows_ || last_row;
         const bool last_word = may && ends_pass_;
         const bool pass = works_ && rows_end && (!words_ || last_word);
-        const bool group = pass && last_block_;
+        const bool turn = pass && last_block_;
         const bool ended = over_;
-        walk_words(sends, sends && ends_tap_, pass, group || gate_.begins());
-        walk_rows(rows_, group);
+        walk_words(sends, sends && ends_tap_, pass, turn || gate_.begins());
+        pass_rows_.step(rows_, pass, turn, gate_.begins());
         walk_taps(sends || opens);
-        block_rows_.step(rows_, gate_.begins());
         const bool words = (opens & more_words_) | (words_ & !last_word);
         const bool rows = (opens & more_rows_) | (rows_ & !last_row);
         words_ = pass ? more_words_ : words;
@@ -350,8 +407,9 @@ class WeightRead {
     void walk_passes(bool on) {
 #pragma HLS INLINE
         const bool last_block = blocks_.last();
-        const bool last = last_block && groups_.last();
+        const bool last = last_block && turns_.last();
         if (on) {
+            last_turn_ = turns_.last();
             last_block_ = last_block;
             last_pass_ = last;
             more_words_ = !kept_ && !last;
@@ -360,7 +418,7 @@ class WeightRead {
             more_words_ = !kept_;
             more_rows_ = true;
         }
-        groups_.step(on && last_block, gate_.begins());
+        turns_.step(on && last_block, gate_.begins());
         blocks_.step(on, gate_.begins());
     }
 
@@ -374,6 +432,7 @@ class WeightRead {
             ends_tap_ = channel_words_.last();
             ends_pass_ = last;
         }
+        chunks_.step(on, last, gate_.begins());
         channel_words_.step(on, gate_.begins());
         kernel_columns_.step(tap, gate_.begins());
         kernel_rows_.step(row, gate_.begins());
@@ -402,30 +461,17 @@ class WeightRead {
         }
     }
 
-    void walk_rows(bool row, bool group) {
-#pragma HLS INLINE
-        const bool exists = exists_ && !output_rows_.last();
-        const bool again = group || gate_.begins();
-        output_rows_.step(row && exists_, again);
-        if (again) {
-            parameter_ = parameter_base_;
-            exists_ = true;
-        } else if (row) {
-            parameter_ = static_cast<parameter_address_t>(parameter_ + 1);
-            exists_ = exists;
-        }
-    }
-
     bool streams_, kept_, two_hot_, power_of_two_;
     bool works_, over_;  // passes are left; the last one was the clock before
     Gate gate_;
-    Counter groups_, blocks_, kernel_rows_, kernel_columns_, channel_words_, block_rows_, output_rows_;
-    bool ends_tap_, ends_pass_;    // the word that is due
-    bool last_block_, last_pass_;  // the pass that goes on
-    bool more_words_, more_rows_;  // the pass behind it
-    bool words_, rows_, exists_;   // words, rows of the pass are left; the row is one of the output
+    Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
+    Rows pass_rows_;
+    Chunks chunks_;
+    bool ends_tap_, ends_pass_;                // the word that is due
+    bool last_turn_, last_block_, last_pass_;  // the pass that goes on
+    bool more_words_, more_rows_;              // the pass behind it
+    bool words_, rows_;                        // words, rows of the pass are left
     weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
-    parameter_address_t parameter_base_, parameter_;
 };
 
 // What is stored for an array, how a GEMM walks over it, and how a word of it is sent.

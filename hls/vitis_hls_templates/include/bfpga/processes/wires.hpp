@@ -160,7 +160,9 @@ using ResultBeat = WordsBeat<Config, Config::columns>;
 // Operands of the array in one slot of a step. `mine`: columns whose word this is; the others keep the one they have.
 // `neighbours`: columns multiply the words of those beside them too, but across the begin of a row.
 // A skip array gets its windows in chunks: `first` and `last` are said of a step of a chunk then, and `opens`,
-// `closes`, `single` and `slides` of a chunk (scratchpad/chunks.hpp); `apart` of an operation.
+// `closes`, `single` and `slides` of a chunk (scratchpad/chunks.hpp); `apart` of an operation. Where it skips
+// activations, `first` and `last` are said of what a pass reads of a chunk, as is `leaves`, which has the place of
+// `apart` (scratchpad/run_chunks.hpp).
 template <class Config>
 struct OperandBeat {
     using Words = PackedWords<Config, Config::columns>;
@@ -183,6 +185,7 @@ struct OperandBeat {
     bool single;  // the pass has no second half
     bool slides;  // the window is that of the chunk before, further by the words that come
     bool apart;   // each group needs one lane of the words
+    bool leaves;  // with `last`: the pass is the last one of its run, and the weights of the chunk may go
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -196,7 +199,7 @@ struct OperandBeat {
             set_signed<1>(to, beside_bits + Config::columns, neighbours ? 1 : 0);
         }
         if (chunked) {
-            const bool chunk[5] = {opens, closes, single, slides, apart};
+            const bool chunk[5] = {opens, closes, single, slides, apart || leaves};
             PackedFlags<5>::pack(to, chunk_bits, chunk);
         }
     }
@@ -223,6 +226,7 @@ struct OperandBeat {
         single = chunked && flag_at(from, chunked ? chunk_bits + 2 : 0);
         slides = chunked && flag_at(from, chunked ? chunk_bits + 3 : 0);
         apart = chunked && flag_at(from, chunked ? chunk_bits + 4 : 0);
+        leaves = apart;
     }
 };
 
@@ -256,7 +260,8 @@ struct VectorBeat {
     }
 };
 
-// The weights of a step, and how they are held.
+// The weights of a step, and how they are held. Of an array that skips activations `two_hot` says that the step is the
+// last one of its chunk.
 template <class Config>
 struct WeightBeat {
     static constexpr int weights = Config::rows * Config::lanes;

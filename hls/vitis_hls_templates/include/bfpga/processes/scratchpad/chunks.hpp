@@ -36,7 +36,17 @@ struct WindowStep {
     bool last_block;
 };
 
-template <class Config, bool Chunked = (Config::skip_groups > 0)>
+// In which order windows are read: whole; in the chunks of a pass; chunk by chunk of all passes of a run.
+enum class ChunkOrder { None, Passes, Runs };
+
+template <class Config>
+constexpr ChunkOrder chunk_order() {
+    return Config::skip_groups == 0   ? ChunkOrder::None
+           : Config::skip_activations ? ChunkOrder::Runs
+                                      : ChunkOrder::Passes;
+}
+
+template <class Config, ChunkOrder Order = chunk_order<Config>()>
 class PassChunks {
    public:
     void clear() {}
@@ -46,6 +56,11 @@ class PassChunks {
     bool step_ends(bool slot_ends) const { return slot_ends; }
     // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
     bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
+    // Whether the nest goes back behind the step, or marks where it does so later; whether a pass is the last one,
+    // `last`: by the count of passes.
+    bool returns(bool, const WindowStep&) const { return false; }
+    bool goes_on(bool, const WindowStep&) const { return false; }
+    bool last_pass(bool last) const { return last; }
     // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
     // one that goes, or later; whether a step goes on that had to wait.
     bool halts() const { return false; }
@@ -73,6 +88,7 @@ class PassChunks {
         beat.single = false;
         beat.slides = false;
         beat.apart = false;
+        beat.leaves = false;
     }
 };
 
@@ -122,7 +138,7 @@ class HeldChunks {
 };
 
 template <class Config>
-class PassChunks<Config, true> {
+class PassChunks<Config, ChunkOrder::Passes> {
     static_assert(Config::skip_halves == 2, "a pass has two halves");
     static_assert(!Config::tap_reuse && !Config::wide_memory, "a window is read for each column, and for products");
     static constexpr int step_bits = bit_length(Config::skip_chunk) + 1;
@@ -162,6 +178,9 @@ class PassChunks<Config, true> {
     }
 
     bool step_ends(bool) const { return step_ends_; }
+    bool returns(bool, const WindowStep&) const { return false; }
+    bool goes_on(bool, const WindowStep&) const { return false; }
+    bool last_pass(bool last) const { return last; }
     bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
         return step_ends & (now.window_ends & (!chunked_ | now.last_block));
@@ -243,6 +262,7 @@ class PassChunks<Config, true> {
         beat.single = issue_.single;
         beat.slides = slides_;
         beat.apart = issue_.apart;
+        beat.leaves = false;
     }
     // The half that a step reads.
     int half() const { return issue_.half ? 1 : 0; }

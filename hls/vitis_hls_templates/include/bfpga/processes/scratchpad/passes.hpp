@@ -2,12 +2,14 @@
 //
 // The nest is a step ahead: what the step that comes reads, and whether it ends something, is a register, and whether
 // the step may go is one flag. What has gone is a register too and is executed in the step behind, when the registers
-// of a new group are in place. For a skip array a step has two halves and passes go by in chunks (chunks.hpp).
+// of a new group are in place. For a skip array a step has two halves and passes go by in chunks (chunks.hpp), or
+// chunks in passes (run_chunks.hpp).
 #pragma once
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/scratchpad/chunks.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
+#include "bfpga/processes/scratchpad/run_chunks.hpp"
 
 namespace bfpga {
 
@@ -114,10 +116,11 @@ class PassNest {
         const bool ends_reading = (go & next_.last) | pausing_;
         const bool pass = ends_reading & may_end;
         const bool group = pass & last_block_;
+        const bool last_pass = chunks_.last_pass(last_pass_);
         const bool room = chunks_.has_room(awaited_, returned);
         const bool halts = chunks_.halts();
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool may_follow = !last_pass_ & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
+        const bool may_follow = !last_pass & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
         const bool follows = may_end & may_follow;
         const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin();
         const bool resumes = enters | chunks_.resumes();
@@ -130,7 +133,7 @@ class PassNest {
         active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
                                           : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
-        between_ = primed | (pass & !last_pass_) | (between_ & !go);
+        between_ = primed | (pass & !last_pass) | (between_ & !go);
         drain_.step(ticks, pass | starts);
         columns_.step(ticks, group | starts);
         walk_passes(pass | primed, starts);
@@ -176,12 +179,15 @@ class PassNest {
         const bool tap_ends = word_ends & words_.last();
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
-        const bool word = on & word_ends;
-        const bool tap = on & tap_ends;
-        const bool row = on & row_ends;
-        const bool read = on & read_ends;
         const bool last_word = words_.last() && kernel_width_.last();
         const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
+        const bool returns = on & chunks_.returns(word_ends, step);
+        const bool marks = starts | (on & chunks_.goes_on(word_ends, step));
+        const bool further = on & !returns;
+        const bool word = further & word_ends;
+        const bool tap = further & tap_ends;
+        const bool row = further & row_ends;
+        const bool read = further & read_ends;
         if (on) {
             prepare(slot_ends, chunks_.pass_ends(read_ends, word_ends, step));
         } else if (starts) {
@@ -197,6 +203,32 @@ class PassNest {
         kernel_width_.step(tap, starts);
         kernel_height_.step(row, starts);
         blocks_.step(read, starts);
+        return_or_mark(returns, marks);
+    }
+
+    // Back to the begin of the chunk, or a begin that is kept.
+    void return_or_mark(bool returns, bool marks) {
+#pragma HLS INLINE
+        constexpr bool repeated = chunk_order<Config>() == ChunkOrder::Runs;
+        if (repeated && returns) {
+            words_.put(begin_.words);
+            kernel_width_.put(begin_.columns);
+            kernel_height_.put(begin_.rows);
+            word_ = begin_.word;
+            tap_ = begin_.tap;
+            next_row_ = begin_.next_row;
+            y_ = begin_.y;
+            x_ = begin_.x;
+        } else if (repeated && marks) {
+            begin_.words = words_.mark();
+            begin_.columns = kernel_width_.mark();
+            begin_.rows = kernel_height_.mark();
+            begin_.word = word_;
+            begin_.tap = tap_;
+            begin_.next_row = next_row_;
+            begin_.y = y_;
+            begin_.x = x_;
+        }
     }
 
     void prepare(bool slot_ends, bool read_ends) {
@@ -257,6 +289,13 @@ class PassNest {
     Place<Config> tap_, next_row_;
     coordinate_t y_, x_;
     bool first_;
+    // Where the chunk begins that passes read one after the other
+    struct {
+        typename Turns<bits>::Mark words, columns, rows;
+        word_t word;
+        Place<Config> tap, next_row;
+        coordinate_t y, x;
+    } begin_;
     ReadIssue<Config> next_;
     // The passes: a step reads as soon as it may (`active_`), and is the first of a pass (`between_`), another one, or
     // none yet, by which the nest gets ahead (`primes_`); a pass whose reading is shorter than it must last pauses

@@ -51,7 +51,7 @@ class OperandReader {
     // What the walk over the next operation's pixels needs.
     void take_walk(const Descriptor& d) {
 #pragma HLS INLINE
-        walk_.take(d, reads_chunks<Config>(d));
+        walk_.take(d, reads_chunks<Config>(d), d.chunk_buffers);
         setup_.take(Place<Config>::of(d.input_word, d.input_bank),
                     Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
                     d.input_wrap_bank, d.input_pixel_words);
@@ -172,14 +172,20 @@ class OperandReader {
         const typename T::port_t next_run = walk_.last_column()
                                                 ? static_cast<typename T::port_t>(0)
                                                 : static_cast<typename T::port_t>(run_ + (ends ? 1 : 0));
+        const bool returns = fills && walk_.returns();
+        const bool marks = starts || (fills && walk_.goes_on());
         if (starts) {
             x_ = left_;
             y_ = top_;
             run_ = 0;
         } else if (fills) {
-            x_ = next_x;
-            y_ = next_y;
+            x_ = returns ? begin_x_ : next_x;
+            y_ = returns ? begin_y_ : next_y;
             run_ = next_run;
+        }
+        if (Config::skip_activations && marks) {
+            begin_x_ = x_;
+            begin_y_ = y_;
         }
     }
 
@@ -190,8 +196,11 @@ class OperandReader {
     coordinate_t height_, width_, stride_y_, stride_x_, top_, left_;
     // The walk
     PassNest<Config> nest_;
-    SerialWalk<Config, halves> walk_;
+    using Repeats = typename std::conditional<Config::skip_activations, RunRepeats<Config, Config::skip_passes>,
+                                              OnePass<Config>>::type;
+    SerialWalk<Config, halves, Repeats> walk_;
     coordinate_t y_, x_;
+    coordinate_t begin_y_, begin_x_;  // of the run
     typename T::port_t run_;
     WindowPixel<Config> spare_[halves][columns], pixel_[halves][columns];
 };

@@ -2,9 +2,12 @@
 //
 // The pixels follow each other row by row; `columns` of them are a group. What a group lasts is longer than its walk.
 #pragma once
+#include <type_traits>
+
 #include "bfpga/processes/counters.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/scratchpad/places.hpp"
+#include "bfpga/processes/scratchpad/runs.hpp"
 
 namespace bfpga {
 
@@ -27,8 +30,19 @@ struct WalkSetup {
     }
 };
 
-// One pixel after the other, until a set of them is full: a group, or the groups of two halves.
-template <class Config, int Halves = 1>
+// A walk that goes over the pixels once.
+template <class Config>
+class OnePass {
+   public:
+    void take(const Descriptor&, int32_t, int32_t) {}
+    bool returns() const { return false; }
+    bool goes_on() const { return false; }
+    void step(bool, bool) {}
+};
+
+// One pixel after the other, until a set of them is full: a group, or the groups of two halves. `Repeats`: how often
+// the walk goes over them.
+template <class Config, int Halves = 1, class Repeats = OnePass<Config>>
 class SerialWalk {
     using T = ScratchpadTypes<Config>;
     static constexpr int pixel_bits = Geometry<Config>::coordinate_bits;
@@ -43,8 +57,9 @@ class SerialWalk {
     }
 
     // What the next operation needs; `halves`: whether a set has two groups.
-    void take(const Descriptor& d, bool halves = false) {
+    void take(const Descriptor& d, bool halves = false, int32_t chunks = 1) {
 #pragma HLS INLINE
+        repeats_.take(d, halves ? (d.groups + 1) >> 1 : d.groups, chunks);
         row_.set(static_cast<int_t<pixel_bits>>(d.output_width));
         pixels_.set(static_cast<int_t<pixel_bits>>(d.output_pixels));
         columns_.set(static_cast<int_t<column_bits>>(group_pixels<Config>(d)));
@@ -64,6 +79,9 @@ class SerialWalk {
     bool through() const { return through_; }
     bool begins_row() const { return begins_row_; }
     bool ends_row() const { return row_.last(); }
+    // Whether the walk goes back to the begin of its run behind the pixel, and whether another run begins there.
+    bool returns() const { return ends_set() && repeats_.returns(); }
+    bool goes_on() const { return ends_set() && repeats_.goes_on(); }
 
     // A clock: a pixel further unless the set is full; `take` hands the set over, `starts`: the walk of an operation
     // does. What the one before it still fills holds no pixel.
@@ -72,6 +90,9 @@ class SerialWalk {
         const bool fill = fills();
         const bool last = columns_.last();
         const bool last_of_set = ends_set();
+        const bool back = fill & returns();
+        const bool marks = starts | (fill & goes_on());
+        repeats_.step(fill & last_of_set, starts);
         if (starts) {
             place_ = setup.first;
             begins_row_ = true;
@@ -90,10 +111,31 @@ class SerialWalk {
         pixels_.step(fill, starts);
         row_.step(fill, starts);
         columns_.step(fill, starts);
+        return_or_mark(back, marks);
         choose(setup);
     }
 
    private:
+    static constexpr bool repeated = !std::is_same<Repeats, OnePass<Config>>::value;
+
+    // Back to the begin of the run, or a begin that is kept.
+    void return_or_mark(bool back, bool marks) {
+#pragma HLS INLINE
+        if (repeated && back) {
+            place_ = begin_.place;
+            begins_row_ = begin_.begins_row;
+            active_ = begin_.active;
+            row_.put(begin_.row);
+            pixels_.put(begin_.pixels);
+        } else if (repeated && marks) {
+            begin_.place = place_;
+            begin_.begins_row = begins_row_;
+            begin_.active = active_;
+            begin_.row = row_.mark();
+            begin_.pixels = pixels_.mark();
+        }
+    }
+
     // Whether the set is full with the pixel.
     bool ends_set() const { return Halves == 1 ? columns_.last() : columns_.last() && (half_ || !halves_); }
 
@@ -114,6 +156,13 @@ class SerialWalk {
     typename T::port_t column_;
     bool active_, begins_row_, full_, through_;
     bool halves_, half_;
+    Repeats repeats_;
+    // The first pixel of the run
+    struct {
+        Place<Config> place;
+        bool begins_row, active;
+        typename Turns<pixel_bits>::Mark row, pixels;
+    } begin_;
 };
 
 }  // namespace bfpga

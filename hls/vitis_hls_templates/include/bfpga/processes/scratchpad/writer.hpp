@@ -5,6 +5,7 @@
 #pragma once
 #include "bfpga/processes/scratchpad/banks.hpp"
 #include "bfpga/processes/scratchpad/passes.hpp"
+#include "bfpga/processes/scratchpad/result_order.hpp"
 #include "bfpga/processes/scratchpad/walker.hpp"
 #include "bfpga/processes/wires.hpp"
 
@@ -69,6 +70,8 @@ class ResultWriter {
         simulation_check(Config::banks == 1 || (d.output_step_bank == 1 && d.output_step_word == 0), "an operation",
                          "has output pixels that do not follow each other; output_step_bank is", d.output_step_bank);
         walk_.take(d);
+        runs_ = Config::skip_activations && reads_chunks<Config>(d);
+        order_.take(d);
         setup_.take(Place<Config>::of(d.output_word, d.output_bank),
                     Stride<Config>::of(d.output_step_word, d.output_step_bank, d.output_pixel_words),
                     d.output_wrap_word, d.output_wrap_bank, d.output_pixel_words);
@@ -113,14 +116,15 @@ class ResultWriter {
     void step(stream<wire_t<ResultBeat<Config>>>& results, bool begun, bool starts) {
 #pragma HLS INLINE
         const bool writes = this->writes();
-        const bool last_word = words_.last();
-        const bool done = writes & runs_.last();
-        const bool pass = done & (last_word | pass_.last());
+        const bool last_word = in_runs() ? order_.last_word() : words_.last();
+        const bool done = writes & columns_.last();
         const bool group = done & last_word;
+        const bool pass = in_runs() ? group & order_.last_group() : done & (last_word | pass_.last());
         const bool free = !held_ | done;
         const bool next_group = !open_ & running_ & walk_.full();
         if (done) {
-            word_ = words_.last() ? static_cast<typename T::word_t>(0) : static_cast<typename T::word_t>(word_ + 1);
+            const typename T::word_t first = in_runs() ? order_.first_word(word_) : static_cast<typename T::word_t>(0);
+            word_ = last_word ? first : static_cast<typename T::word_t>(word_ + 1);
         } else if (starts) {
             word_ = 0;
         }
@@ -128,18 +132,19 @@ class ResultWriter {
             done ? static_cast<typename T::port_t>(0) : static_cast<typename T::port_t>(run_ + 1);
         if (next_group) {
             run_ = 0;
-            runs_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));
+            columns_.start(static_cast<run_count_t>(static_cast<run_count_t>(last_run_) + 1));
         } else if (writes) {
             run_ = next_run;
-            runs_.next();
+            columns_.next();
         }
         hand_over(next_group);
         fill();
         walk_.step(setup_, next_group, starts);
         pass_.step(done, pass | starts);
         words_.step(done, starts);
-        const bool ends = group & groups_.last();
+        const bool ends = group & (in_runs() ? order_.last() : groups_.last());
         groups_.step(group, starts);
+        order_.step(done, word_, starts);
         // Counted a clock later beside a skip array, whose reader leaves less time in a clock.
         due_.step(begun_, Config::skip_groups > 0 ? returned_ : pass);
         begun_ = begun;
@@ -156,6 +161,9 @@ class ResultWriter {
     }
 
    private:
+    // Whether results come in runs.
+    bool in_runs() const { return Config::skip_activations && runs_; }
+
     bool receive(stream<wire_t<ResultBeat<Config>>>& results) {
 #pragma HLS INLINE
         wire_t<ResultBeat<Config>> wire;
@@ -223,10 +231,12 @@ class ResultWriter {
 
     // The operation
     WalkSetup<Config> setup_;
-    bool gaps_, returns_;
+    bool gaps_, returns_, runs_;
     typename T::word_t pixel_words_;
     // The walk
-    SerialWalk<Config> walk_;
+    using Repeats = typename std::conditional<Config::skip_activations, RunRepeats<Config, run_groups<Config>()>,
+                                              OnePass<Config>>::type;
+    SerialWalk<Config, 1, Repeats> walk_;
     typename T::port_t last_run_;
     GroupRuns<Config> spare_, group_;
     // The word that is written
@@ -235,7 +245,8 @@ class ResultWriter {
     typename T::port_t run_;
     Turns<bits> words_, pass_;
     Turns<Geometry<Config>::coordinate_bits> groups_;
-    Turns<run_bits> runs_;
+    Turns<run_bits> columns_;
+    ResultOrder<Config> order_;
     bool running_, open_, held_;
     // Passes whose results are due; what the reader says of them, and what it hears, a clock later
     AwaitedPasses due_;

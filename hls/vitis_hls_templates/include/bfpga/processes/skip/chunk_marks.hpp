@@ -8,6 +8,7 @@ struct ChunkMarks {
     bool opens;   // the first of its pass
     bool closes;  // and the last one
     bool single;  // the pass has half 0 alone
+    bool leaves;  // the pass is the last one of its run; of source activations
 };
 
 // Marks of up to N chunks in their order.

@@ -1,0 +1,189 @@
+// Windows in chunks, of a kernel whose array skips zeros of activations (processes/sparse_array.hpp).
+//
+// A pass has two halves, pixel groups 2n and 2n + 1, the last one maybe one alone, and up to `skip_passes` passes are a
+// run. What a step of the nest reads comes in the order run > slice (block) > chunk > pass > step > half: the weights
+// of a chunk stay in the array for a run, so each pass of the run reads its steps, and the window goes on behind the
+// last one. Operations that read no windows go by as everywhere.
+//
+// The array has room for a few segments of `skip_queue` / 4 steps of a pass and returns a credit for each that it is
+// done with. A segment begins with a credit alone, so the array takes its beats without waiting for anybody: why
+// nothing can wait for ever here is said in chunks.hpp. What else is different: results come slice by slice of a run,
+// so slices are counted in the place of groups, and none of them waits for another one's reading; and segments are as
+// long in all operations, so one begins while credits of the one before are out.
+#pragma once
+#include "bfpga/processes/scratchpad/chunks.hpp"
+#include "bfpga/processes/scratchpad/runs.hpp"
+#include "bfpga/processes/skip/activation_words.hpp"
+
+namespace bfpga {
+
+template <class Config>
+class PassChunks<Config, ChunkOrder::Runs> {
+    using T = SparseTypes<Config>;
+    static_assert(Config::skip_halves == 2, "a pass has two halves");
+    static_assert(!Config::tap_reuse && !Config::wide_memory, "a window is read for each column, and for products");
+    static constexpr int step_bits = bit_length(Config::skip_chunk) + 1;
+
+   public:
+    void clear() {
+#pragma HLS INLINE
+        held_.clear();
+        held_.set(T::segments);
+        room_ = true;
+        next_ = Step();
+        begins_ = false;
+        waits_ = false;
+    }
+
+    // What the next operation needs.
+    void take(const Descriptor& d) {
+#pragma HLS INLINE
+        const int32_t groups = d.groups;
+        chunked_ = reads_chunks<Config>(d);
+        odd_ = chunked_ && (groups & 1) != 0;
+        passes_.set_turns((groups + 1) >> 1);
+        steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
+        segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
+        simulation_check(!chunked_ || (d.chunk_steps >= 1 && d.chunk_steps <= T::chunk_steps), "an operation",
+                         "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
+    }
+
+    bool step_ends(bool) const { return step_ends_; }
+    bool pass_ends(bool window_ends, bool step_ends, const WindowStep& now) const {
+#pragma HLS INLINE
+        return chunked_ ? step_ends & chunk_ends(now) : window_ends;
+    }
+    // Whether the nest goes back to the chunk's begin behind the step, for another pass, or marks the begin of the next
+    // chunk.
+    bool returns(bool step_ends, const WindowStep& now) const {
+#pragma HLS INLINE
+        return chunked_ & (step_ends & (chunk_ends(now) & !passes_.last()));
+    }
+    bool goes_on(bool step_ends, const WindowStep& now) const {
+#pragma HLS INLINE
+        return step_ends & (chunk_ends(now) & passes_.last());
+    }
+
+    // Behind the last half of a step there is no room for the next segment.
+    bool halts() const { return next_.ends_segment & !room_behind(); }
+    bool may_follow() const { return !chunked_ || room_behind(); }
+    bool may_begin() const { return !begins_ && (!chunked_ || room_); }
+    bool resumes() const { return waits_ && room_; }
+    bool waits() const { return waits_; }
+    bool last_pass(bool last) const { return chunked_ ? next_.ends_all : last; }
+    bool begins_group(bool begins, bool) const { return begins & (!chunked_ | next_.begins_slice); }
+    // Three: those of the pass that would begin, and what the flags do not know of yet.
+    bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
+
+    bool left_all() const { return !held_.any(); }
+    bool hears(stream<bool>& windows) const {
+#pragma HLS INLINE
+        bool credit = false;
+        return held_.any() && windows.read_nb(credit);
+    }
+
+    // A clock; `go`: the step that comes does; `stops`: the nest must wait behind it, inside a pass; `left`: a credit
+    // has come; `awaits`: results are to come; `starts`: an operation does.
+    void step(bool go, bool stops, bool left, bool awaits, bool starts) {
+#pragma HLS INLINE
+        waits_ = stops | (waits_ & !resumes());
+        begins_ = starts | (begins_ & awaits & !chunked_);
+        const bool begun = go & next_.begins_segment;
+        room_ = held_.room(begun);
+        held_.step(begun, left);
+        issue_ = next_;
+    }
+
+    // The nest goes a step further.
+    void walk(bool on, const WindowStep& now, bool starts) {
+#pragma HLS INLINE
+        const bool ends = on & step_ends_;
+        const bool half = on & now.slot_ends;
+        const bool pass = ends & (chunked_ & chunk_ends(now));
+        const bool chunk = pass & passes_.last();
+        const bool run = chunk & (now.window_ends & now.last_block);
+        if (on) {
+            prepare(now);
+        } else if (starts) {
+            next_ = Step();
+        }
+        first_ = starts | (ends ? chunk_ends(now) : first_);
+        begins_segment_ = starts | (ends ? segment_.last() | chunk_ends(now) : begins_segment_);
+        opens_ = starts | (chunk ? now.window_ends : opens_);
+        half_ = !starts & (half ? !last_half() : half_);
+        passes_.step(pass, run, starts);
+        steps_.step(ends, pass | starts);
+        segment_.step(ends, pass | starts);
+    }
+
+    // Behind `walk`; `last_slot`: the slot is its half's last one.
+    void look(bool last_slot) {
+#pragma HLS INLINE
+        step_ends_ = last_slot & last_half();
+    }
+
+    template <class Beat>
+    void mark(Beat& beat) const {
+#pragma HLS INLINE
+        beat.first = issue_.first;
+        beat.last = issue_.last;
+        beat.opens = issue_.opens;
+        beat.closes = issue_.closes;
+        beat.single = issue_.single;
+        beat.slides = false;
+        beat.apart = false;
+        beat.leaves = issue_.leaves;
+    }
+    // The half that a step reads.
+    int half() const { return issue_.half ? 1 : 0; }
+
+   private:
+    // A step. What is said of its end is false unless it is one of a chunk.
+    struct Step {
+        bool ends_segment, ends_all;        // with it a segment ends; the whole operation does
+        bool begins_segment, begins_slice;  // with it a segment, what a run has of a slice
+        bool half, first, last, opens, closes, single, leaves;
+    };
+
+    // Whether a step is the last one that its pass reads of the chunk.
+    bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
+    // Whether the pass has no second half; whether the half is its last one.
+    bool single() const { return odd_ & (passes_.last() & passes_.last_run()); }
+    bool last_half() const { return !(chunked_ & !(half_ | single())); }
+    // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
+    bool room_behind() const { return room_ && !next_.begins_segment; }
+
+    void prepare(const WindowStep& now) {
+#pragma HLS INLINE
+        const bool ends = chunk_ends(now);
+        const bool in_chunk = chunked_ & now.slot_ends;
+        next_.ends_segment = (in_chunk & step_ends_) & (ends | segment_.last());
+        next_.ends_all = ends & (now.window_ends & now.last_block) & (passes_.last() & passes_.last_run());
+        next_.begins_segment = in_chunk & !half_ & begins_segment_;
+        next_.begins_slice = (first_ & opens_) & passes_.first();
+        next_.half = half_;
+        next_.first = first_;
+        next_.last = ends;
+        next_.opens = opens_;
+        next_.closes = now.window_ends;
+        next_.single = single();
+        next_.leaves = passes_.last();
+    }
+
+    // The operation
+    bool chunked_, odd_;  // of its groups
+    RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
+    Turns<step_bits> steps_, segment_;
+    // The step of the nest: its half; whether it is the first one that its pass reads of a chunk, in the first chunk of
+    // a window, the first one of a segment; whether the slot ends the step
+    bool half_, first_, opens_, begins_segment_, step_ends_;
+    // The step that comes, the one that is executed
+    Step next_, issue_;
+    // Room of the array
+    HeldChunks held_;
+    bool room_;    // for another one; what the array has just left is not counted
+    bool begins_;  // an operation waits for the one before
+    bool waits_;   // a step waits
+};
+
+}  // namespace bfpga

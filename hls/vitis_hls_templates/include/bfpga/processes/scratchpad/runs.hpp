@@ -1,0 +1,98 @@
+// Turns in runs, of an array that skips zeros of activations: up to so many groups or passes are a run, which goes by
+// several times, for one slice of output channels after the other, before the next one comes.
+#pragma once
+#include "bfpga/processes/counters.hpp"
+#include "bfpga/processes/pass_shape.hpp"
+
+namespace bfpga {
+
+// Counts the turns of runs of N; the last run has what is left.
+template <int N, int Bits>
+class RunTurns {
+    using turn_t = uint_t<bit_length(N)>;
+
+   public:
+    // `runs`, of which the last one has `rest` turns besides its first. Counts when it has been restarted.
+    void set(int_t<Bits> runs, turn_t rest) {
+#pragma HLS INLINE
+        const bool alone = runs == 1;
+        runs_.set(runs);
+        rest_ = rest;
+        first_ = alone ? rest : static_cast<turn_t>(N - 1);
+    }
+
+    // The runs of `turns` turns; N is a power of two.
+    void set_turns(int32_t turns) {
+#pragma HLS INLINE
+        static_assert((N & (N - 1)) == 0, "runs are counted by bits");
+        constexpr int shift = bit_length(N) - 1;
+        set(static_cast<int_t<Bits>>((turns + N - 1) >> shift), static_cast<turn_t>((turns - 1) & (N - 1)));
+    }
+
+    // Whether the turn is the first one of its run, the last one; whether the run is the last one.
+    bool first() const { return is_first_; }
+    bool last() const { return last_; }
+    bool last_run() const { return runs_.last(); }
+
+    // A clock: to the next turn; behind the last one of the run to its first one again, or, `on`, of the next run.
+    void step(bool next, bool on, bool starts) {
+#pragma HLS INLINE
+        const bool wraps = next & last_;
+        const turn_t again = on ? next_others_ : others_;
+        const turn_t left = wraps ? again : static_cast<turn_t>(left_ - 1);
+        const bool last = wraps ? (on ? next_single_ : single_) : left_ == 1;
+        // What the run behind has is known a clock after the run has begun.
+        const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : static_cast<turn_t>(N - 1);
+        left_ = starts ? first_ : next ? left : left_;
+        last_ = starts ? first_ == 0 : next ? last : last_;
+        is_first_ = starts | (next ? wraps : is_first_);
+        others_ = starts ? first_ : (wraps & on) ? next_others_ : others_;
+        single_ = starts ? first_ == 0 : (wraps & on) ? next_single_ : single_;
+        next_others_ = behind;
+        next_single_ = behind == 0;
+        runs_.step(wraps & on, starts);
+    }
+
+   private:
+    Turns<Bits> runs_;
+    // Turns after the first one: of the last run, of the first one; of the run, of the one behind it; after this one
+    turn_t rest_, first_, others_, next_others_, left_;
+    bool single_, next_single_, last_, is_first_;
+};
+
+// How often a walk over the pixels of runs goes back to the begin of one: a run goes by once for each chunk of each
+// slice. A set of pixels is a turn.
+template <class Config, int N>
+class RunRepeats {
+    static constexpr int bits = 16;
+
+   public:
+    // `sets` in all; `chunks` of a slice. An operation that reads no chunks goes over its pixels once.
+    void take(const Descriptor& d, int32_t sets, int32_t chunks) {
+#pragma HLS INLINE
+        repeats_ = reads_chunks<Config>(d);
+        sets_.set_turns(sets);
+        chunks_.set(static_cast<int_t<bits>>(chunks));
+        blocks_.set(static_cast<int_t<bits>>(d.blocks));
+    }
+
+    // Whether the walk goes back behind the set, and whether another run begins there.
+    bool returns() const { return repeats_ & sets_.last() & !(chunks_.last() & blocks_.last()); }
+    bool goes_on() const { return sets_.last() & (chunks_.last() & blocks_.last()); }
+
+    void step(bool set, bool starts) {
+#pragma HLS INLINE
+        const bool chunk = set & sets_.last();
+        const bool block = chunk & chunks_.last();
+        sets_.step(set, block & blocks_.last(), starts);
+        chunks_.step(chunk, starts);
+        blocks_.step(block, starts);
+    }
+
+   private:
+    RunTurns<N, Geometry<Config>::coordinate_bits> sets_;
+    Turns<bits> chunks_, blocks_;
+    bool repeats_;
+};
+
+}  // namespace bfpga

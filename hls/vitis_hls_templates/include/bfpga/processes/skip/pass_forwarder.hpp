@@ -1,0 +1,168 @@
+// The forwarder of an array that skips zeros of activations: finished sums wait here for the sums buffer, while their
+// groups go on.
+//
+// The groups of a half have the pixels of one group, so their sums leave together, row by row, when the last of them
+// has ended what the pass reads of its chunk; half by half, pass by pass.
+#pragma once
+#include "bfpga/processes/skip/activation_words.hpp"
+#include "bfpga/processes/skip/chunk_marks.hpp"
+#include "bfpga/processes/skip/pair_sums.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// What leaves in a clock, if anything: the sums of a row of one group of pixels of a run.
+template <class Config>
+struct RowSums {
+    using group_t = uint_t<bit_length(Config::skip_halves* Config::skip_passes - 1)>;
+    using row_t = uint_t<bit_length(Config::rows - 1)>;
+
+    bool there;
+    group_t group;
+    row_t row;
+    SumBeat<Config> sums;
+};
+
+template <class Config, class Storage>
+class PassForwarder {
+    using T = SparseTypes<Config>;
+    using Pair = PairSums<Config::accumulator_bits, Config::skip_chunk>;
+    using Row = RowSums<Config>;
+    using half_t = uint_t<bit_length(Config::skip_halves)>;
+    static constexpr int halves = Config::skip_halves;
+    static constexpr int columns = Config::columns;
+    // Clocks that the sums of a half take: rows of it are added again in the next chunk, `skip_guard` clocks later.
+    static constexpr int clocks = Config::rows > skip_guard ? Config::rows : skip_guard;
+    using clock_t = uint_t<bit_length(clocks)>;
+
+   public:
+    using kept_t = typename Pair::kept_t;
+
+    // What happens in a clock: the sums of a half are through, those of a pass are.
+    struct Moves {
+        bool sent[halves];
+        bool ends_pass;
+    };
+
+    PassForwarder() {
+#pragma HLS ARRAY_PARTITION variable=finished_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=there_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=complete_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+    Groups_Clear:
+        for (int g = 0; g < T::groups; ++g) {
+#pragma HLS UNROLL
+            there_[g] = false;
+        }
+    Halves_Clear:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            complete_[h] = false;
+        }
+        half_ = 0;
+        clock_ = 0;
+        last_clock_ = clocks == 1;
+        shows_ = true;
+        group_ = 0;
+    }
+
+    // Whether a group cannot finish.
+    bool shut(int group) const { return there_[group]; }
+
+    // Gives away the sums whose turn it is, if they are there and somebody takes them. `pass`: what they are of.
+    Moves send(bool takes, const ChunkMarks& pass, Row& row) {
+#pragma HLS INLINE
+        bool all = true;
+    Halves_Wait:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            all = all && complete_[h];
+        }
+        // Groups without a pixel end with the others of their pass.
+        const bool goes = takes && (pass.single ? all : complete_[static_cast<int>(half_)]);
+        const bool last_half = pass.single || half_ == halves - 1;
+        const bool through = goes && last_clock_;
+        row.there = goes && shows_;
+        row.group = group_;
+        row.row = static_cast<typename Row::row_t>(clock_ & static_cast<clock_t>((1 << row_bits) - 1));
+        if (row.there || !native_integers) {  // a simulation saves the time
+            show(row);
+        }
+        Moves moves;
+    Halves_Sent:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            moves.sent[h] = through && (pass.single || half_ == h);
+        }
+        moves.ends_pass = through && last_half;
+        if (goes) {
+            last_clock_ = clocks == 1 || (!last_clock_ && clock_ == clocks - 2);
+            shows_ = through || clock_ < Config::rows - 1;
+            clock_ = through ? static_cast<clock_t>(0) : static_cast<clock_t>(clock_ + 1);
+        }
+        if (through) {
+            half_ = last_half ? static_cast<half_t>(0) : static_cast<half_t>(half_ + 1);
+            group_ = last_half && pass.leaves ? static_cast<typename Row::group_t>(0)
+                                              : static_cast<typename Row::group_t>(group_ + 1);
+        }
+        return moves;
+    }
+
+    // The finished sums of a pair of rows, in a clock in which its group is not shut.
+    void keep(int group, int pair, const kept_t& sums) {
+#pragma HLS INLINE
+        finished_[group % columns].set(group / columns * T::pairs + pair, sums);
+    }
+
+    // A clock, behind `send`: whether the groups finish.
+    void step(const Moves& moves, const bool (&finishes)[T::groups]) {
+#pragma HLS INLINE
+    Halves_Step:
+        for (int h = 0; h < halves; ++h) {
+#pragma HLS UNROLL
+            bool all = true;
+        Columns_Step:
+            for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+                const int g = h * columns + i;
+                all = all && there_[g];
+                there_[g] = finishes[g] || (there_[g] && !moves.sent[h]);
+            }
+            complete_[h] = all && !moves.sent[h];
+        }
+    }
+
+   private:
+    static constexpr int row_bits = bit_length(Config::rows - 1);
+
+    void show(Row& row) const {
+#pragma HLS INLINE
+        const int pair = static_cast<int>(row.row) / 2;
+        const bool odd = (row.row & 1) != 0;
+    Columns_Send:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            int_t<Config::accumulator_bits> low = 0;
+            int_t<Config::accumulator_bits> high = 0;
+            Pair::read(finished_[i].get(static_cast<int>(half_) * T::pairs + pair), low, high);
+            row.sums.sum[i] = odd ? high : low;
+        }
+    }
+
+    using Finished = typename Storage::RegisterSets::template Set<kept_t, halves * T::pairs>;
+
+    Finished finished_[columns];
+    // Of a group: its sums are there; of a half: those of all its groups were, a clock ago
+    bool there_[T::groups];
+    bool complete_[halves];
+    // Whose turn it is: the half, the group of the run, the clock of it, whether that has a row
+    half_t half_;
+    typename Row::group_t group_;
+    clock_t clock_;
+    bool last_clock_, shows_;
+};
+
+}  // namespace bfpga

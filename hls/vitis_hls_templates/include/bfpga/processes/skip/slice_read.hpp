@@ -1,0 +1,118 @@
+// What the weights process has for an array that skips zeros of activations.
+//
+// The words of a row block go once for all passes of a run: block by block, in chunks, and then the next run. Beside
+// the words of a block go the parameters of its rows, for each group of output pixels of the run again. They need room
+// for two runs: those of a block wait for its sums, which need its words, and those of the block before may still be
+// there.
+#pragma once
+#include "bfpga/processes/weights.hpp"
+
+namespace bfpga {
+
+// The rows of a block, again for each group of a run.
+template <class Config>
+class SliceRows {
+    using G = Geometry<Config>;
+    using coordinate_t = typename G::coordinate_t;
+    using parameter_address_t = typename G::parameter_address_t;
+    static constexpr int groups = Config::skip_halves * Config::skip_passes;
+    static_assert((groups & (groups - 1)) == 0, "what a run has of the groups are the lower bits of their number");
+    static constexpr int shift = bit_length(groups) - 1;
+
+   public:
+    // How often all blocks are gone through: for each run.
+    static int32_t turns(const Descriptor& d) {
+#pragma HLS INLINE
+        return ((d.groups - 1) >> shift) + 1;
+    }
+
+    void start(const Descriptor& d) {
+#pragma HLS INLINE
+        const int32_t others = d.groups - 1;
+        whole_.set(static_cast<coordinate_t>(groups));
+        rest_.set(static_cast<coordinate_t>(others & (groups - 1)), (others & (groups - 1)) == 0);
+        rows_.set(static_cast<coordinate_t>(Config::rows));
+        output_rows_ = static_cast<coordinate_t>(d.output_rows);
+        base_ = static_cast<parameter_address_t>(d.parameter_base);
+    }
+
+    bool exists() const { return exists_; }
+    bool last(bool last_run) const { return rows_.last() && (last_run ? rest_.last() : whole_.last()); }
+    parameter_address_t address() const { return address_; }
+
+    // One clock; `row`: one has gone; `block`: all rows of a block have, for the whole run; `run`: and it was the last
+    // block; `begins`: the operation.
+    void step(bool row, bool block, bool run, bool begins) {
+#pragma HLS INLINE
+        const bool group = row && rows_.last();
+        const coordinate_t below = static_cast<coordinate_t>(of_block_ - Config::rows);
+        const coordinate_t of_block = run || begins ? output_rows_ : block ? below : of_block_;
+        const parameter_address_t behind = static_cast<parameter_address_t>(block_ + Config::rows);
+        const parameter_address_t address = run || begins ? base_ : block ? behind : block_;
+        const bool again = group || block || begins;
+        exists_ = again || (row ? exists_ && left_ != 1 : exists_);
+        left_ = again ? of_block : row ? static_cast<coordinate_t>(left_ - 1) : left_;
+        address_ = again ? address : row ? static_cast<parameter_address_t>(address_ + 1) : address_;
+        of_block_ = of_block;
+        block_ = address;
+        rows_.step(row, begins);
+        whole_.step(group, block || begins);
+        rest_.step(group, block || begins);
+    }
+
+   private:
+    Turns<G::coordinate_bits> rows_;
+    Turns<G::coordinate_bits> whole_, rest_;  // groups of a run, of the last one
+    coordinate_t output_rows_, of_block_;     // that the output has, of them from the block on
+    coordinate_t left_;                       // from the row on that is due
+    bool exists_;
+    parameter_address_t base_, block_, address_;
+};
+
+// Where the words of a block end a chunk: the array holds two.
+template <class Config>
+class WordChunks {
+   public:
+    void start(const Descriptor& d) {
+#pragma HLS INLINE
+        simulation_check(d.has(Flag::Kept) || d.chunk_steps > 0, "a descriptor", "has no steps of a chunk; it has",
+                         d.chunk_steps);
+        steps_.set(static_cast<typename Geometry<Config>::coordinate_t>(d.chunk_steps));
+    }
+
+    // Of the word that is due.
+    bool ends() const { return ends_; }
+
+    // One clock, a word ahead; `on`: the next one is due, `last`: the block's last one.
+    void step(bool on, bool last, bool begins) {
+#pragma HLS INLINE
+        if (on) {
+            ends_ = steps_.last() || last;
+        }
+        steps_.step(on, (on && last) || begins);
+    }
+
+   private:
+    Turns<Geometry<Config>::coordinate_bits> steps_;
+    bool ends_;
+};
+
+// The words of a systolic array, each of which tells whether it ends a chunk.
+template <class Config>
+struct StoredSlices {
+    using Beats = WeightBeats<Config>;
+    using Memory = WeightMemory<Config>;
+    using Read = WeightRead<Config, SliceRows<Config>, WordChunks<Config>>;
+
+    static void send(const WeightWord<Config>& word, const Read& read,
+                     stream<wire_t<WeightBeat<Config>>>& weight_words) {
+#pragma HLS INLINE
+        WeightBeat<Config> weight;
+        weight.weight = word;
+        weight.two_hot = read.ends_chunk();
+        weight.power_of_two = false;
+        weight_words.write(to_wire(weight));
+    }
+};
+
+}  // namespace bfpga

@@ -1,0 +1,178 @@
+// The sums buffer of an array that skips zeros of activations: adds what the chunks of a slice give to each row of each
+// group of a run, and gives the sums of the slice back in their order.
+//
+// Sums come chunk by chunk, group by group, row by row; the first chunk of a slice writes them, others are added. When
+// the last one has come the slice leaves. Two slices have room, so that one leaves while the next one comes; a third
+// one waits. A word that the stream refuses is read once more: nothing but the drain waits for it.
+#pragma once
+#include "bfpga/processes/skip/pass_forwarder.hpp"
+#include "bfpga/processes/skip/sums_buffer.hpp"
+
+namespace bfpga {
+
+template <class Config>
+class SliceSums {
+    using Sums = SumBeat<Config>;
+    using Row = RowSums<Config>;
+    using accumulator_t = int_t<Config::accumulator_bits>;
+    using group_t = typename Row::group_t;
+    using row_t = typename Row::row_t;
+    static constexpr int columns = Config::columns;
+    static constexpr int last_row = Config::rows - 1;
+    // Rows of a group and groups of a run, rounded up to powers of two: an address is put together.
+    static constexpr int row_bits = bit_length(Config::rows - 1);
+    static constexpr int group_bits = bit_length(Config::skip_halves * Config::skip_passes - 1);
+    static constexpr int words = 2 << (row_bits + group_bits);
+    using address_t = uint_t<bit_length(words - 1)>;
+    // Clocks behind the one that hears of a slice's end in which nothing of it is read: its last sum came with it.
+    static constexpr int apart = skip_guard - 2;
+
+   public:
+    SliceSums() {
+#pragma HLS ARRAY_PARTITION variable=closed_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=last_group_ complete dim=0
+#pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// A word is read `skip_guard` clocks after it was written, or later.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        fills_ = false;
+        drains_ = false;
+        come_.clear();
+        ready_.clear();
+        row_ = 0;
+        group_ = 0;
+        all_fetched_ = false;
+        fetched_there_ = false;
+        drained_ = false;
+    Clocks_Clear:
+        for (int k = 0; k < apart; ++k) {
+#pragma HLS UNROLL
+            closed_[k] = false;
+        }
+    }
+
+    // Whether sums can come in this clock.
+    bool takes() const { return !come_.two(); }
+    // Whether every slice has left.
+    bool idle() const { return !come_.any(); }
+
+    // A clock: sums of `pass` that come; `ends`: they are its last ones.
+    void step(const Row& in, const ChunkMarks& pass, bool ends, stream<wire_t<Sums>>& sums) {
+#pragma HLS INLINE
+        const bool adds = in.there && !pass.opens;
+        const bool refused = fetched_there_ && !sums.write_nb(to_wire(fetched_));
+        const bool drained = drained_;
+        const bool fetches = !adds && ready_.any() && !all_fetched_;
+        drained_ = fetched_there_ && !refused && fetched_last_;
+        fetched_there_ = fetches && !refused;
+        const address_t own = address(fills_, in.group, in.row);
+        const Sums found = read(adds ? own : address(drains_, group_, row_), adds || fetches);
+        fetched_ = found;
+        walk(fetches, refused, drained);
+        if (in.there) {
+            keep(own, in.sums, found, pass.opens);
+        }
+        count(in.group, ends && pass.closes && pass.leaves, drained);
+    }
+
+   private:
+    static address_t address(bool buffer, group_t group, row_t row) {
+#pragma HLS INLINE
+        const address_t of_slice = static_cast<address_t>(buffer ? words / 2 : 0);
+        const address_t of_group =
+            static_cast<address_t>(static_cast<address_t>(group) << static_cast<unsigned>(row_bits));
+        return static_cast<address_t>(static_cast<address_t>(of_slice | of_group) | static_cast<address_t>(row));
+    }
+
+    // What is fetched next; where the stream has refused what was fetched before, that once more.
+    void walk(bool fetches, bool refused, bool drained) {
+#pragma HLS INLINE
+        const row_t row = row_;
+        const group_t group = group_;
+        const bool ends_group = row == last_row;
+        const bool ends_slice = ends_group && group == last_group_[drains_ ? 1 : 0];
+        if (refused) {
+            row_ = fetched_row_;
+            group_ = fetched_group_;
+        } else if (fetches) {
+            row_ = ends_group ? static_cast<row_t>(0) : static_cast<row_t>(row + 1);
+            group_ = ends_slice ? static_cast<group_t>(0) : ends_group ? static_cast<group_t>(group + 1) : group;
+        }
+        all_fetched_ = !refused && !drained && (all_fetched_ || (fetches && ends_slice));
+        fetched_row_ = row;
+        fetched_group_ = group;
+        fetched_last_ = ends_slice;
+    }
+
+    // `used`: somebody needs the word.
+    Sums read(address_t address, bool used) const {
+#pragma HLS INLINE
+        if (native_integers && !used) {
+            return Sums();  // a simulation saves the time
+        }
+        Sums found;
+        if (used) {
+            cell_waiver_.reads(static_cast<int>(address));
+        }
+    Columns_Read:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            found.sum[i] = cell_[static_cast<int>(address)][i];
+        }
+        return found;
+    }
+
+    void keep(address_t address, const Sums& sums, const Sums& before, bool opens) {
+#pragma HLS INLINE
+        cell_waiver_.writes(static_cast<int>(address));
+    Columns_Keep:
+        for (int i = 0; i < columns; ++i) {
+#pragma HLS UNROLL
+            const accumulator_t start = opens ? static_cast<accumulator_t>(0) : before.sum[i];
+            cell_[static_cast<int>(address)][i] = static_cast<accumulator_t>(start + sums.sum[i]);
+        }
+    }
+
+    // Slices that have come and that may leave.
+    void count(group_t group, bool closes, bool drained) {
+#pragma HLS INLINE
+        const bool readies = closed_[apart - 1];
+    Clocks_Count:
+        for (int k = apart - 1; k > 0; --k) {
+#pragma HLS UNROLL
+            closed_[k] = closed_[k - 1];
+        }
+        closed_[0] = closes;
+        come_.step(closes, drained);
+        ready_.step(readies, drained);
+        if (closes) {
+            last_group_[fills_ ? 1 : 0] = group;
+        }
+        fills_ = fills_ != closes;
+        drains_ = drains_ != drained;
+    }
+
+    accumulator_t cell_[words][columns];
+    Waiver<InterFalseBefore<skip_guard>, words> cell_waiver_;
+    // Which half of the words the next sums go to, and which one leaves
+    bool fills_, drains_;
+    UpToTwo come_, ready_;  // slices that have come and not left; of these, that may be read
+    bool closed_[apart];    // [k]: k + 1 clocks ago, a slice
+    group_t last_group_[2];
+    // What is fetched next, unless all of the slice is, and what was fetched a clock ago
+    row_t row_;
+    group_t group_;
+    bool all_fetched_;
+    Sums fetched_;
+    row_t fetched_row_;
+    group_t fetched_group_;
+    bool fetched_there_, fetched_last_;
+    bool drained_;  // with it the slice has left
+};
+
+}  // namespace bfpga

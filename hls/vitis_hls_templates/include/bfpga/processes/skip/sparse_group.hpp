@@ -1,0 +1,233 @@
+// One group of an array that skips zeros of activations: an activation a clock times the weights of all rows.
+//
+// The word that is worked on leaves its lanes lowest first, those that are not zero alone. Behind it waits the next
+// one, which has left the queue a clock before, so that the memory of the queue has a clock of its own.
+#pragma once
+#include "bfpga/processes/skip/pass_forwarder.hpp"
+#include "bfpga/processes/skip/wide_weights.hpp"
+
+namespace bfpga {
+
+template <class Config, class Storage>
+class SparseGroup {
+    using T = SparseTypes<Config>;
+    using Forwarder = PassForwarder<Config, Storage>;
+    using Queues = ActivationQueues<Config>;
+    using Own = ActivationWord<Config>;
+    using lane_t = typename WideWeights<Config>::lane_t;
+    using count_t = uint_t<bit_length(Config::skip_queue)>;
+    static constexpr int lanes = Config::lanes;
+
+   public:
+    SparseGroup() {
+#pragma HLS ARRAY_PARTITION variable=arrived_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=mask_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=sums_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=pending_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=uses_ complete dim=0
+    }
+
+    void clear() {
+#pragma HLS INLINE
+        to_ = 0;
+        from_ = 0;
+        count_ = 0;
+        any_ = false;
+        waits_ = false;
+        there_ = false;
+        one_ = false;
+        ends_ = false;
+        begins_ = true;
+        buffer_ = false;
+        ready_ = false;
+        segment_ = 0;
+    Clocks_Clear:
+        for (int k = 0; k < skip_guard; ++k) {
+#pragma HLS UNROLL
+            arrived_[k] = false;
+        }
+    Segments_Clear:
+        for (int s = 0; s < T::segments; ++s) {
+#pragma HLS UNROLL
+            pending_[s] = false;
+        }
+    Buffers_Clear:
+        for (int b = 0; b < 2; ++b) {
+#pragma HLS UNROLL
+            uses_[b] = false;
+        }
+    }
+
+    // Whether it needs a buffer of weights; whether it has a segment before it.
+    bool uses(int buffer) const { return uses_[buffer]; }
+    bool pending(int segment) const { return pending_[segment]; }
+
+    // A word comes, if `writes`.
+    void take(Queues& queues, int number, bool writes, const Own& word) {
+#pragma HLS INLINE
+        if (writes) {
+            queues.write(number, to_, word.pack());
+            to_ = Queues::behind(to_);
+        }
+    Clocks_Take:
+        for (int k = skip_guard - 1; k > 0; --k) {
+#pragma HLS UNROLL
+            arrived_[k] = arrived_[k - 1];
+        }
+        arrived_[0] = writes;
+    }
+
+    // A clock: multiplies an activation, if there is one, its weights are there and, at an end, the forwarder is free.
+    // `loaded`: of each buffer of weights, whether it can be read from now on; `begins`: of each segment, whether its
+    // first word comes. Returns whether the sums of a pass have ended.
+    bool step(const Queues& queues, const WideWeights<Config>& weights, Forwarder& forwarder, int number,
+              const bool (&loaded)[2], const bool (&begins)[T::segments]) {
+#pragma HLS INLINE
+        const bool fires = there_ && ready_ && !(ends_ && forwarder.shut(number));
+        const bool ends_word = fires && one_;
+        const bool finishes = fires && ends_;
+        const bool moves = !there_ || ends_word;
+        const bool fetches = any_ && (!waits_ || moves);
+        if (fires || !native_integers) {  // a simulation saves the time
+            multiply(weights, forwarder, number, fires, finishes);
+        }
+        leave(ends_word, finishes, loaded, begins);
+        const bool three = more_than_two();
+        if (moves) {
+            there_ = waits_;
+            begin_word();
+        } else if (fires) {
+            one_ = !three;
+            ends_ = !three && word_.last;
+            clear_lowest();
+        }
+        const typename Own::code_t found = queues.read(number, from_, fetches);
+        waits_ = fetches || (waits_ && !moves);
+        waiting_ = fetches ? found : waiting_;
+        count(fetches);
+        return finishes;
+    }
+
+   private:
+    // Adds value * weights in all rows, to zero where a pass begins. What does not fire adds zero, so that the sums
+    // need no way around the addition.
+    void multiply(const WideWeights<Config>& weights, Forwarder& forwarder, int number, bool fires, bool finishes) {
+#pragma HLS INLINE
+        lane_t lane = 0;
+        typename T::mantissa_t value = 0;
+        bool found = false;
+    Lanes_Choose:
+        for (int l = lanes - 1; l >= 0; --l) {
+#pragma HLS UNROLL
+            lane = mask_[l] ? static_cast<lane_t>(l) : lane;
+            value = mask_[l] ? word_.lane[l] : value;
+            found = found || mask_[l];
+        }
+        const typename T::mantissa_t factor = fires && found ? value : static_cast<typename T::mantissa_t>(0);
+        const WideWord<Config> word =
+            weights.read(number, WideWeights<Config>::address(buffer_, word_.step, lane), fires && found);
+        const bool begins = fires && begins_;
+    Pairs_Multiply:
+        for (int p = 0; p < T::pairs; ++p) {
+#pragma HLS UNROLL
+            sums_[p].accumulate(word.pair[p], factor, begins);
+            if (finishes) {
+                forwarder.keep(number, p, sums_[p].kept());
+            }
+        }
+        begins_ = fires ? ends_ : begins_;
+    }
+
+    // What the group has done with a segment, or with the weights of a chunk.
+    void leave(bool ends_word, bool finishes, const bool (&loaded)[2], const bool (&begins)[T::segments]) {
+#pragma HLS INLINE
+        const bool ends_segment = ends_word && word_.ends_segment;
+        const bool ends_chunk = finishes && word_.leaves;
+    Segments_Leave:
+        for (int s = 0; s < T::segments; ++s) {
+#pragma HLS UNROLL
+            simulation_check(!begins[s] || !pending_[s], "a group", "has no room for a segment; segment", s);
+            pending_[s] = begins[s] || (pending_[s] && !(ends_segment && segment_ == s));
+        }
+        segment_ = ends_segment ? T::next_segment(segment_) : segment_;
+    Buffers_Leave:
+        for (int b = 0; b < 2; ++b) {
+#pragma HLS UNROLL
+            uses_[b] = loaded[b] || (uses_[b] && !(ends_chunk && buffer_ == (b == 1)));
+        }
+        buffer_ = buffer_ != ends_chunk;
+        ready_ = uses_[buffer_ ? 1 : 0];
+    }
+
+    // The word that waits is worked on next.
+    void begin_word() {
+#pragma HLS INLINE
+        word_ = Own::unpack(waiting_);
+        one_ = word_.one;
+        ends_ = word_.one && word_.last;
+    Lanes_Begin:
+        for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+            mask_[l] = word_.mask[l];
+        }
+    }
+
+    bool more_than_two() const {
+#pragma HLS INLINE
+        uint_t<bit_length(lanes)> left = 0;
+    Lanes_Count:
+        for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+            left = static_cast<uint_t<bit_length(lanes)>>(left + (mask_[l] ? 1 : 0));
+        }
+        return left > 2;
+    }
+
+    void clear_lowest() {
+#pragma HLS INLINE
+        bool before = false;
+    Lanes_Clear:
+        for (int l = 0; l < lanes; ++l) {
+#pragma HLS UNROLL
+            const bool there = mask_[l];
+            mask_[l] = there && before;
+            before = before || there;
+        }
+    }
+
+    // How many words can be read.
+    void count(bool fetches) {
+#pragma HLS INLINE
+        const bool comes = arrived_[skip_guard - 1];
+        const bool more = count_ > 1;
+        const bool some = count_ != 0;
+        simulation_check(count_ < Config::skip_queue || !comes, "a group", "has no room for a word; words:", count_);
+        count_ = comes == fetches ? count_ : static_cast<count_t>(comes ? count_ + 1 : count_ - 1);
+        any_ = comes || (fetches ? more : some);
+        from_ = fetches ? Queues::behind(from_) : from_;
+    }
+
+    // The queue
+    typename Queues::place_t to_, from_;
+    bool arrived_[skip_guard];  // [k]: k + 1 clocks before a word has come
+    count_t count_;
+    bool any_;
+    // The word behind, and the one that is worked on: lanes that are left of it; whether only one is, and with it the
+    // sums end
+    bool waits_, there_;
+    typename Own::code_t waiting_;
+    Own word_;
+    bool mask_[lanes];
+    bool one_, ends_;
+    // The sums
+    bool begins_;
+    PairSums<Config::accumulator_bits, Config::skip_chunk> sums_[T::pairs];
+    // Segments that are not done; the one of the next activation
+    bool pending_[T::segments];
+    typename T::segment_t segment_;
+    // Buffers of weights that it has not left; the one that it reads next, and whether it may
+    bool uses_[2];
+    bool buffer_, ready_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,24 @@
+"""Layers of a skip array that multiplies by activations: in which order their results leave, and who sees it.
+
+Weights of a block of output channels stay for all passes of a run, so its sums leave for all of them before those of
+the next block: run, block, group of pixels, row. Of an operation of one block that is group and row, as everywhere.
+"""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Policy
+from bfpga.contract.program import ArrayNode
+
+#: Flows that keep accumulators, and the one that may become one of them.
+_KEEPING = ("auto", "keep", "keep_sampled")
+
+
+def order_is_seen(node: ArrayNode, config: SystolicConfig) -> bool:
+    """Whether an operation of a layer may have one block only: the order of its results is that of a systolic array.
+
+    Kept accumulators are taken group by group, and statistics take values one after the other.
+    """
+    policy = node.policy
+    keeps = policy.policy == Policy.MAX and config.keeps and policy.flow in _KEEPING
+    return config.skips_activations and (keeps or policy.policy == Policy.STATISTICS)

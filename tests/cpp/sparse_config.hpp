@@ -1,0 +1,35 @@
+// The numbers of an array that skips zeros of activations.
+#pragma once
+
+template <int COLUMNS, int LANES, int ROWS, int CHUNK, int QUEUE, int PASSES, int MANTISSA, int WEIGHT, int ACC>
+struct SparseArray {
+    static constexpr int skip_halves = 2;
+    static constexpr int skip_groups = skip_halves * COLUMNS;
+    static constexpr bool skip_activations = true;
+    static constexpr int skip_chunk = CHUNK;
+    static constexpr int skip_queue = QUEUE;
+    static constexpr int skip_passes = PASSES;
+    static constexpr int count_registers = 0;
+    static constexpr int mantissa_bits = MANTISSA;
+    static constexpr int container_bits = 8;
+    static constexpr int weight_bits = WEIGHT;
+    static constexpr int weight_container_bits = 8;
+    static constexpr int shift_columns = 0;
+    static constexpr int accumulator_bits = ACC;
+    static constexpr int columns = COLUMNS;
+    static constexpr int banks = COLUMNS + 1;
+    static constexpr int rows = ROWS;
+    static constexpr int lanes = LANES;
+    static constexpr int words_per_block = ROWS / LANES;
+    static constexpr int accumulator_rows = ROWS;
+    static constexpr bool tap_reuse = false;
+    static constexpr int activation_words = 16;
+    static constexpr int weight_words = 64;
+    static constexpr int parameter_rows = 64;
+    static constexpr int bias_bits = 18;
+    static constexpr int stream_bits = 64 * LANES;
+    static constexpr int words_per_beat = 4;
+    static constexpr int transfer_pixels = 2;
+    static constexpr int weight_stream_bits = 64;
+    static constexpr int beats_per_weight_word = ROWS * LANES;
+};
