@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bfpga/processes/cluster/data_stationary.hpp"
+#include "cluster_beats.hpp"
 #include "cluster_build.hpp"
 #include "process_ends.hpp"
 
@@ -106,37 +107,6 @@ class BlockReceiver : public bfpga::StreamWaits {
    private:
     Layer& layer_;
 };
-
-template <class Config>
-bfpga::PieceBeat<Config> piece_word(const int32_t* numbers) {
-    using T = bfpga::ClusterUnitTypes<Config>;
-    bfpga::PieceBeat<Config> beat = {};
-    for (int l = 0; l < Config::lanes; ++l) {
-        beat.value[l] = static_cast<typename T::value_t>(numbers[l]);
-    }
-    const int32_t* more = numbers + Config::lanes;
-    beat.place = static_cast<typename T::place_t>(more[0]);
-    beat.row_phase = static_cast<typename T::phase_t>(more[1]);
-    beat.column_phase = static_cast<typename T::phase_t>(more[2]);
-    beat.opens = more[3] != 0;
-    beat.ends = more[4] != 0;
-    beat.drains = more[5] != 0;
-    beat.stop = more[6] != 0;
-    return beat;
-}
-
-template <class Config>
-bfpga::StepBeat<Config> step_of(const int32_t* numbers) {
-    using T = bfpga::ClusterUnitTypes<Config>;
-    bfpga::StepBeat<Config> beat = {};
-    for (int n = 0; n < T::cells; ++n) {
-        beat.weight[n] = static_cast<typename T::weight_t>(numbers[n]);
-    }
-    beat.plane = static_cast<typename T::plane_t>(numbers[T::cells]);
-    beat.adds = numbers[T::cells + 1] != 0;
-    beat.last = numbers[T::cells + 2] != 0;
-    return beat;
-}
 
 struct Run {
     Layer* layer;

@@ -84,3 +84,37 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
     assert made.logic.lut < 1100
     assert made.path is not None
     assert made.path.delay < PERIOD
+
+
+UNITS = 4
+AROUND = {
+    "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, CellBeat cells", "PieceBeat", "Cells"),
+    "broadcast": ("StepBroadcast", "StepBeat steps", "StepBeat", "Steps"),
+    "collector": ("BlockCollector", "MapBeat maps, LimitsBeat limits, BlockBeat blocks", "BlockBeat", "Blocks"),
+}
+
+
+def top_around(header: str, units: int) -> str:
+    """A top function of a process that has a stream for each unit."""
+    process, own, beat, _ = AROUND[header]
+    streams = [each.split() for each in own.split(", ")] + [[beat, f"unit_{u}"] for u in range(units)]
+    ports = ", ".join(f"bfpga::stream<bfpga::wire_t<bfpga::{kind}<Config>>>& {name}" for kind, name in streams)
+    return (
+        f'#include "bfpga/processes/cluster/{header}.hpp"\n#include "cluster_build.hpp"\n'
+        f"{BUILD.replace('16>', f'16, {units}>')}\nvoid bfpga_{header}({ports}) {{\n"
+        f"    static bfpga::{process}<Config> process;\n"
+        f"    process.run({', '.join(name for _, name in streams)});\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("header", AROUND)
+def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
+    """SC R62: a cell, a step, a block of sums each clock; no path of the mapped netlist above the clock."""
+    loops = scheduled(top_around(header, UNITS))
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [(AROUND[header][3], 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement(loops, "xcup", None)
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+    assert made.logic.dsp == 0

@@ -119,12 +119,13 @@ struct StepBeat {
     using T = ClusterUnitTypes<Config>;
     static constexpr int weight_bits = T::cells * Config::weight_bits;
     static constexpr int marks = weight_bits + T::plane_bits;
-    static constexpr int bits = marks + 3;
+    static constexpr int bits = marks + 4;
 
     typename T::weight_t weight[T::cells];  // row after row; a kernel smaller than the largest lies behind zeros
     typename T::plane_t plane;              // the kernel
     bool adds;                              // no pause
     bool last;                              // of its channel
+    bool stop;                              // the start ends; no unit sees it
 
     template <class Bits>
     void pack(Bits& to) const {
@@ -135,8 +136,8 @@ struct StepBeat {
             set_signed<Config::weight_bits>(to, n * Config::weight_bits, static_cast<int64_t>(weight[n]));
         }
         set_signed<T::plane_bits>(to, weight_bits, static_cast<int64_t>(plane));
-        const bool mark[2] = {adds, last};
-        PackedFlags<2>::pack(to, marks, mark);
+        const bool mark[3] = {adds, last, stop};
+        PackedFlags<3>::pack(to, marks, mark);
     }
 
     template <class Bits>
@@ -149,10 +150,11 @@ struct StepBeat {
                 static_cast<typename T::weight_t>(get_signed<Config::weight_bits>(from, n * Config::weight_bits));
         }
         plane = unsigned_at<T::plane_bits>(from, weight_bits);
-        bool mark[2];
-        PackedFlags<2>::unpack(from, marks, mark);
+        bool mark[3];
+        PackedFlags<3>::unpack(from, marks, mark);
         adds = mark[0];
         last = mark[1];
+        stop = mark[2];
     }
 };
 
