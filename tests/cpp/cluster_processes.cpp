@@ -87,7 +87,7 @@ struct Run {
             cluster->grid_limits.write(to_wire(limits_of<Config>(layer->limit + n * 14)));
         }
         for (int n = 0; n < layer->cells; ++n) {
-            bfpga::CellBeat<Config> beat;
+            bfpga::MapCellBeat<Config> beat;
             for (int l = 0; l < Config::lanes; ++l) {
                 beat.value[l] =
                     static_cast<typename bfpga::ClusterUnitTypes<Config>::value_t>(layer->cell[n * Config::lanes + l]);

@@ -88,7 +88,7 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
 
 UNITS = 4
 AROUND = {
-    "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, CellBeat cells", "PieceBeat", "Cells"),
+    "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, MapCellBeat cells", "PieceBeat", "Cells"),
     "broadcast": ("StepBroadcast", "StepBeat steps", "StepBeat", "Steps"),
     "collector": ("BlockCollector", "MapBeat maps, LimitsBeat limits, BlockBeat blocks", "BlockBeat", "Blocks"),
 }

@@ -41,7 +41,7 @@ class ClusterProcesses {
     // What comes from outside is in these before a run, and what leaves lies there behind it.
     stream<wire_t<MapBeat<Config>>> maps{"maps"}, grids{"grids"};  // of the distributor, of the collector
     stream<wire_t<LimitsBeat<Config>>> limits{"limits"}, grid_limits{"grid_limits"};
-    stream<wire_t<CellBeat<Config>>> cells{"cells"};
+    stream<wire_t<MapCellBeat<Config>>> cells{"cells"};
     stream<wire_t<StepBeat<Config>>> steps{"steps"};
     stream<wire_t<BlockBeat<Config>>> blocks{"blocks"};
     std::deque<stream<int_t<32>>> report;  // of each unit
@@ -50,6 +50,20 @@ class ClusterProcesses {
     void run(int queue, int ahead, uint64_t seed) { run(queue, ahead, seed, Units()); }
 
    private:
+    // Outer streams have the processes at one end while these run.
+    struct Joined {
+        ProcessScheduler* scheduler;
+
+        template <class Wire>
+        void operator()(Wire& wire) const {
+            if (scheduler != nullptr) {
+                wire.join(*scheduler);
+            } else {
+                wire.part();
+            }
+        }
+    };
+
     template <std::size_t... U>
     void run(int queue, int ahead, uint64_t seed, std::index_sequence<U...>) {
         scheduler_.disturb(seed);
@@ -59,7 +73,7 @@ class ClusterProcesses {
             join(sum_[u], 2);
             unit_[u] = std::make_unique<Unit>();
         }
-        outside([this](auto& wire) { wire.join(scheduler_); });
+        outside(Joined{&scheduler_});
         std::vector<ProcessScheduler::Body> bodies = {
             [&] { distributor_.run(maps, limits, cells, piece_[U]...); },
             [&] { broadcast_.run(steps, step_[U]...); },
@@ -69,7 +83,7 @@ class ClusterProcesses {
             bodies.push_back([this, u] { unit_[u]->run(piece_[u], step_[u], sum_[u], report[u]); });
         }
         scheduler_.run(bodies);
-        outside([](auto& wire) { wire.part(); });
+        outside(Joined{nullptr});
     }
 
     template <class Action>

@@ -30,7 +30,7 @@ class PieceDistributor {
     // Until a map with `stop` has come. `pieces`: the queue of each unit.
     template <class... Pieces>
     void run(stream<wire_t<MapBeat<Config>>>& maps, stream<wire_t<Limits>>& limits,
-             stream<wire_t<CellBeat<Config>>>& cells, Pieces&... pieces) {
+             stream<wire_t<MapCellBeat<Config>>>& cells, Pieces&... pieces) {
 #pragma HLS INLINE
         static_assert(sizeof...(Pieces) == units, "every unit has a queue");
         clear();
@@ -223,7 +223,7 @@ class PieceDistributor {
 
     HeldBeat<MapBeat<Config>> map_;
     HeldBeat<Limits> limit_;
-    HeldBeat<CellBeat<Config>> cell_;
+    HeldBeat<MapCellBeat<Config>> cell_;
     MapBeat<Config> map_kept_;
     Limits limits_[units];
     Step step_;

@@ -76,7 +76,7 @@ struct MapBeat {
 
 // The values of a cell in the channels of a word. Words of a map come raster by raster, a word of channels each.
 template <class Config>
-struct CellBeat {
+struct MapCellBeat {
     using T = ClusterUnitTypes<Config>;
     static constexpr int bits = Config::lanes * Config::value_bits;
 
