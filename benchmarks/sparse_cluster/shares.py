@@ -1,0 +1,148 @@
+"""How evenly the work of real layers is shared out among the units of a sparse cluster: max / mean of the units.
+
+    BFPGA_MODELS=FOLDER python -m benchmarks.sparse_cluster.shares [--network NAME ...] [--units ROWS COLUMNS]
+        [--samples N] [--tau POINTS] [--words BLOCKS] [--markdown FILE]
+
+Inputs of all convolutions with as many lines as the grid has pieces, of real samples on the emulator of an accelerator.
+Pieces are of equal size, cut at quantiles, or balanced from either start by the exchange of rows and columns within a
+threshold of so many percentage points (``moves`` and ``threshold met`` are of the last). A unit holds ``words`` blocks of sums for each kernel; a map whose pieces do not fit is folded. Of
+several layers and samples the slowest units' work is added up, over the mean units' work: that many times as long as
+with work shared out exactly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import bfpga
+from benchmarks.common.command import command, required_models_folder
+from benchmarks.common.networks import NETWORKS, network_samples
+from benchmarks.common.report import finish, table
+from bfpga.compiler.options import CompileOptions
+from bfpga.contract.program import ArrayNode
+from bfpga.devices.emulator import Emulator
+from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, PieceTooLargeError, balance, work_map
+from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, folds, overlap_add_geometry
+from bfpga.engines.sparse_cluster.units.process_maps import unit_capacity
+from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
+from bfpga.formats.arrays import BoolArray, Int64Array
+
+WAYS = ("equal", "quantiles", "exchange from quantiles", "exchange from equal")
+BALANCED = WAYS[-1]
+NAMES = ("lenet_mnist", "resnet8_cifar10", "dscnn_kws", "mobilenetv1_025_vww", "squeezenet_dc_sparse")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Work of the slowest unit and of the mean one, all folds together; moves, and folds that met the threshold."""
+
+    slowest: int
+    mean: float
+    moves: int
+    reached: int
+    folds: int
+
+    def __add__(self, other: Share) -> Share:
+        return Share(
+            self.slowest + other.slowest, self.mean + other.mean, self.moves + other.moves,
+            self.reached + other.reached, self.folds + other.folds,
+        )  # fmt: skip
+
+    @property
+    def ratio(self) -> float:
+        return self.slowest / self.mean if self.mean else 1.0
+
+
+NOTHING = Share(0, 0.0, 0, 0, 0)
+
+
+def share(nonzero: BoolArray, settings: PartitionSettings, numbers: UnitNumbers) -> Share:
+    """How a map (channels, rows, columns) is shared out, folded as often as its pieces need."""
+    work = work_map(nonzero, settings.metric)
+    rows, columns = work.shape
+    for parts in range(1, rows + columns):
+        limit = -(-rows // parts), -(-columns // parts)
+        try:
+            parts_of = (_fold(work, fold, settings, numbers, len(nonzero)) for fold in folds(rows, columns, limit))
+            return sum(parts_of, NOTHING)
+        except PieceTooLargeError:
+            continue
+    raise AssertionError("a fold of one cell fits every unit")
+
+
+def _fold(
+    work: Int64Array, fold: Rectangle, settings: PartitionSettings, numbers: UnitNumbers, channels: int
+) -> Share:
+    part = work[fold.row0 : fold.row1, fold.column0 : fold.column1]
+    found = balance(part, overlap_add_geometry(*part.shape), settings, unit_capacity(numbers), channels)
+    return Share(max(found.loads), float(np.mean(found.loads)), found.moves, int(found.reached), 1)
+
+
+def layers(name: str, folder: Path, samples: int) -> Iterator[tuple[ArrayNode, BoolArray]]:
+    """Convolutions of a network and what is not zero of their inputs (samples, rows, columns, channels)."""
+    network = next(network for network in NETWORKS if network.name == name)
+    model = folder / "models" / f"{name}.onnx"
+    x, calibration = network_samples(network, folder, model)
+    program = bfpga.compile(model, "zcu104_dense", calibration, CompileOptions())
+    tensors = Emulator(program).run({next(iter(program.inputs)): x[:samples]}, trace=True).tensors
+    for node in program.nodes:
+        if isinstance(node, ArrayNode) and node.inputs and node.inputs[0] in tensors and len(node.inputs) == 1:
+            mantissa = np.asarray(tensors[node.inputs[0]].mantissa)
+            if mantissa.ndim == 4:
+                yield node, mantissa != 0
+
+
+def rows_of(name: str, folder: Path, samples: int, settings: PartitionSettings, numbers: UnitNumbers) -> list[list[str]]:
+    """A row for all layers of a network together, before it one for each."""
+    ways = {
+        "equal": settings.without_moves(),
+        "quantiles": replace(settings, start="quantile", max_moves=0),
+        "exchange from quantiles": replace(settings, start="quantile"),
+        "exchange from equal": replace(settings, start="equal"),
+    }
+    total, shown = dict.fromkeys(WAYS, NOTHING), []
+    for node, nonzero in layers(name, folder, samples):
+        _, rows, columns, channels = nonzero.shape
+        if rows < settings.grid[0] or columns < settings.grid[1]:
+            continue
+        found = {
+            way: sum((share(sample.transpose(2, 0, 1), chosen, numbers) for sample in nonzero), NOTHING)
+            for way, chosen in ways.items()
+        }
+        total = {way: total[way] + found[way] for way in WAYS}
+        shape = f"{rows}x{columns}x{channels} to {node.channels}"
+        shown.append(_row(name, shape, f"{nonzero.mean():.2f}", found))
+    return [*shown, _row(name, "all of these", "", total)]
+
+
+def _row(name: str, shape: str, density: str, found: dict[str, Share]) -> list[str]:
+    balanced = found[BALANCED]
+    return [
+        name, shape, density, *(f"{found[way].ratio:.2f}" for way in WAYS),
+        f"{balanced.moves / max(1, balanced.folds):.1f}", f"{balanced.reached} of {balanced.folds}",
+    ]  # fmt: skip
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    parser = command(__doc__, "--markdown")
+    parser.add_argument("--network", nargs="+", default=NAMES, choices=NAMES)
+    parser.add_argument("--units", nargs=2, type=int, default=(4, 4), metavar=("ROWS", "COLUMNS"))
+    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--tau", type=float, default=3.0)
+    parser.add_argument("--words", type=int, default=64)
+    arguments = parser.parse_args(given)
+    folder = required_models_folder()
+    numbers = UnitNumbers(4, (3, 3), 8, arguments.words, 16)
+    settings = PartitionSettings(grid=tuple(arguments.units), mode="overlap_add", tau=arguments.tau)
+    head = ["network", "input to channels", "density", *WAYS, "moves", "threshold met"]
+    rows = [row for name in arguments.network for row in rows_of(name, folder, arguments.samples, settings, numbers)]
+    return finish(table(head, rows) + "\n", arguments.markdown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+// What travels to and from the units of a sparse cluster: words of pieces, steps of kernels, blocks of sums.
+//
+// All units of a cluster have these three streams, whichever variant they are: pieces come in, steps are broadcast,
+// blocks leave. A piece has a stream of its own for each unit, whose FIFO is the unit's queue: values lie in it with
+// their places (SC R39, R46), and the next piece comes while one is computed (SC R49).
+//
+// Sums of a piece lie in banks: kernel rows x kernel columns cells of the full grid are a block, and a word of a bank
+// is a cell of each block (SC R115). Blocks are counted from the map's origin, so blocks of two pieces are the same
+// cells.
+#pragma once
+#include "bfpga/numeric/numeric.hpp"
+#include "bfpga/processes/wires.hpp"
+
+namespace bfpga {
+
+// Sizes and types that follow from the numbers of a cluster.
+template <class Config>
+struct ClusterUnitTypes {
+    static constexpr int lanes = Config::lanes;  // channels of a word
+    static constexpr int rows = Config::kernel_rows;
+    static constexpr int columns = Config::kernel_columns;
+    static constexpr int cells = rows * columns;      // of the largest kernel, and of a block
+    static constexpr int planes = Config::planes;     // kernels in flight
+    static constexpr int words = Config::unit_words;  // blocks of a piece and kernel
+    static constexpr int product_bits = Config::value_bits + Config::weight_bits;
+    static_assert((planes & (planes - 1)) == 0 && (words & (words - 1)) == 0, "addresses are put together of bits");
+    static_assert(Config::value_bits <= 16 && Config::weight_bits <= 16, "values and weights have 16 bits at most");
+    static_assert(Config::accumulator_bits >= product_bits + bit_length(cells - 1),
+                  "accumulators hold all products of a kernel (SC E10)");
+    static_assert(lanes <= 16 && planes <= 64, "a word has 16 channels at most, 64 kernels are in flight (SC 2.2)");
+
+    static constexpr int place_bits = bit_length(words - 1);
+    static constexpr int plane_bits = planes > 1 ? bit_length(planes - 1) : 1;
+    static constexpr int phase_bits = bit_length((rows > columns ? rows : columns) - 1) + 1;
+    static constexpr int lane_bits = lanes > 1 ? bit_length(lanes - 1) : 1;
+    using value_t = int_t<Config::value_bits>;
+    using weight_t = int_t<Config::weight_bits>;
+    using product_t = int_t<product_bits>;
+    using accumulator_t = int_t<Config::accumulator_bits>;
+    using place_t = uint_t<place_bits>;
+    using plane_t = uint_t<plane_bits>;
+    using phase_t = uint_t<phase_bits>;
+    using lane_t = uint_t<lane_bits>;
+
+    // The block beside or below another one.
+    static place_t behind(place_t place, place_t by) {
+#pragma HLS INLINE
+        const uint_t<place_bits + 1> sum =
+            static_cast<uint_t<place_bits + 1>>(static_cast<uint_t<place_bits + 1>>(place) + by);
+        return static_cast<place_t>(sum & static_cast<uint_t<place_bits + 1>>(words - 1));
+    }
+};
+
+// The field of W bits from bit `low` on, without a sign.
+template <int W, class Bits>
+inline uint_t<W> unsigned_at(const Bits& word, int low) {
+#pragma HLS INLINE
+    return static_cast<uint_t<W>>(get_signed<W + 1>(word, low) & ((1LL << W) - 1));
+}
+
+// What a unit is told next. Without a mark: the values of a cell in the channels of a word.
+template <class Config>
+struct PieceBeat {
+    using T = ClusterUnitTypes<Config>;
+    static constexpr int value_bits = Config::lanes * Config::value_bits;
+    static constexpr int phases = value_bits + T::place_bits;
+    static constexpr int marks = phases + 2 * T::phase_bits;
+    static constexpr int bits = marks + 5;  // a bit more than fields: they are read with the one behind them
+
+    typename T::value_t value[Config::lanes];
+    typename T::place_t place;                    // of the block where the products of the last weight go
+    typename T::phase_t row_phase, column_phase;  // the cell of that block
+    bool opens;                                   // a piece begins; `place`: blocks beside each other
+    bool ends;                                    // the values of a word of channels have come, and so has their set
+    bool drains;  // the piece ends: its sums leave; `place`: the last block, value[0]: the last kernel
+    bool stop;    // the start ends
+
+    bool marked() const { return opens || ends || drains || stop; }
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Lanes_Pack:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            set_signed<Config::value_bits>(to, l * Config::value_bits, static_cast<int64_t>(value[l]));
+        }
+        set_signed<T::place_bits>(to, value_bits, static_cast<int64_t>(place));
+        set_signed<T::phase_bits>(to, phases, static_cast<int64_t>(row_phase));
+        set_signed<T::phase_bits>(to, phases + T::phase_bits, static_cast<int64_t>(column_phase));
+        const bool mark[4] = {opens, ends, drains, stop};
+        PackedFlags<4>::pack(to, marks, mark);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Lanes_Unpack:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            value[l] = static_cast<typename T::value_t>(get_signed<Config::value_bits>(from, l * Config::value_bits));
+        }
+        place = unsigned_at<T::place_bits>(from, value_bits);
+        row_phase = unsigned_at<T::phase_bits>(from, phases);
+        column_phase = unsigned_at<T::phase_bits>(from, phases + T::phase_bits);
+        bool mark[4];
+        PackedFlags<4>::unpack(from, marks, mark);
+        opens = mark[0];
+        ends = mark[1];
+        drains = mark[2];
+        stop = mark[3];
+    }
+};
+
+// A step of a value: the weights of one kernel that it meets. Steps come channel after channel of a word; those of all
+// its channels are a set.
+template <class Config>
+struct StepBeat {
+    using T = ClusterUnitTypes<Config>;
+    static constexpr int weight_bits = T::cells * Config::weight_bits;
+    static constexpr int marks = weight_bits + T::plane_bits;
+    static constexpr int bits = marks + 4;
+
+    typename T::weight_t weight[T::cells];  // row after row; a kernel smaller than the largest lies behind zeros
+    typename T::plane_t plane;              // the kernel
+    bool adds;                              // no pause
+    bool last;                              // of its channel
+    bool stop;                              // the start ends; no unit sees it
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Weights_Pack:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            set_signed<Config::weight_bits>(to, n * Config::weight_bits, static_cast<int64_t>(weight[n]));
+        }
+        set_signed<T::plane_bits>(to, weight_bits, static_cast<int64_t>(plane));
+        const bool mark[3] = {adds, last, stop};
+        PackedFlags<3>::pack(to, marks, mark);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Weights_Unpack:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            weight[n] =
+                static_cast<typename T::weight_t>(get_signed<Config::weight_bits>(from, n * Config::weight_bits));
+        }
+        plane = unsigned_at<T::plane_bits>(from, weight_bits);
+        bool mark[3];
+        PackedFlags<3>::unpack(from, marks, mark);
+        adds = mark[0];
+        last = mark[1];
+        stop = mark[2];
+    }
+};
+
+// The sums of a block, row after row; block after block of a piece, and of each all kernels.
+template <class Config>
+struct BlockBeat {
+    using T = ClusterUnitTypes<Config>;
+    static constexpr int bits = T::cells * Config::accumulator_bits;
+
+    typename T::accumulator_t sum[T::cells];
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Sums_Pack:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            set_signed<Config::accumulator_bits>(to, n * Config::accumulator_bits, static_cast<int64_t>(sum[n]));
+        }
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Sums_Unpack:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            sum[n] = static_cast<typename T::accumulator_t>(
+                get_signed<Config::accumulator_bits>(from, n * Config::accumulator_bits));
+        }
+    }
+};
+
+}  // namespace bfpga

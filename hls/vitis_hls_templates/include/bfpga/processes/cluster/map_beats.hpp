@@ -1,0 +1,163 @@
+// What travels around the units of a sparse cluster: a map with its numbers, its words, and the limits of its pieces.
+#pragma once
+#include "bfpga/processes/cluster/beats.hpp"
+
+namespace bfpga {
+
+// Lines of a map, of its full grid and of its blocks, and numbers of words.
+constexpr int line_bits = 10;
+using line_t = uint_t<line_bits>;
+
+// Fields of `line_bits` bits, one after the other.
+template <int N>
+struct PackedLines {
+    static constexpr int bits = N * line_bits;
+
+    template <class Bits>
+    static void pack(Bits& to, const line_t (&line)[N]) {
+#pragma HLS INLINE
+    Lines_Pack:
+        for (int n = 0; n < N; ++n) {
+#pragma HLS UNROLL
+            set_signed<line_bits>(to, n * line_bits, static_cast<int64_t>(line[n]));
+        }
+    }
+
+    template <class Bits>
+    static void unpack(const Bits& from, line_t (&line)[N]) {
+#pragma HLS INLINE
+    Lines_Unpack:
+        for (int n = 0; n < N; ++n) {
+#pragma HLS UNROLL
+            line[n] = unsigned_at<line_bits>(from, n * line_bits);
+        }
+    }
+};
+
+// A map that is computed with some kernels.
+template <class Config>
+struct MapBeat {
+    static constexpr int fields = 6;
+    static constexpr int bits = PackedLines<fields>::bits + 3;
+
+    line_t rows, columns;              // of the map
+    line_t words;                      // of channels
+    line_t last_kernel;                // in flight, counted from 0
+    line_t block_rows, block_columns;  // of the full grid
+    bool keeps;                        // the pieces are those of the map before
+    bool stop;                         // the start ends
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        const line_t line[fields] = {rows, columns, words, last_kernel, block_rows, block_columns};
+        PackedLines<fields>::pack(to, line);
+        const bool mark[2] = {keeps, stop};
+        PackedFlags<2>::pack(to, PackedLines<fields>::bits, mark);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        line_t line[fields];
+        PackedLines<fields>::unpack(from, line);
+        rows = line[0];
+        columns = line[1];
+        words = line[2];
+        last_kernel = line[3];
+        block_rows = line[4];
+        block_columns = line[5];
+        bool mark[2];
+        PackedFlags<2>::unpack(from, PackedLines<fields>::bits, mark);
+        keeps = mark[0];
+        stop = mark[1];
+    }
+};
+
+// The values of a cell in the channels of a word. Words of a map come raster by raster, a word of channels each.
+template <class Config>
+struct MapCellBeat {
+    using T = ClusterUnitTypes<Config>;
+    static constexpr int bits = Config::lanes * Config::value_bits;
+
+    typename T::value_t value[Config::lanes];
+
+    bool any() const {
+#pragma HLS INLINE
+        bool found = false;
+    Lanes_Any:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            found = found || value[l] != 0;
+        }
+        return found;
+    }
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+    Lanes_Pack:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            set_signed<Config::value_bits>(to, l * Config::value_bits, static_cast<int64_t>(value[l]));
+        }
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+    Lanes_Unpack:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            value[l] = static_cast<typename T::value_t>(get_signed<Config::value_bits>(from, l * Config::value_bits));
+        }
+    }
+};
+
+// The piece of a unit: cells that it gets, blocks that it has, and cells of the full grid that are taken from it: all
+// with overlap-add, where pieces share no cell (SC R30); those of its outputs with halo, where they do (SC R29).
+// Ends are exclusive.
+template <class Config>
+struct LimitsBeat {
+    static constexpr int fields = 13;
+    static constexpr int bits = PackedLines<fields>::bits + 2;
+
+    line_t row, column, end_row, end_column;
+    line_t block_row, block_column, end_block_row, end_block_column;
+    line_t taken_row, taken_column, taken_end_row, taken_end_column;
+    line_t last_place;  // its last block
+    bool used;          // the unit has a piece
+
+    template <class Bits>
+    void pack(Bits& to) const {
+#pragma HLS INLINE
+        const line_t line[fields] = {row,           column,           end_row,          end_column, block_row,
+                                     block_column,  end_block_row,    end_block_column, taken_row,  taken_column,
+                                     taken_end_row, taken_end_column, last_place};
+        PackedLines<fields>::pack(to, line);
+        set_signed<1>(to, PackedLines<fields>::bits, used ? 1 : 0);
+    }
+
+    template <class Bits>
+    void unpack(const Bits& from) {
+#pragma HLS INLINE
+        line_t line[fields];
+        PackedLines<fields>::unpack(from, line);
+        row = line[0];
+        column = line[1];
+        end_row = line[2];
+        end_column = line[3];
+        block_row = line[4];
+        block_column = line[5];
+        end_block_row = line[6];
+        end_block_column = line[7];
+        taken_row = line[8];
+        taken_column = line[9];
+        taken_end_row = line[10];
+        taken_end_column = line[11];
+        last_place = line[12];
+        used = flag_at(from, PackedLines<fields>::bits);
+    }
+};
+
+}  // namespace bfpga

@@ -1,0 +1,102 @@
+"""Words that a cluster of processes is fed with: a map, its cells, the limits of its pieces; and the grid that leaves.
+
+Numbers of a word stand in the order of the fields in ``processes/cluster/map_beats.hpp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bfpga.engines.sparse_cluster.partition.geometry import NO_PADDING, CutGeometry, Padding, Rectangle
+from bfpga.engines.sparse_cluster.partition.moves import Capacity
+from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers, blocks_of
+from bfpga.formats.arrays import Int64Array, IntArray
+
+#: Numbers of a word with the limits of a piece.
+LIMITS = 14
+
+
+def unit_capacity(numbers: UnitNumbers) -> Capacity:
+    """What a unit accumulates, wherever a piece begins: blocks are counted from the map's origin (R155)."""
+    rows, columns = numbers.kernel
+    return Capacity(numbers.words, (2 * rows - 1, 2 * columns - 1), numbers.kernel)
+
+
+def map_word(
+    rows: int, columns: int, channels: int, kernels: int, numbers: UnitNumbers, keeps: bool = False
+) -> IntArray:
+    """A map (1, 8) with its kernels in flight. keeps: the pieces are those of the map before."""
+    grid = blocks_of(Rectangle(0, 0, rows, columns), numbers)
+    return np.array(
+        [[rows, columns, -(-channels // numbers.lanes), kernels - 1, grid.rows, grid.columns, keeps, False]], np.int32
+    )
+
+
+def stop_map() -> IntArray:
+    """The word (1, 8) that ends a start."""
+    return np.array([[0] * 7 + [1]], np.int32)
+
+
+def map_cells(image: IntArray, numbers: UnitNumbers) -> IntArray:
+    """Cells (words * rows * columns, lanes) of an image (rows, columns, channels): a raster for each channel word."""
+    rows, columns, channels = image.shape
+    words = -(-channels // numbers.lanes)
+    padded = np.zeros((rows, columns, words * numbers.lanes), np.int32)
+    padded[..., :channels] = image
+    return padded.reshape(rows, columns, words, numbers.lanes).transpose(2, 0, 1, 3).reshape(-1, numbers.lanes)
+
+
+def overlap_add_limits(pieces: Sequence[Rectangle], numbers: UnitNumbers, units: int) -> IntArray:
+    """Limits (units, 14) of pieces that share no cell: all of their sums are taken (R30)."""
+    rows, columns = numbers.kernel
+    taken = [Rectangle(p.row0, p.column0, p.row1 + rows - 1, p.column1 + columns - 1) for p in pieces]
+    return _limits(pieces, taken, numbers, units)
+
+
+def halo_limits(
+    outputs: Sequence[Rectangle],
+    geometry: CutGeometry,
+    kernel: tuple[int, int],
+    numbers: UnitNumbers,
+    units: int,
+    padding: Padding = NO_PADDING,
+    stride: tuple[int, int] = (1, 1),
+) -> IntArray:
+    """Limits (units, 14) of pieces that own outputs: sums of these are taken, from cells that others have too (R29)."""
+    pieces = [geometry.stored(each) for each in outputs]
+    first = kernel[0] - 1 - padding.top, kernel[1] - 1 - padding.left
+    taken = [
+        Rectangle(
+            max(0, owned.row0 * stride[0] + first[0]),
+            max(0, owned.column0 * stride[1] + first[1]),
+            max(0, (owned.row1 - 1) * stride[0] + first[0] + 1),
+            max(0, (owned.column1 - 1) * stride[1] + first[1] + 1),
+        )
+        for owned in outputs
+    ]
+    return _limits(pieces, taken, numbers, units)
+
+
+def _limits(pieces: Sequence[Rectangle], taken: Sequence[Rectangle], numbers: UnitNumbers, units: int) -> IntArray:
+    words = np.zeros((units, LIMITS), np.int32)
+    for word, piece, own in zip(words, pieces, taken, strict=False):
+        if piece.rows > 0 and piece.columns > 0:
+            blocks = blocks_of(piece, numbers)
+            ends = blocks.row + blocks.rows, blocks.column + blocks.columns
+            word[:] = [*piece, blocks.row, blocks.column, *ends, *own, blocks.count - 1, 1]
+    return words
+
+
+def whole_grid(
+    sums: Int64Array, rows: int, columns: int, kernels: int, kernel: tuple[int, int], numbers: UnitNumbers
+) -> Int64Array:
+    """The full grid (kernels, rows + kernel rows - 1, columns + kernel columns - 1) of a map.
+
+    sums: (blocks * kernels, cells) as they left the collector.
+    """
+    grid = blocks_of(Rectangle(0, 0, rows, columns), numbers)
+    cells = sums.reshape(grid.rows, grid.columns, kernels, *numbers.kernel).transpose(2, 0, 3, 1, 4)
+    whole = cells.reshape(kernels, grid.rows * numbers.kernel[0], grid.columns * numbers.kernel[1])
+    return whole[:, : rows + kernel[0] - 1, : columns + kernel[1] - 1]

@@ -1,0 +1,164 @@
+"""processes/cluster: a unit of variant E, on the vectors and on random pieces; and what a synthesis says of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cluster_units import UnitError, builds, run_unit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_sparse_cluster import full_grid
+from sparse_vectors import FOLDER, load_vector
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle
+from bfpga.engines.sparse_cluster.units.cluster import SparseLayer
+from bfpga.engines.sparse_cluster.units.output import read_out
+from bfpga.engines.sparse_cluster.units.process_words import (
+    UnitNumbers,
+    grid_of,
+    kernel_steps,
+    piece_words,
+    stop_word,
+)
+from bfpga.formats.rounding import wrap
+
+#: Vectors of one piece and one channel with results of variant E.
+VECTORS = [
+    path.stem
+    for path in sorted(FOLDER.glob("sc*.json"))
+    if "E" in load_vector(path.stem)["expected"].get("schedules", {})
+]
+ALL_INTEGERS = ("native", "ap_int", "exact")
+
+
+def build_for(kernel: tuple[int, int]) -> int:
+    """The first build whose kernel is as large."""
+    return next(
+        number
+        for number, each in enumerate(builds())
+        if each.value_bits >= 8 and kernel[0] <= each.numbers.kernel[0] and kernel[1] <= each.numbers.kernel[1]
+    )
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("integers", ALL_INTEGERS)
+def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, name: str) -> None:
+    """SC R67, SC R69, SC R72, SC R74, SC R113-R115: sums, outputs, and a round for each step that adds."""
+    vector = load_vector(name)
+    config, image = vector["config"], np.array(vector["input"]["map"])
+    kernel = np.array(vector["weights"]["kernel"])
+    number = build_for(kernel.shape)
+    numbers = builds()[number].numbers
+    piece = Rectangle(0, 0, *image.shape)
+    steps = np.concatenate(kernel_steps(kernel[None, :, :, None], numbers, config["p"]))
+    words = np.concatenate([piece_words(image[:, :, None], piece, numbers, 1), stop_word(numbers)])
+    run = run_unit(integers, number, words, steps)
+    full = grid_of(run.sums, piece, numbers, 1, kernel.shape)
+    assert full[0].tolist() == vector["expected"]["full"]
+    layer = SparseLayer(kernel[None, :, :, None], Padding(*config["pad"]), tuple(config["stride"]))
+    assert read_out(full.transpose(1, 2, 0), layer, *image.shape)[:, :, 0].tolist() == vector["expected"]["out"]
+    assert run.issued == np.count_nonzero(image)
+    assert run.rounds == vector["expected"]["schedules"]["E"]["rounds"]
+
+
+def random_numbers(generator: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
+    values = generator.integers(-(1 << (bits - 1)), 1 << (bits - 1), shape)
+    return np.where(generator.random(shape) < density, values, 0)
+
+
+def largest_piece(numbers: UnitNumbers, generator: np.random.Generator, offset: tuple[int, int]) -> tuple[int, int]:
+    """Rows and columns of a piece at an offset that takes no more blocks than a unit has."""
+    rows = int(generator.integers(1, 14))
+    kernel_rows, kernel_columns = numbers.kernel
+    down = (offset[0] + rows + kernel_rows - 2) // kernel_rows - offset[0] // kernel_rows + 1
+    across = numbers.words // down
+    most = (across - 1) * kernel_columns - kernel_columns + 2 - offset[1] % kernel_columns
+    return rows, int(generator.integers(1, max(2, min(14, most + 1))))
+
+
+@pytest.mark.parametrize("integers", ALL_INTEGERS)
+@settings(max_examples=40, deadline=None)
+@given(
+    number=st.integers(0, 3), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
+    kept=st.sampled_from([0.15, 0.6, 1.0]), rarely=st.integers(0, 7),
+)  # fmt: skip
+def test_pieces_of_random_layers(
+    integers: Integers, number: int, seed: int, density: float, kept: float, rarely: int
+) -> None:
+    """Pieces after each other, channels summed in the unit, weights of zero left out (SC R19, SC R38, SC R77)."""
+    build, generator = builds()[number], np.random.default_rng(seed)
+    numbers = build.numbers
+    kernels = int(generator.integers(1, numbers.planes + 1))
+    kernel = tuple(int(generator.integers(1, side + 1)) for side in numbers.kernel)
+    channels = int(generator.integers(1, 2 * numbers.lanes + 2))
+    words, steps, expected, pieces, issued, rounds = [], [], [], [], 0, 0
+    for _ in range(int(generator.integers(1, 4))):
+        offset = int(generator.integers(0, 7)), int(generator.integers(0, 7))
+        rows, columns = largest_piece(numbers, generator, offset)
+        image = random_numbers(
+            generator, (offset[0] + rows, offset[1] + columns, channels), density, build.value_bits
+        )
+        weights = random_numbers(generator, (kernels, *kernel, channels), kept, build.weight_bits)
+        piece = Rectangle(*offset, offset[0] + rows, offset[1] + columns)
+        inside = image[piece.row0 :, piece.column0 :]
+        sums = [
+            sum(np.array(full_grid(inside[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
+            for z in range(kernels)
+        ]
+        expected.append(wrap(np.array(sums), build.accumulator_bits))
+        pieces.append(piece)
+        words.append(piece_words(image, piece, numbers, kernels))
+        steps += kernel_steps(weights, numbers)
+        used = (weights != 0).any(axis=(1, 2)).sum(axis=0)
+        issued += np.count_nonzero(inside)
+        rounds += int((np.count_nonzero(inside, axis=(0, 1)) * used).sum())
+    run = run_unit(integers, number, np.concatenate([*words, stop_word(numbers)]), np.concatenate(steps), rarely)
+    assert (run.issued, run.rounds) == (issued, rounds)
+    start = 0
+    for piece, sums in zip(pieces, expected, strict=True):
+        count = len(piece_blocks(piece, numbers)) * kernels
+        got = grid_of(run.sums[start : start + count], piece, numbers, kernels, kernel)
+        np.testing.assert_array_equal(got, sums)
+        start += count
+    assert start == len(run.sums)
+
+
+def piece_blocks(piece: Rectangle, numbers: UnitNumbers) -> list[tuple[int, int]]:
+    """Blocks that hold a cell to which a value of the piece may add, one by one."""
+    rows, columns = numbers.kernel
+    return [
+        (row, column)
+        for row in range(piece.row0 // rows, (piece.row1 + rows - 2) // rows + 1)
+        for column in range(piece.column0 // columns, (piece.column1 + columns - 2) // columns + 1)
+    ]
+
+
+def test_a_value_takes_a_step_for_each_kernel_in_flight() -> None:
+    """SC R116, SC E14: values x kernels clocks, and little beside them, when nobody keeps the unit waiting."""
+    number, kernels, channels = 0, 8, 8
+    numbers, generator = builds()[number].numbers, np.random.default_rng(4)
+    image = random_numbers(generator, (12, 12, channels), 0.5, 8)
+    piece = Rectangle(0, 0, 12, 12)
+    weights = random_numbers(generator, (kernels, 3, 3, channels), 1.0, 8)
+    steps = np.concatenate(kernel_steps(weights, numbers))
+    words = np.concatenate([piece_words(image, piece, numbers, kernels), stop_word(numbers)])
+    run = run_unit("exact", number, words, steps, rarely=0, room=4096)
+    assert run.rounds == np.count_nonzero(image) * kernels
+    drained = len(run.sums)
+    assert run.rounds + drained <= run.clocks <= run.rounds + drained + 100
+
+
+def test_a_kernel_that_comes_back_too_early_stops_the_simulation() -> None:
+    """SC R116: two kernels in flight without pauses break the distance that the sums are promised."""
+    number = 0
+    numbers = builds()[number].numbers
+    image = np.full((2, 2, 1), 3)
+    piece = Rectangle(0, 0, 2, 2)
+    steps = np.concatenate(kernel_steps(np.full((2, 3, 3, 1), 1), numbers))
+    words = np.concatenate([piece_words(image, piece, numbers, 2), stop_word(numbers)])
+    run_unit("exact", number, words, steps)
+    short = np.delete(steps, [2, 3], axis=0)
+    short[1, -1] = 1
+    with pytest.raises(UnitError, match="of memory `cell_` against its waiver"):
+        run_unit("exact", number, words, short, rarely=0)

@@ -1,0 +1,120 @@
+"""What a synthesis says of the processes of a sparse cluster, at the clock of the ZCU104's accelerators."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cpp_units import SOURCES, rendered_headers
+
+pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
+from bfpga.accelerator.clocks import WIRE_PERCENT
+from bfpga.synthesis.body import LoopBody, Opcode
+from bfpga.synthesis.delays import technology_of
+from bfpga.synthesis.frontend.kernel import analyse_files
+from bfpga.synthesis.frontend.loops import OUTSIDE
+from bfpga.synthesis.memories import memories_area
+from bfpga.synthesis.netlist.implement import implement
+from bfpga.synthesis.schedule import Clock, schedule_loop
+from bfpga.synthesis.schedule_types import Schedule
+from bfpga.vendor.render import kernel_sources, library_directory
+
+PART = "xczu7ev-ffvc1156-2-e"
+PERIOD = 1000 / 187.5
+#: The build of a ZCU104: 4 channels a word, 3 x 3 kernels, 8 in flight, 64 blocks of a piece.
+BUILD = "using Config = ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>;"
+
+UNIT = f"""\
+#include "bfpga/processes/cluster/data_stationary.hpp"
+#include "cluster_build.hpp"
+{BUILD}
+void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
+                bfpga::stream<bfpga::wire_t<bfpga::StepBeat<Config>>>& steps,
+                bfpga::stream<bfpga::wire_t<bfpga::BlockBeat<Config>>>& sums,
+                bfpga::stream<bfpga::int_t<32>>& reports) {{
+    static bfpga::DataStationaryProcess<Config> unit;
+    unit.run(pieces, steps, sums, reports);
+}}
+"""
+
+
+def scheduled(top: str) -> list[tuple[LoopBody, Schedule]]:
+    """The pipelined loops of a top function and their schedules."""
+    rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
+    own = {"src/top.cpp": top, "src/cluster_build.hpp": (SOURCES / "cluster_build.hpp").read_text()}
+    loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp").loops
+    clock = Clock(PERIOD, PERIOD * WIRE_PERCENT / 100)
+    return [(body, schedule_loop(body, PART, clock)) for body in loops if body.name != OUTSIDE]
+
+
+def guard(header: str, name: str) -> int:
+    """A number of clocks that a header of the cluster states."""
+    text = (library_directory() / "bfpga" / "processes" / "cluster" / header).read_text()
+    found = re.search(rf"{name} = (\d+);", text)
+    assert found is not None
+    return int(found[1])
+
+
+def distance(body: LoopBody, schedule: Schedule, name: str) -> int:
+    """Clocks from the first read of a memory to the last write of the same iteration: the largest of its banks."""
+    stages = []
+    for memory in (each for each in body.memories if name in each.name):
+        of = {
+            kind: [schedule.stage[access] for access in memory.accesses if body.operations[access].opcode is kind]
+            for kind in (Opcode.MEMORY_READ, Opcode.MEMORY_WRITE)
+        }
+        if of[Opcode.MEMORY_READ] and of[Opcode.MEMORY_WRITE]:
+            stages.append(max(of[Opcode.MEMORY_WRITE]) - min(of[Opcode.MEMORY_READ]))
+    return max(stages)
+
+
+def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
+    """SC R115, SC R116, SC 7.1: II 1 with slack, a multiplier and a block memory for each bank, and the distance that
+    sums and steps are promised."""
+    loops = scheduled(UNIT)
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [("Sums_Clear", 1), ("Unit", 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    body, schedule = loops[1]
+    assert distance(body, schedule, "sums_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    assert distance(body, schedule, "table_.cell_") < guard("step_table.hpp", "step_guard")
+    assert memories_area([body], technology_of(PART)).bram18 == 9
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement([loops[1]], "xcup", None)
+    assert made.logic.dsp == 9
+    assert made.logic.lut < 1100
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+
+
+UNITS = 4
+AROUND = {
+    "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, MapCellBeat cells", "PieceBeat", "Cells"),
+    "broadcast": ("StepBroadcast", "StepBeat steps", "StepBeat", "Steps"),
+    "collector": ("BlockCollector", "MapBeat maps, LimitsBeat limits, BlockBeat blocks", "BlockBeat", "Blocks"),
+}
+
+
+def top_around(header: str, units: int) -> str:
+    """A top function of a process that has a stream for each unit."""
+    process, own, beat, _ = AROUND[header]
+    streams = [each.split() for each in own.split(", ")] + [[beat, f"unit_{u}"] for u in range(units)]
+    ports = ", ".join(f"bfpga::stream<bfpga::wire_t<bfpga::{kind}<Config>>>& {name}" for kind, name in streams)
+    return (
+        f'#include "bfpga/processes/cluster/{header}.hpp"\n#include "cluster_build.hpp"\n'
+        f"{BUILD.replace('16>', f'16, {units}>')}\nvoid bfpga_{header}({ports}) {{\n"
+        f"    static bfpga::{process}<Config> process;\n"
+        f"    process.run({', '.join(name for _, name in streams)});\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("header", AROUND)
+def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
+    """SC R62: a cell, a step, a block of sums each clock; no path of the mapped netlist above the clock."""
+    loops = scheduled(top_around(header, UNITS))
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [(AROUND[header][3], 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement(loops, "xcup", None)
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+    assert made.logic.dsp == 0
