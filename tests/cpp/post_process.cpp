@@ -34,6 +34,7 @@ struct Build {
     static constexpr int accumulator_rows = ACCUMULATOR_ROWS;
     static constexpr bool tap_reuse = false;
     static constexpr int skip_groups = 0;
+    static constexpr bool skip_activations = false;
     static constexpr int count_registers = 0;
     static constexpr bool wide_memory = false;
     static constexpr int shift_columns = SHIFT_COLUMNS;
