@@ -199,7 +199,7 @@ class Descriptor:
     count_threshold: int = shared("entry_order", COMPUTING)  # of what it counts in a register: predicates.py
     # A GEMM on a skip array, in the same way
     chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
-    chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time; of activations those of a window
+    chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time; of activations: of a window
     entry_words: int = shared("count_step")  # of weights: stored words of entries that a pass reads from weight_base on
 
     def to_words(self) -> npt.NDArray[np.int32]:

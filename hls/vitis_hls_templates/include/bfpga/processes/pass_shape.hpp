@@ -49,19 +49,21 @@ inline int group_pixels(const Descriptor& d) {
                                                              : active_columns<Config>(d);
 }
 
-// Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array has one of whole words.
+// Blocks of output rows whose sums leave one behind the other, and rows of each. A skip array that multiplies by stored
+// weights has one of whole words.
 template <class Config>
 inline int32_t sum_blocks(const Descriptor& d) {
 #pragma HLS INLINE
-    return Config::skip_groups > 0 ? 1 : d.blocks;
+    return Config::skip_groups > 0 && !Config::skip_activations ? 1 : d.blocks;
 }
 
 template <class Config>
 inline int32_t sum_rows(const Descriptor& d) {
 #pragma HLS INLINE
     const int32_t words = (d.output_rows + Config::lanes - 1) / Config::lanes;
-    const bool skips = Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm;
-    return skips ? words * Config::lanes : pass_rows<Config>(d);
+    const bool entries = Config::skip_groups > 0 && !Config::skip_activations;
+    return entries && static_cast<Operation>(d.operation) == Operation::Gemm ? words * Config::lanes
+                                                                             : pass_rows<Config>(d);
 }
 
 // Whether accumulators go to the activation memory, a word each, or come from there (FP R24).

@@ -11,77 +11,11 @@
 #include "bfpga/output/layer_registers.hpp"
 #include "bfpga/output/output_stage.hpp"
 #include "bfpga/processes/choices.hpp"
+#include "bfpga/processes/output_rows.hpp"
 #include "bfpga/processes/pass_shape.hpp"
 #include "bfpga/processes/vector_words.hpp"
 
 namespace bfpga {
-
-// The rows of an operation in the order in which they leave: group of output pixels, block of output rows, row.
-template <class Config>
-class OutputRows {
-    using coordinate_t = typename Geometry<Config>::coordinate_t;
-    using lane_t = uint_t<bit_length(Config::lanes)>;
-
-   public:
-    void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
-#pragma HLS INLINE
-        group_ = static_cast<coordinate_t>(group_pixels<Config>(d));
-        output_rows_ = d.output_rows;
-        pixels_left_ = d.output_pixels;
-        rows_left_ = d.output_rows;
-        row_.start(rows_of_block);
-        block_.start(blocks);
-        groups_.start(d.groups);
-        exists_ = true;
-        lane_ = 0;
-        ends_word_ = Config::lanes == 1;
-        word_exists_ = false;
-    }
-
-    // Blocks may have more rows than the output.
-    bool exists() const { return exists_; }
-    bool covers(int column) const { return column < pixels_left_ && column < group_; }
-    // The row's place in its word; whether it is the last of the word; whether the word has a row that exists.
-    int lane() const { return static_cast<int>(lane_); }
-    bool ends_word() const { return ends_word_; }
-    bool word_exists() const { return lane_ == 0 ? exists() : word_exists_; }
-    bool last() const { return row_.last() && block_.last() && groups_.last(); }
-
-    void next() {
-#pragma HLS INLINE
-        const bool last_row = row_.last();
-        const bool restarts = last_row && block_.last();
-        word_exists_ = word_exists();
-        next_lane();
-        row_.next();
-        exists_ = restarts || rows_left_ > 1;
-        rows_left_ = restarts ? output_rows_ : static_cast<coordinate_t>(rows_left_ - 1);
-        if (last_row) {
-            block_.next();
-        }
-        if (restarts) {
-            groups_.next();
-            pixels_left_ -= group_;
-        }
-    }
-
-   private:
-    void next_lane() {
-#pragma HLS INLINE
-        const lane_t lane = ends_word_ ? static_cast<lane_t>(0) : static_cast<lane_t>(lane_ + 1);
-        ends_word_ = Config::lanes == 1 || (!ends_word_ && lane_ == Config::lanes - 2);
-        lane_ = lane;
-    }
-
-    // Of the operation: columns that work, output channels
-    coordinate_t group_, output_rows_;
-    Turns<Geometry<Config>::coordinate_bits> row_, block_, groups_;
-    // What is left, with the row and the group under way
-    coordinate_t pixels_left_, rows_left_;
-    bool exists_;
-    lane_t lane_;
-    bool ends_word_, word_exists_;
-};
 
 template <class Config, class Storage>
 class PostProcess {
