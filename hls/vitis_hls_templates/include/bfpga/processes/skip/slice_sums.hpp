@@ -66,8 +66,11 @@ class SliceSums {
         const bool adds = in.there && !pass.opens;
         const bool refused = fetched_there_ && !sums.write_nb(to_wire(fetched_));
         const bool drained = drained_;
-        const bool fetches = !adds && any_ready_ && !all_fetched_;
-        const bool taken = fetches && ends_group_;
+        // What a ready group decides comes last.
+        const bool may = !adds && !all_fetched_;
+        const bool may_take = may && ends_group_;
+        const bool fetches = any_ready_ & may;
+        const bool taken = any_ready_ & may_take;
         const bool back = fetched_ends_group_;
         drained_ = fetched_there_ && !refused && fetched_last_;
         fetched_there_ = fetches && !refused;
@@ -157,7 +160,10 @@ class SliceSums {
         const count_t plus = static_cast<count_t>(ready_ + (comes ? 1 : 0));
         ready_ = adds ? static_cast<count_t>(plus + 1) : takes ? static_cast<count_t>(plus - 1) : plus;
         // The group of what is refused has not left.
-        any_ready_ = comes || refused || (taken ? more : some);
+        const bool others = comes || refused;
+        const bool if_taken = others || more;
+        const bool if_not = others || some;
+        any_ready_ = taken ? if_taken : if_not;
     }
 
     // Slices that have come and not left.
