@@ -36,7 +36,7 @@ from bfpga.program.schedule import schedule
 from bfpga.report.page import svg
 
 BASELINE = "pynq_z2_dense"
-ACCELERATORS = ("pynq_z2_zero_skip",)
+ACCELERATORS = ("pynq_z2_zero_skip", "pynq_z2_sparse")
 #: Shares of what is not zero, in percent.
 DENSITIES = (100, 80, 60, 50, 40, 30, 20, 10, 5)
 #: Samples that calibrate, and those of two schedules whose difference tells what one of them takes.
@@ -112,8 +112,8 @@ def scattered(rng: np.random.Generator, shape: tuple[int, ...], density: float, 
 
 
 def skipped_zeros(config: SystolicConfig) -> str:
-    """Which zeros take no time on an accelerator: those of `weights`, of `inputs`, or of `nothing`."""
-    return "weights" if config.skip_groups else "nothing"
+    """Which zeros take no time on an accelerator: those of `weights`, of `activations`, or of `nothing`."""
+    return config.skip_source if config.skip_groups else "nothing"
 
 
 def layer_clocks(accelerator: Accelerator, layer: CurveLayer, density: float) -> float:
@@ -122,7 +122,7 @@ def layer_clocks(accelerator: Accelerator, layer: CurveLayer, density: float) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "layer.onnx"
         onnx.save(layer.model(density if zeros == "weights" else 1.0), str(path))
-        samples = layer.samples(density if zeros == "inputs" else 1.0)
+        samples = layer.samples(density if zeros == "activations" else 1.0)
         program = runtime.compile(read_network(path), accelerator, {"x": samples}, CompileOptions())
     operations = inner_operations(program)
     few, many = (schedule(program.config, operations, samples).clocks for samples in (FEW, MANY))

@@ -16,8 +16,13 @@ from bfpga.engines.skip_array.shape import SkipShape
 
 #: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
 SEGMENTS = 4
-#: Clocks from the write of the last wide word of weights to its first read.
-TURN = 14
+#: Clocks from the write of a word of a memory to its first read.
+GUARD = 8
+
+
+def half_clocks(config: SystolicConfig) -> int:
+    """Clocks in which the sums of a half are added up: a row each, and none of them again before it can be read."""
+    return max(config.rows, GUARD)
 
 
 def segment_steps(config: SystolicConfig) -> int:
@@ -76,7 +81,7 @@ class SparseOperation:
 
     def leave(self, groups: int) -> int:
         """Clocks in which the sums of a unit leave."""
-        return groups * self.config.rows
+        return groups * half_clocks(self.config)
 
     def unit(self, groups: int, steps: int) -> float:
         """Clocks of a unit's passes over so many groups of pixels, once its weights are there."""
@@ -109,7 +114,7 @@ class SparseOperation:
 
 def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which the first weights of an operation come, while nothing of it is multiplied."""
-    return descriptor.chunk_steps * config.lanes + TURN
+    return descriptor.chunk_steps * config.lanes + GUARD
 
 
 def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -120,8 +125,9 @@ def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 
 def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks behind the last product in which sums leave: those of the last block of the last run, all there then."""
-    return _last_groups(config, descriptor) * config.rows
+    """Clocks behind the last product in which sums leave: those of the last pass, added and then read."""
+    halves = min(descriptor.groups, config.skip_halves)
+    return halves * half_clocks(config) + GUARD
 
 
 def _last_groups(config: SystolicConfig, descriptor: Descriptor) -> int:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, Window
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window
-from bfpga.engines.skip_array.activation_cycles import SEGMENTS, segment_steps
+from bfpga.engines.skip_array.activation_cycles import SEGMENTS, half_clocks, segment_steps
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.formats.arrays import BoolArray, Int64Array
 
@@ -26,7 +26,7 @@ Clocks = npt.NDArray[np.float64]
 #: Clocks from the beat of a word to the first clock in which its group may have it.
 ARRIVAL = 11
 #: Clocks from the end of a segment in the last group to the first beat of the segment that its credit is for.
-CREDIT = 20
+CREDIT = 24
 #: Samples that are looked at, and blocks of a layer that reads other channels for each.
 MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
@@ -114,7 +114,7 @@ def _reached(outputs: int, stride: int, pad: int, dilation: int, taps: int, size
 def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
     """Clocks of all passes at all chunks of a window, run by run, for each sample."""
     passes, samples, groups = segments[0].clocks.shape
-    halves, rows = config.skip_halves, config.rows
+    halves, leaves = config.skip_halves, float(half_clocks(config))
     free: Clocks = np.zeros((samples, groups))
     left: Clocks = np.zeros((samples, halves))
     ended: list[Clocks] = [np.full(samples, -CREDIT, np.float64) for _ in range(SEGMENTS)]
@@ -129,7 +129,7 @@ def window_clocks(segments: list[Segment], config: SystolicConfig) -> Clocks:
             free = np.maximum(free, np.repeat(left, groups // halves, axis=1))
             complete, before = free.reshape(samples, halves, -1).max(axis=2), left[:, -1]
             for half in range(halves):
-                before = np.maximum(before, complete[:, half]) + float(rows)
+                before = np.maximum(before, complete[:, half]) + leaves
                 left[:, half] = before
         ended = [*ended[1:], free.max(axis=1)]
     return ended[-1] - ARRIVAL

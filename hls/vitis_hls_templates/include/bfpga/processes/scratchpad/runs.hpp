@@ -74,17 +74,20 @@ class RunRepeats {
         sets_.set_turns(sets);
         chunks_.set(static_cast<int_t<bits>>(chunks));
         blocks_.set(static_cast<int_t<bits>>(d.blocks));
+        once_ = chunks == 1 && d.blocks == 1;
     }
 
     // Whether the walk goes back behind the set, and whether another run begins there.
-    bool returns() const { return repeats_ && sets_.last() && !(chunks_.last() && blocks_.last()); }
-    bool goes_on() const { return sets_.last() && chunks_.last() && blocks_.last(); }
+    bool returns() const { return repeats_ && sets_.last() && !last_; }
+    bool goes_on() const { return sets_.last() && last_; }
 
     void step(bool set, bool starts) {
 #pragma HLS INLINE
         const bool chunk = set & sets_.last();
         const bool block = chunk & chunks_.last();
-        sets_.step(set, block & blocks_.last(), starts);
+        sets_.step(set, last_, starts);
+        // A clock later: no two sets are filled without one between.
+        last_ = starts ? once_ : chunks_.last() && blocks_.last();
         chunks_.step(chunk, starts);
         blocks_.step(block, starts);
     }
@@ -92,7 +95,8 @@ class RunRepeats {
    private:
     RunTurns<N, Geometry<Config>::coordinate_bits> sets_;
     Turns<bits> chunks_, blocks_;
-    bool repeats_;
+    bool repeats_, once_;
+    bool last_;  // the run goes by for the last time
 };
 
 }  // namespace bfpga
