@@ -246,7 +246,7 @@ def test_a_project_holds_the_headers_of_its_kernel_and_no_other(accelerator: str
 
 def test_a_kernel_without_sparse_engines_has_no_header_of_them() -> None:
     assert {place.split("/")[2] for place in headers_of("tiny")} & {"zero_skip", "sparse_cluster"} == set()
-    assert {place.split("/")[2] for place in headers_of("pynq_z2_sparse")} & {"zero_skip"} == set()
+    assert {place.split("/")[2] for place in headers_of("pynq_z2_sparse_loop")} & {"zero_skip"} == set()
     assert not any("shift" in place for place in headers_of("tiny"))
 
 

@@ -91,7 +91,7 @@ def table(name: str, folder: Path, accelerator: str, samples: int) -> list[str]:
 def main(given: Sequence[str] | None = None) -> int:
     parser = command(__doc__, "--markdown")
     parser.add_argument("--network", nargs="+", default=["resnet8_cifar10", "mobilenetv1_025_vww"])
-    parser.add_argument("--accelerator", default="pynq_z2_sparse")
+    parser.add_argument("--accelerator", default="pynq_z2_sparse_loop")
     parser.add_argument("--samples", type=int, default=16)
     arguments = parser.parse_args(given)
     folder = required_models_folder()

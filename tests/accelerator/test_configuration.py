@@ -221,7 +221,8 @@ def test_kernels_of_processes_have_columns_in_equal_hops_and_no_engine_beside(tm
     assert "wide_memory: is true; an accumulator of 32 bits must fit a word of lanes x mantissa = 16" in kept
     wrong = refusal(tmp_path, plain + "    kernel: single\n")
     assert all(word in wrong for word in ("engines[0].kernel", "loop", "processes"))
-    beside = (READY / "pynq_z2_zero_skip.yaml").read_text().replace("    skew: true\n", "    kernel: processes\n", 1)
+    loop = (READY / "pynq_z2_zero_skip_loop.yaml").read_text()
+    beside = loop.replace("    skew: true\n", "    kernel: processes\n", 1)
     text = refusal(tmp_path, beside)
     assert "engines[0].kernel: is processes; beside the array is zero_skip, which needs `kernel: loop`" in text
 
@@ -245,8 +246,8 @@ def test_a_first_light_is_the_same_accelerator_at_its_slower_clock(tmp_path: Pat
         assert (slow.digest == usual.digest) == (slow.clock_mhz == usual.clock_mhz)
         assert load_accelerator(slow.name) == slow
         assert accelerator_files(slow.name) == accelerator_files(usual.name)
-    with pytest.raises(ConfigurationError, match="pynq_z2_zero_skip has no key first_light_mhz"):
-        load_accelerator(f"pynq_z2_zero_skip{FIRST_LIGHT}")
+    with pytest.raises(ConfigurationError, match="pynq_z2_zero_skip_loop has no key first_light_mhz"):
+        load_accelerator(f"pynq_z2_zero_skip_loop{FIRST_LIGHT}")
     with pytest.raises(ConfigurationError, match="neither a file nor a known name"):
         load_accelerator(f"nothing{FIRST_LIGHT}")
     given = VALID.replace("clock_mhz: 142", "clock_mhz: 142\nfirst_light_mhz: 100")
@@ -324,7 +325,7 @@ def test_a_pass_over_powers_of_two_needs_parameters_for_two_channels_a_row(tmp_p
 
 
 #: 16 groups of 24 lanes, whatever the ready one has.
-SKIP = re.sub("columns: .*", "columns: 12", (READY / "pynq_z2_skip.yaml").read_text())
+SKIP = re.sub("columns: .*", "columns: 12", (READY / "pynq_z2_zero_skip.yaml").read_text())
 SKIP = re.sub("weight_words: .*", "weight_words: 4096", SKIP)
 
 

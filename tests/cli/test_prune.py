@@ -139,14 +139,14 @@ def test_board_tells_whether_zeros_pay_and_what_cannot_run(
     """A sparse convolution: the zero-skip engine beside a small array takes it; a refusal is told with its reason."""
     from bfpga.cli import board_choice
 
-    names = ["pynq_z2_dense", "pynq_z2_zero_skip", "pynq_z2_shift"]
+    names = ["pynq_z2_dense", "pynq_z2_zero_skip_loop", "pynq_z2_shift"]
     monkeypatch.setattr(board_choice, "accelerator_names", lambda: names)
     model = str(MODELS / "lenet_mnist_pruned90.onnx")
     assert main(["estimate", "--board", "pynq_z2", model, "--engine", "zero_skip"]) == 0
     shown = capsys.readouterr().out
     assert "pynq_z2_dense cannot run it: the accelerator has no engine zero_skip" in shown
     assert "zero weights" in shown
-    assert "recommended: pynq_z2_zero_skip" in shown
+    assert "recommended: pynq_z2_zero_skip_loop" in shown
     assert "zeros of the weights: 90.0 %; of what layers read, a mean of layers: not known without samples" in shown
 
 

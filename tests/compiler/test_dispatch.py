@@ -661,7 +661,7 @@ def test_accelerators_say_which_engines_stand_beside_the_array(
     assert "zero-skip" in capsys.readouterr().out
     engines = {item["name"]: item["engines"] for item in json.loads(target.read_text())["accelerators"]}
     assert set(engines["pynq_z2_dense"]) == {"systolic_array"}
-    assert engines["pynq_z2_sparse"]["sparse_cluster"] == ["convolution", "fully connected"]
+    assert engines["pynq_z2_sparse_loop"]["sparse_cluster"] == ["convolution", "fully connected"]
 
 
 @pytest.mark.parametrize(

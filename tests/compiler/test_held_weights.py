@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import Descriptor, Flag, Operation
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Window
 
 SHARED = SharedMemory(10, 4, 110, 60)
-SKIPPING = load_accelerator("pynq_z2_skip").systolic
+SKIPPING = load_accelerator("pynq_z2_zero_skip").systolic
 
 
 def pieces(sizes: Sequence[tuple[int, int]], order: Sequence[int]) -> list[KernelOperation]:

@@ -58,7 +58,7 @@ def test_zeros_decide_whether_weights_stay() -> None:
     assert plan_weights([layer(20, 8, 1.0)], CONFIG)["layer"].mode != "resident"
 
 
-DENSE, SKIPPING = (load_accelerator(name).systolic for name in ("pynq_z2_dense", "pynq_z2_skip"))
+DENSE, SKIPPING = (load_accelerator(name).systolic for name in ("pynq_z2_dense", "pynq_z2_zero_skip"))
 
 
 def gemms(program: Program) -> list[Descriptor]:

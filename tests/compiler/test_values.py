@@ -96,7 +96,7 @@ def test_a_network_is_compiled_with_one_pass_over_its_samples(
 ) -> None:
     """Two formats of weights and two engines: every stage wants something of the values."""
     config = load_accelerator("pynq_z2_mixed").systolic
-    config = replace(config, beside=load_accelerator("pynq_z2_zero_skip").systolic.beside)
+    config = replace(config, beside=load_accelerator("pynq_z2_zero_skip_loop").systolic.beside)
     found: list[Measurements] = []
     real = measurements.measure
     monkeypatch.setattr("bfpga.compiler.compiler.measure", lambda *parts: found.append(real(*parts)) or found[-1])

@@ -129,14 +129,14 @@ def test_a_count_that_is_not_forwarded_breaks_its_distance(headers: Path) -> Non
     """The same values in a simulation, another one in hardware."""
     header = headers / "sparse_cluster" / "partition.hpp"
     change(header, "last_line_ = line;", "last_line_ = -1;")
-    message = stopped("pynq_z2_sparse")
+    message = stopped("pynq_z2_sparse_loop")
     assert place(header, "count_") in message
     assert re.search(r"iteration (\d+) of loop `\w+_Count` reads word \d+ of memory `count_`", message)
 
 
 def test_kernels_that_are_decoded_into_the_set_in_use_break_their_waiver(headers: Path) -> None:
     change(headers / "zero_skip" / "engine.hpp", "decoder_.start(1 - set_,", "decoder_.start(set_,")
-    message = stopped("pynq_z2_zero_skip")
+    message = stopped("pynq_z2_zero_skip_loop")
     assert place(headers / "zero_skip" / "kernels.hpp", "cell_") in message
     assert "of loop `Image`" in message
 

@@ -175,7 +175,7 @@ def test_without_epochs_the_weights_that_stay_are_the_network_s_own() -> None:
 
 def test_groups_of_an_engine_stay_whole_through_fine_tuning() -> None:
     """--structure: 4 input channels of one kernel, what the sparse cluster of 4 lanes passes over at once."""
-    group = BESIDE[1].zero_group(load_accelerator("pynq_z2_sparse").systolic)
+    group = BESIDE[1].zero_group(load_accelerator("pynq_z2_sparse_loop").systolic)
     assert group == (1, 4)
     found = prune(read_network(MODEL), parts(), 0.5, Tuning(epochs=2), group)
     weights = numpy_helper.to_array(next(item for item in found.model.graph.initializer if item.name == "a.weight"))

@@ -332,7 +332,7 @@ def test_rules_see_the_loops_and_pragmas_of_the_library(
 
 @pytest.mark.parametrize(
     ("name", "header", "loop"),
-    [(TINY_LOOP, "systolic_array.hpp", "Array"), ("pynq_z2_zero_skip", "engine.hpp", "Image")],
+    [(TINY_LOOP, "systolic_array.hpp", "Array"), ("pynq_z2_zero_skip_loop", "engine.hpp", "Image")],
 )
 def test_loops_that_write_a_memory_before_they_read_it_are_allowed_by_name_alone(
     name: str, header: str, loop: str, tmp_path: Path

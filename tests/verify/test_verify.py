@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from skip_arrays import SKIPS
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import BlockTensor, LaunchStep, Program
 from bfpga.devices.base import Device, DeviceResult
 from bfpga.devices.emulator import Emulator
@@ -172,8 +174,8 @@ def test_an_unknown_target_is_refused() -> None:
         verify(CONFIGS[:1], ["abacus"], cases=1)
 
 
-#: Bits of the flags of a descriptor.
-FLAGS = max(Flag).bit_length()
+#: Flags of a descriptor, and numbers that stand between them.
+FLAGS = [flag for flag in Flag if flag]
 
 
 def test_random_networks_have_functions_of_their_array_alone() -> None:
@@ -188,20 +190,26 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     """What is never drawn is never verified: tiles, spills, streamed weights, measurements, conflicts of banks."""
     seen: set[str] = set()
     processes = SystolicConfig(columns=12, rows=8, lanes=4, kernel="processes", wide_memory=True)
-    for number, config in enumerate([*random_configs(40, seed=1), processes]):
-        for seed in range(4 if config is not processes else 8):
+    drawn = random_configs(40, seed=1)
+    # Windows slide where an array reads more than it multiplies, which is rare.
+    slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
+    for number, config in enumerate([*drawn, processes, SKIPS, slides]):
+        for seed in range(4 if number < len(drawn) else 60 if config is slides else 16):
             program = random_program(np.random.default_rng([number, seed]), config)
             for step in program.steps:
                 assert isinstance(step, LaunchStep)
                 for operation in step.operations:
                     descriptor = operation.descriptor
                     seen.add(Operation(descriptor.operation).name)
-                    seen |= {f"flag {bit}" for bit in range(FLAGS) if descriptor.flags >> bit & 1}
+                    seen |= {str(flag.name) for flag in FLAGS if descriptor.flags & flag}
+                    seen |= {"counts"} if counted_in(descriptor) else set()
+                    seen |= {"is skipped"} if predicate_of(descriptor) else set()
                     seen |= {name for name in ("read_runs", "write_runs") if getattr(descriptor, name)}
             seen |= {"spilled"} if len(program.steps) > 1 else set()
             seen |= {"tiles"} if any(len(node.tiles) > 1 for node in program.nodes if hasattr(node, "tiles")) else set()
     wanted = {operation.name for operation in Operation} - {"NONE"}
-    wanted |= {f"flag {bit}" for bit in range(FLAGS)} | {"read_runs", "write_runs", "spilled", "tiles"}
+    wanted |= {str(flag.name) for flag in FLAGS}
+    wanted |= {"counts", "is skipped", "read_runs", "write_runs", "spilled", "tiles"}
     assert wanted <= seen
 
 

@@ -94,7 +94,7 @@ def prune(
     Examples:
       bfpga prune lenet_mnist.onnx --sparsity 0.9 -d mnist_test.npz -o lenet_pruned.onnx
       bfpga prune resnet8.onnx --sparsity 0.8 -d cifar_train.npz --held-out cifar_test.npz --epochs 20 --flip
-      bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip --json result.json
+      bfpga prune net.onnx --sparsity 0.7 -d samples.npz --structure pynq_z2_zero_skip_loop --json result.json
     """
     from bfpga.cli import work
     from bfpga.compiler.read.model_file import external_files

@@ -192,7 +192,7 @@ def test_ready_accelerators_leave_tables_for_routing(name: str) -> None:
 
 
 def test_the_columns_that_a_refusal_names_fit_beside_the_engine() -> None:
-    accelerator, board = load_accelerator("pynq_z2_hetero"), load_board("pynq_z2")
+    accelerator, board = load_accelerator("pynq_z2_zero_skip_loop"), load_board("pynq_z2")
     wide = replace(accelerator.systolic, columns=24)
     best = largest_columns(wide, board)
     ((key, text, engine),) = board_findings(wide, board)
