@@ -5,9 +5,9 @@
 
 Inputs of all convolutions with as many lines as the grid has pieces, of real samples on the emulator of an accelerator.
 Pieces are of equal size, cut at quantiles, or balanced from either start by the exchange of rows and columns within a
-threshold of so many percentage points (``moves`` and ``threshold met`` are of the last). A unit holds ``words`` blocks of sums for each kernel; a map whose pieces do not fit is folded. Of
-several layers and samples the slowest units' work is added up, over the mean units' work: that many times as long as
-with work shared out exactly.
+threshold of so many percentage points (``moves`` and ``threshold met`` are of the last). A unit holds ``words`` blocks
+of sums for each kernel; a map whose pieces do not fit is folded. Of several layers and samples the slowest units' work
+is added up, over the mean units' work: that many times as long as with work shared out exactly.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def layers(name: str, folder: Path, samples: int) -> Iterator[tuple[ArrayNode, B
                 yield node, mantissa != 0
 
 
-def rows_of(name: str, folder: Path, samples: int, settings: PartitionSettings, numbers: UnitNumbers) -> list[list[str]]:
+def rows_of(
+    name: str, folder: Path, samples: int, settings: PartitionSettings, numbers: UnitNumbers
+) -> list[list[str]]:
     """A row for all layers of a network together, before it one for each."""
     ways = {
         "equal": settings.without_moves(),

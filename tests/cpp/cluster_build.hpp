@@ -15,3 +15,13 @@ struct ClusterBuild {
     static constexpr int unit_steps = STEPS;
     static constexpr int units = UNITS;
 };
+
+// The same with the grid of pieces into which a map is cut, and the largest map.
+template <class Build, int ROWS, int COLUMNS, int LINES, int WORK>
+struct GridBuild : Build {
+    static constexpr int grid_rows = ROWS;
+    static constexpr int grid_columns = COLUMNS;
+    static constexpr int units = ROWS * COLUMNS;
+    static constexpr int map_lines = LINES;
+    static constexpr int work_bits = WORK;
+};

@@ -38,12 +38,12 @@ void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
 """
 
 
-def scheduled(top: str) -> list[tuple[LoopBody, Schedule]]:
-    """The pipelined loops of a top function and their schedules."""
+def scheduled(top: str, percent: int = WIRE_PERCENT) -> list[tuple[LoopBody, Schedule]]:
+    """The pipelined loops of a top function and their schedules. percent: of the clock, for wires."""
     rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
     own = {"src/top.cpp": top, "src/cluster_build.hpp": (SOURCES / "cluster_build.hpp").read_text()}
     loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp").loops
-    clock = Clock(PERIOD, PERIOD * WIRE_PERCENT / 100)
+    clock = Clock(PERIOD, PERIOD * percent / 100)
     return [(body, schedule_loop(body, PART, clock)) for body in loops if body.name != OUTSIDE]
 
 
@@ -118,3 +118,35 @@ def test_a_process_around_the_units_takes_a_word_a_clock(header: str) -> None:
     assert made.path is not None
     assert made.path.delay < PERIOD
     assert made.logic.dsp == 0
+
+
+PARTITION = """\
+#include "bfpga/processes/cluster/partition.hpp"
+#include "cluster_build.hpp"
+using Config = GridBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, 4, 4, 64, 22>;
+void bfpga_partition(bfpga::stream<bfpga::int_t<32>>& numbers,
+                     bfpga::stream<bfpga::wire_t<bfpga::MapCellBeat<Config>>>& cells,
+                     bfpga::stream<bfpga::wire_t<bfpga::LimitsBeat<Config>>>& limits,
+                     bfpga::stream<bfpga::wire_t<bfpga::LimitsBeat<Config>>>& grid_limits,
+                     bfpga::stream<bfpga::int_t<32>>& reports) {
+    static bfpga::PartitionProcess<Config> partition;
+    partition.run(numbers, cells, limits, grid_limits, reports);
+}
+"""
+#: Its paths are chains of selections, as those of `post` on these devices, and need the same share for wires.
+WIRES_OF_CHAINS = 46
+
+
+def test_the_partition_weighs_a_piece_a_clock() -> None:
+    """SC R23, SC R36: cells are counted, pieces weighed and candidates compared, one a clock each."""
+    loops = scheduled(PARTITION, WIRES_OF_CHAINS)
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(
+        ("Count", "Loads", "Limits_Send", "Terms"), 1
+    )
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    count = next(loop for loop in loops if loop[0].name == "Count")
+    assert distance(*count, "table_.cell_") < guard("work_table.hpp", "table_guard")
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    for made in implement(loops, "xcup", None):
+        assert made.path is not None
+        assert made.path.delay < PERIOD

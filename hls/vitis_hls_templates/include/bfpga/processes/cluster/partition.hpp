@@ -1,0 +1,215 @@
+// Cuts a map into pieces of nearly equal work, one for each unit (SC R21-R25, R33).
+//
+// The values that are not zero are counted as the map comes, all channels of a cell together. Then limits move, one at
+// a time, until no two pieces differ by more than a threshold, no move helps, or as many moves as are allowed were
+// made. A threshold out of reach is a result like any other: the report says so.
+#pragma once
+#include "bfpga/processes/cluster/exchange.hpp"
+#include "bfpga/processes/held_beat.hpp"
+
+namespace bfpga {
+
+template <class Config>
+class PartitionProcess {
+    using T = ClusterUnitTypes<Config>;
+    using Cells = MapCellBeat<Config>;
+    using Limits = LimitsBeat<Config>;
+    using work_t = typename WorkTable<Config>::work_t;
+    static constexpr int bands = Config::grid_rows;
+    static constexpr int across = Config::grid_columns;
+    static constexpr int units = bands * across;
+
+   public:
+    PartitionProcess() {
+#pragma HLS ARRAY_PARTITION variable=partition_.row complete dim=0
+#pragma HLS ARRAY_PARTITION variable=partition_.column complete dim=0
+#pragma HLS ARRAY_PARTITION variable=partition_.load complete dim=0
+    }
+
+    // One map. `numbers`: rows, columns, words of channels, threshold, moves that are allowed; then the limits that the
+    // search starts from: of bands, of the pieces of each. `cells`: all words of a cell after each other. `limits`: of
+    // the pieces, for the distributor and for the collector. `reports`: moves, whether the threshold is met, the
+    // largest and the smallest work of a piece.
+    void run(stream<int_t<32>>& numbers, stream<wire_t<Cells>>& cells, stream<wire_t<Limits>>& limits,
+             stream<wire_t<Limits>>& grid_limits, stream<int_t<32>>& reports) {
+#pragma HLS INLINE
+        int_t<32> number[5];
+#pragma HLS ARRAY_PARTITION variable=number complete dim=0
+    Numbers_Read:
+        for (int n = 0; n < 5; ++n) {
+#pragma HLS UNROLL
+            number[n] = numbers.read();
+        }
+        read_start(numbers);
+        count(static_cast<line_t>(number[0]), static_cast<line_t>(number[1]), static_cast<line_t>(number[2]), cells);
+        int_t<32> moves = 0;
+        bool moving = true;
+    Moves:
+        while (moving) {
+            find_loads();
+            moving = !met(number[3]) && moves < number[4] && search_.move(partition_, table_);
+            moves += moving ? 1 : 0;
+        }
+        send(limits, grid_limits);
+        reports.write(moves);
+        reports.write(met(number[3]) ? 1 : 0);
+        reports.write(static_cast<int_t<32>>(largest_));
+        reports.write(static_cast<int_t<32>>(smallest_));
+    }
+
+   private:
+    void read_start(stream<int_t<32>>& numbers) {
+#pragma HLS INLINE
+    Rows_Read:
+        for (int b = 0; b <= bands; ++b) {
+#pragma HLS UNROLL
+            partition_.row[b] = static_cast<line_t>(numbers.read());
+        }
+    Bands_Read:
+        for (int b = 0; b < bands; ++b) {
+#pragma HLS UNROLL
+        Columns_Read:
+            for (int c = 0; c <= across; ++c) {
+#pragma HLS UNROLL
+                partition_.column[b][c] = static_cast<line_t>(numbers.read());
+            }
+        }
+    }
+
+    // The table of the work of a map.
+    void count(line_t rows, line_t columns, line_t words, stream<wire_t<Cells>>& cells) {
+#pragma HLS INLINE
+        line_t row = 0, column = 0, word = 0;
+        work_t of_row = 0;
+        int pause = 0;
+        bool counting = true;
+        PipelinedLoop loop("Count");
+    Count:
+        while (counting) {
+// II=1: what is carried is a sum; the row above was written before a pause.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=65536
+            loop.iteration();
+            if (pause > 0) {
+                --pause;
+            } else {
+                const work_t more = nonzeros(from_wire<Cells>(cells.read()));
+                of_row = static_cast<work_t>(of_row + more);
+                const bool last_word = word == static_cast<line_t>(words - 1);
+                const bool last_column = last_word && column == static_cast<line_t>(columns - 1);
+                if (last_word) {
+                    const work_t above = table_.above(0, row, static_cast<line_t>(column + 1), true);
+                    table_.write(row, column, static_cast<work_t>(above + of_row));
+                }
+                word = last_word ? static_cast<line_t>(0) : static_cast<line_t>(word + 1);
+                column = last_column ? static_cast<line_t>(0) : last_word ? static_cast<line_t>(column + 1) : column;
+                if (last_column) {
+                    of_row = 0;
+                    pause = table_guard;
+                    counting = row != static_cast<line_t>(rows - 1);
+                    row = static_cast<line_t>(row + 1);
+                }
+            }
+        }
+    }
+
+    static work_t nonzeros(const Cells& cell) {
+#pragma HLS INLINE
+        work_t found = 0;
+    Lanes_Count:
+        for (int l = 0; l < Config::lanes; ++l) {
+#pragma HLS UNROLL
+            found = static_cast<work_t>(found + (cell.value[l] != 0 ? 1 : 0));
+        }
+        return found;
+    }
+
+    // The work of every piece, the largest and the smallest.
+    void find_loads() {
+        int band = 0, piece = 0;
+        largest_ = 0;
+        PipelinedLoop loop("Loads");
+    Loads:
+        for (int n = 0; n < units; ++n) {
+// II=1: a piece a clock, limits stand.
+#pragma HLS PIPELINE II=1
+            loop.iteration();
+            const Lines rows = {partition_.row[band], partition_.row[band + 1]};
+            const Lines columns = {partition_.column[band][piece], partition_.column[band][piece + 1]};
+            const work_t load = table_.work(rows, columns, true);
+            partition_.load[band][piece] = load;
+            largest_ = load > largest_ ? load : largest_;
+            smallest_ = n == 0 || load < smallest_ ? load : smallest_;
+            const bool last = piece == across - 1;
+            piece = last ? 0 : piece + 1;
+            band = last && n != units - 1 ? band + 1 : band;
+        }
+    }
+
+    bool met(int_t<32> threshold) const {
+#pragma HLS INLINE
+        return static_cast<int_t<32>>(largest_) - static_cast<int_t<32>>(smallest_) <= threshold;
+    }
+
+    void send(stream<wire_t<Limits>>& limits, stream<wire_t<Limits>>& grid_limits) {
+#pragma HLS INLINE
+        int band = 0, piece = 0;
+        PipelinedLoop loop("Limits");
+    Limits_Send:
+        for (int n = 0; n < units; ++n) {
+// II=1: a piece a clock.
+#pragma HLS PIPELINE II=1
+            loop.iteration();
+            const Limits beat = limits_of(band, piece);
+            limits.write(to_wire(beat));
+            grid_limits.write(to_wire(beat));
+            const bool last = piece == across - 1;
+            piece = last ? 0 : piece + 1;
+            band = last && n != units - 1 ? band + 1 : band;
+        }
+    }
+
+    Limits limits_of(int band, int piece) const {
+#pragma HLS INLINE
+        Limits beat;
+        beat.row = partition_.row[band];
+        beat.end_row = partition_.row[band + 1];
+        beat.column = partition_.column[band][piece];
+        beat.end_column = partition_.column[band][piece + 1];
+        beat.block_row = block<T::rows>(beat.row);
+        beat.block_column = block<T::columns>(beat.column);
+        beat.end_block_row = static_cast<line_t>(block<T::rows>(end<T::rows>(beat.end_row)) + 1);
+        beat.end_block_column = static_cast<line_t>(block<T::columns>(end<T::columns>(beat.end_column)) + 1);
+        beat.taken_row = beat.row;
+        beat.taken_column = beat.column;
+        beat.taken_end_row = static_cast<line_t>(beat.end_row + T::rows - 1);
+        beat.taken_end_column = static_cast<line_t>(beat.end_column + T::columns - 1);
+        const int down = static_cast<int>(beat.end_block_row) - static_cast<int>(beat.block_row);
+        const int beside = static_cast<int>(beat.end_block_column) - static_cast<int>(beat.block_column);
+        beat.last_place = static_cast<line_t>(down * beside - 1);
+        beat.used = true;
+        return beat;
+    }
+
+    // The last line of the full grid behind the end of a piece.
+    template <int Kernel>
+    static line_t end(line_t line) {
+#pragma HLS INLINE
+        return static_cast<line_t>(line + Kernel - 2);
+    }
+
+    // The block of a line.
+    template <int Kernel>
+    static line_t block(line_t line) {
+#pragma HLS INLINE
+        constexpr int reciprocal = ((1 << 14) + Kernel - 1) / Kernel;  // exact for what lines there are
+        return static_cast<line_t>((static_cast<int>(line) * reciprocal) >> 14);
+    }
+
+    WorkTable<Config> table_;
+    PartitionLimits<Config> partition_;
+    ExchangeSearch<Config> search_;
+    work_t largest_, smallest_;
+};
+
+}  // namespace bfpga

@@ -1,0 +1,106 @@
+// processes/cluster/partition.hpp: partitions of a list of builds, of a map each.
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+
+#include "bfpga/processes/cluster/partition.hpp"
+#include "cluster_build.hpp"
+
+namespace {
+
+template <class... Builds>
+struct List {};
+
+template <int LANES, int ROWS, int COLUMNS, int WORDS>
+using Build = ClusterBuild<LANES, ROWS, COLUMNS, 8, 8, 32, 8, WORDS, 16>;
+// Those of tests/cpp/cluster_processes.cpp, bands alone, and grids of the vectors.
+using All = List<GridBuild<Build<2, 3, 3, 64>, 2, 2, 32, 22>, GridBuild<Build<3, 2, 3, 128>, 2, 3, 32, 22>,
+                 GridBuild<Build<4, 3, 3, 64>, 4, 4, 64, 22>, GridBuild<Build<1, 1, 1, 256>, 3, 1, 16, 20>,
+                 GridBuild<Build<1, 3, 3, 1024>, 2, 4, 64, 22>, GridBuild<Build<1, 3, 3, 1024>, 1, 2, 64, 22>,
+                 GridBuild<Build<1, 3, 3, 1024>, 2, 2, 64, 22>>;
+
+// Calls `action` for the build of a number; counts the number down along the list.
+template <class Action, class... Builds>
+int with_build(int number, const Action& action, const List<Builds...>*) {
+    int left = number;
+    int result = 1;
+    const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
+    static_cast<void>(expand);
+    return result;
+}
+
+struct Map {
+    const int32_t* number;  // what stands before the limits, and the limits
+    int32_t numbers;
+    const int32_t* cell;  // (rows * columns * words, lanes)
+    int32_t cells;
+    int32_t* limit;   // (units, 14)
+    int32_t* report;  // (4)
+    char* message;    // (256)
+};
+
+struct Run {
+    Map* map;
+
+    template <class Config>
+    int apply() const {
+        try {
+            run<Config>();
+        } catch (const std::exception& error) {
+            std::strncpy(map->message, error.what(), 255);
+            return 2;
+        }
+        return 0;
+    }
+
+    template <class Config>
+    void run() const {
+        using Limits = bfpga::LimitsBeat<Config>;
+        bfpga::stream<bfpga::int_t<32>> numbers("numbers"), reports("reports");
+        bfpga::stream<bfpga::wire_t<bfpga::MapCellBeat<Config>>> cells("cells");
+        bfpga::stream<bfpga::wire_t<Limits>> limits("limits"), grid_limits("grid_limits");
+        for (int n = 0; n < map->numbers; ++n) {
+            numbers.write(map->number[n]);
+        }
+        for (int n = 0; n < map->cells; ++n) {
+            bfpga::MapCellBeat<Config> beat;
+            for (int l = 0; l < Config::lanes; ++l) {
+                beat.value[l] =
+                    static_cast<typename bfpga::ClusterUnitTypes<Config>::value_t>(map->cell[n * Config::lanes + l]);
+            }
+            cells.write(bfpga::to_wire(beat));
+        }
+        const auto process = std::make_unique<bfpga::PartitionProcess<Config>>();
+        process->run(numbers, cells, limits, grid_limits, reports);
+        for (int u = 0; u < Config::units; ++u) {
+            const Limits beat = bfpga::from_wire<Limits>(limits.read());
+            const Limits other = bfpga::from_wire<Limits>(grid_limits.read());
+            const bfpga::line_t field[] = {beat.row,       beat.column,       beat.end_row,       beat.end_column,
+                                           beat.block_row, beat.block_column, beat.end_block_row, beat.end_block_column,
+                                           beat.taken_row, beat.taken_column, beat.taken_end_row, beat.taken_end_column,
+                                           beat.last_place};
+            for (int n = 0; n < Limits::fields; ++n) {
+                map->limit[u * 14 + n] = static_cast<int32_t>(field[n]);
+            }
+            map->limit[u * 14 + 13] = beat.used && other.end_row == beat.end_row ? 1 : 0;
+        }
+        for (int n = 0; n < 4; ++n) {
+            map->report[n] = static_cast<int32_t>(reports.read());
+        }
+        if (!cells.empty() || !numbers.empty()) {
+            throw bfpga::StreamError("the partition has left words in its streams");
+        }
+    }
+};
+
+}  // namespace
+
+extern "C" {
+
+// 0, or 1 if there is no build of that number, or 2 and a message if the partition stops with an error.
+int cluster_partition_run(int number, Map* map) {
+    return with_build(number, Run{map}, static_cast<const All*>(nullptr));
+}
+
+}  // extern "C"

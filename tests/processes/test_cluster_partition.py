@@ -1,0 +1,126 @@
+"""processes/cluster/partition.hpp: limits, moves and report are those of the exchange in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cluster_partitions import BUILDS, run_partition
+from cluster_processes import ClusterWork, builds, run_cluster
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from reference_sparse_cluster import full_grid
+from sparse_vectors import load_vector, mask_of
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.exchange import (
+    Partition,
+    PartitionSettings,
+    PieceTooLargeError,
+    balance,
+    work_map,
+)
+from bfpga.engines.sparse_cluster.partition.geometry import overlap_add_geometry
+from bfpga.engines.sparse_cluster.units.process_maps import (
+    map_cells,
+    map_word,
+    overlap_add_limits,
+    unit_capacity,
+    whole_grid,
+)
+from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
+
+ALL_INTEGERS = ("native", "ap_int", "exact")
+
+
+def clustered_map(generator: np.random.Generator, shape: tuple[int, int, int], density: float) -> np.ndarray:
+    """(rows, columns, channels) of values that lie in one part of the map, with empty lines."""
+    image = np.where(generator.random(shape) < density, generator.integers(1, 100, shape), 0)
+    rows, columns = (np.sort(generator.integers(0, side + 1, 2)) for side in shape[:2])
+    image[rows[0] : rows[1]] = 0
+    image[:, columns[0] : columns[1]] *= generator.random((shape[0], columns[1] - columns[0], shape[2])) < 0.2
+    return image
+
+
+@pytest.mark.parametrize("integers", ALL_INTEGERS)
+@settings(max_examples=60, deadline=None)
+@given(
+    number=st.integers(0, 6), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.3, 1.0]),
+    tau=st.sampled_from([0, 1, 5, 40]), moves=st.sampled_from([0, 1, 3, 200]),
+    start=st.sampled_from(["equal", "quantile"]),
+)  # fmt: skip
+def test_limits_are_those_of_the_exchange(
+    integers: Integers, number: int, seed: int, density: float, tau: int, moves: int, start: str
+) -> None:
+    """SC R21-R25, SC R28, SC R33, SC R36, SC R155: the same moves in the same order, whatever the start."""
+    numbers, grid = BUILDS[number]
+    generator = np.random.default_rng(seed)
+    largest = 15 if number == 3 else 22
+    shape = tuple(int(generator.integers(pieces, largest)) for pieces in grid)
+    image = clustered_map(generator, (*shape, int(generator.integers(1, 7))), density)
+    chosen = PartitionSettings(grid, "overlap_add", start=start, metric="nnz", tau=tau, max_moves=moves)  # type: ignore[arg-type]
+    work = work_map(image.transpose(2, 0, 1), "nnz")
+    try:
+        expected = balance(work, overlap_add_geometry(*shape), chosen, unit_capacity(numbers))
+    except PieceTooLargeError:
+        assume(False)
+    run = run_partition(integers, number, image, expected.start, tau, moves)
+    assert run.limits.tolist() == overlap_add_limits(expected.partition.rectangles(), numbers, len(run.limits)).tolist()
+    assert (run.moves, run.reached) == (expected.moves, expected.reached)
+    assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("sc20_balance", 6), ("sc21_balance_unreachable", 6), ("sc25_balance_columns", 5), ("sc26_balance_reached", 6)],
+)
+def test_the_vectors_of_the_exchange(name: str, number: int) -> None:
+    """SC R23-R25, SC R33: moves, limits and loads of the specification's traces."""
+    vector = load_vector(name)
+    mask, config, expected = mask_of(vector), vector["config"], vector["expected"]
+    grid, shape = tuple(config["grid"]), mask.shape
+    assert grid == BUILDS[number][1]
+    chosen = PartitionSettings(grid, "overlap_add", start="equal", metric="nnz", max_moves=0)
+    equal = balance(mask.astype(np.int64), overlap_add_geometry(*shape), chosen).partition
+    threshold = int(config["tau_pp"] * shape[0] * shape[1] / (grid[0] * grid[1]) / 100)
+    run = run_partition("native", number, mask[:, :, None].astype(np.int64), equal, threshold, 4 * sum(shape))
+    assert (run.moves, run.reached) == (expected["moves"], expected["reached"])
+    loads = np.array(expected["loads_after"]).ravel()
+    assert (run.largest, run.smallest) == (loads.max(), loads.min())
+    if "col_limits" in expected:
+        bands = [sorted({*band[:, 1].tolist(), *band[:, 3].tolist()}) for band in np.split(run.limits, grid[0])]
+        assert bands == expected["col_limits"]
+
+
+def test_a_map_is_cut_and_computed_by_processes_alone() -> None:
+    """SC R149: cells are counted, limits found, pieces computed and put together; no limit comes from the host."""
+    number, build = 2, builds()[2]
+    generator = np.random.default_rng(11)
+    image = clustered_map(generator, (16, 18, 6), 0.6)
+    weights = generator.integers(-128, 128, (8, 3, 3, 6))
+    geometry = overlap_add_geometry(16, 18)
+    chosen = PartitionSettings((4, 4), start="equal", max_moves=0)
+    equal = balance(np.ones((16, 18), np.int64), geometry, chosen).partition
+    run = run_partition("native", number, image, equal, 20, 100)
+    before = run_partition("native", number, image, equal, 20, 0)
+    assert run.moves > 0
+    assert run.largest < before.largest
+    work = ClusterWork(
+        [map_word(16, 18, 6, 8, build.numbers)], [run.limits], [map_cells(image, build.numbers)],
+        kernel_steps(weights, build.numbers),
+    )  # fmt: skip
+    sums, report = run_cluster("native", number, work)
+    assert (report[:, 0].max(), report[:, 0].min()) == (run.largest, run.smallest)
+    expected = [
+        sum(np.array(full_grid(image[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(6))
+        for z in range(8)
+    ]
+    np.testing.assert_array_equal(whole_grid(sums, 16, 18, 8, (3, 3), build.numbers), expected)
+
+
+def test_pieces_of_an_equal_start_may_be_given() -> None:
+    """SC R22: no move is made without leave."""
+    image = np.zeros((8, 8, 2), np.int64)
+    image[:3, :3] = 1
+    start = Partition((0, 4, 8), ((0, 4, 8), (0, 4, 8)))
+    run = run_partition("native", 0, image, start, 0, 0)
+    assert (run.moves, run.reached, run.largest, run.smallest) == (0, False, 18, 0)

@@ -1,0 +1,66 @@
+"""Cuts maps by the partition process of a cluster (tests/cpp/cluster_partition.cpp)."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from cpp_units import library
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.partition.exchange import Partition
+from bfpga.engines.sparse_cluster.units.process_maps import LIMITS
+from bfpga.engines.sparse_cluster.units.process_words import UnitNumbers
+
+#: Numbers of the units and grid of each build, in the order of the library.
+BUILDS = (
+    (UnitNumbers(2, (3, 3), 8, 64, 16), (2, 2)),
+    (UnitNumbers(3, (2, 3), 8, 128, 16), (2, 3)),
+    (UnitNumbers(4, (3, 3), 8, 64, 16), (4, 4)),
+    (UnitNumbers(1, (1, 1), 8, 256, 16), (3, 1)),
+    (UnitNumbers(1, (3, 3), 8, 1024, 16), (2, 4)),
+    (UnitNumbers(1, (3, 3), 8, 1024, 16), (1, 2)),
+    (UnitNumbers(1, (3, 3), 8, 1024, 16), (2, 2)),
+)
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """limits: (units, 14) as the distributor and the collector get them; and what is reported."""
+
+    limits: np.ndarray
+    moves: int
+    reached: bool
+    largest: int
+    smallest: int
+
+
+class _Map(ctypes.Structure):
+    _fields_ = (
+        ("number", ctypes.c_void_p), ("numbers", ctypes.c_int32), ("cell", ctypes.c_void_p), ("cells", ctypes.c_int32),
+        ("limit", ctypes.c_void_p), ("report", ctypes.c_void_p), ("message", ctypes.c_char_p),
+    )  # fmt: skip
+
+
+def run_partition(
+    integers: Integers, number: int, image: np.ndarray, start: Partition, threshold: int, moves: int
+) -> PartitionRun:
+    """image: (rows, columns, channels); threshold: largest difference of work."""
+    numbers, grid = BUILDS[number]
+    rows, columns, channels = image.shape
+    words = -(-channels // numbers.lanes)
+    padded = np.zeros((rows, columns, words * numbers.lanes), np.int32)
+    padded[..., :channels] = image
+    limits_of_start = [*start.row_limits, *(limit for band in start.column_limits for limit in band)]
+    given = np.array([rows, columns, words, threshold, moves, *limits_of_start], np.int32)
+    limits, report = np.zeros((grid[0] * grid[1], LIMITS), np.int32), np.zeros(4, np.int32)
+    message = ctypes.create_string_buffer(256)
+    described = _Map(
+        given.ctypes.data, len(given), padded.ctypes.data, rows * columns * words, limits.ctypes.data,
+        report.ctypes.data, ctypes.cast(message, ctypes.c_char_p),
+    )  # fmt: skip
+    if library("cluster_partition", integers).cluster_partition_run(number, ctypes.byref(described)):
+        raise AssertionError(message.value.decode())
+    made, met, largest, smallest = report.tolist()
+    return PartitionRun(limits, made, bool(met), largest, smallest)
