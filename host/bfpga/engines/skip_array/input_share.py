@@ -26,7 +26,7 @@ Clocks = npt.NDArray[np.float64]
 #: Clocks from the beat of a word to the first clock in which its group may have it.
 ARRIVAL = 11
 #: Clocks from the end of a segment in the last group to the first beat of the segment that its credit is for.
-CREDIT = 24
+CREDIT = 16
 #: Samples that are looked at, and blocks of a layer that reads other channels for each.
 MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
