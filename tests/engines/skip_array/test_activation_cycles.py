@@ -9,7 +9,6 @@ import pytest
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.array.streams import InputWindow, input_window
 from bfpga.engines.skip_array.activation_cycles import GUARD, SparseOperation
 from bfpga.engines.skip_array.input_share import channels_at_step, input_share, window_segments
 
@@ -62,7 +61,7 @@ def test_counts_are_those_of_every_pixels_window(node: ArrayNode, first: int, wo
     size = window.output_height * window.stride_y
     inputs = node.channels if node.groups > 1 else node.weights.shape[3]  # type: ignore[union-attr]
     used = rng.random((2, size, size, inputs)) < 0.3
-    segments = list(window_segments(used, window, InputWindow(first, 0, words), CONFIG))
+    segments = list(window_segments(used, window, range(first, first + words), CONFIG))
     steps = [(y, x, word) for y in range(window.kernel_height) for x in range(window.kernel_width)
              for word in range(first, first + words)]  # fmt: skip
     assert sum(segment.steps for segment in segments) == len(steps)
@@ -85,19 +84,20 @@ def test_counts_are_those_of_every_pixels_window(node: ArrayNode, first: int, wo
 
 def test_the_share_of_an_input_follows_its_zeros_and_where_they_are() -> None:
     """As many zeros take longer where pixels beside each other differ: the fullest group of a pass decides."""
-    node, rng = layer(32, 32, 24), np.random.default_rng(1)
+    node, words, rng = layer(32, 32, 24), [range(8)], np.random.default_rng(1)
     full = np.ones((1, 24, 24, 32), np.bool_)
-    assert 0.93 < input_share(node, full, CONFIG) <= 1.0  # borders meet padding
+    assert 0.93 < input_share(node, words, full, CONFIG) <= 1.0  # borders meet padding
     spread = rng.random(full.shape) < 0.6
     bunched = np.repeat(rng.random((1, 24, 24, 1)) < 0.6, 32, axis=3)
-    assert 0.57 < input_share(node, spread, CONFIG) < 0.64 < input_share(node, bunched, CONFIG) < 0.9
-    nothing = input_share(node, np.zeros_like(full), CONFIG)
+    assert 0.57 < input_share(node, words, spread, CONFIG) < 0.64 < input_share(node, words, bunched, CONFIG) < 0.9
+    nothing = input_share(node, words, np.zeros_like(full), CONFIG)
     assert 0.5 <= nothing < 0.52  # words come though they are zero
 
 
 def test_layers_of_few_channels_have_fewer_products_at_a_step() -> None:
-    for node, channels in ((layer(16, 3, 8), 3.0), (layer(16, 6, 8), 3.0), (layer(16, 16, 8, groups=16), 4.0)):
-        assert channels_at_step(node, input_window(node, CONFIG, 0, 16), CONFIG) == channels
+    for node, words, channels in ((layer(16, 3, 8), 1, 3.0), (layer(16, 6, 8), 2, 3.0),
+                                  (layer(16, 16, 8, groups=16), 4, 4.0)):  # fmt: skip
+        assert channels_at_step(node, words, CONFIG) == channels
 
 
 def test_sums_of_few_rows_leave_no_faster_than_they_are_added_again() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from bfpga.compiler.numbers.sampled_inputs import count_zeros
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, TensorSpec
+from bfpga.engines.array.descriptors import blocks_of
+from bfpga.engines.array.streams import input_window
 from bfpga.engines.skip_array.input_share import input_share
 from bfpga.formats.arrays import IntArray
 from bfpga.program.layout import fold_columns
@@ -34,4 +36,12 @@ def measure_zeros(
         if spec.folded is not None:
             used = fold_columns(used, spec)
         if used.shape[1:] == (spec.height, spec.width, spec.channels):
-            node.input_share = input_share(node, used, config)
+            node.input_share = input_share(node, words_read(node, config), used, config)
+
+
+def words_read(node: ArrayNode, config: SystolicConfig) -> list[range]:
+    """Words of channels that each block of output channels reads at a tap; one range if all read the same."""
+    window = input_window(node, config, 0, node.channels)
+    blocks = blocks_of(node, config, node.channels) if window.block_step else 1
+    firsts = [window.first_word + block * window.block_step for block in range(blocks)]
+    return [range(first, first + window.channel_words) for first in firsts]

@@ -183,7 +183,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.skips_activations and skips_zeros(config, result):
-        _chunks(config, node, window, result)
+        _chunks(config, node, result)
     output_stage(node, result)
     return result
 
@@ -365,9 +365,10 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.steps = max(clocks.total, left)
 
 
-def _chunks(config: SystolicConfig, node: ArrayNode, window: InputWindow, result: Descriptor) -> None:
+def _chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
-    operation = SparseOperation.of(config, result, channels_at_step(node, window, config), node.input_share)
+    channels = channels_at_step(node, result.channel_words, config)
+    operation = SparseOperation.of(config, result, channels, node.input_share)
     chunks = operation.chunks
     result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
     # Every group of pixels leaves through the output stage.

@@ -7,7 +7,7 @@ group multiplies the next one. Within these bounds differences even out; what is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.program import ArrayNode, Window
-from bfpga.engines.array.streams import InputWindow, block_rows, input_window
 from bfpga.engines.skip_array.activation_cycles import SEGMENTS, half_clocks, segment_steps
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.formats.arrays import BoolArray, Int64Array
@@ -26,7 +25,7 @@ Clocks = npt.NDArray[np.float64]
 #: Clocks from the beat of a word to the first clock in which its group may have it.
 ARRIVAL = 11
 #: Clocks from the end of a segment in the last group to the first beat of the segment that its credit is for.
-CREDIT = 24
+CREDIT = 16
 #: Samples that are looked at, and blocks of a layer that reads other channels for each.
 MOST_SAMPLES, MOST_BLOCKS = 8, 4
 
@@ -40,32 +39,34 @@ class Segment:
     last: bool
 
 
-def channels_at_step(node: ArrayNode, window: InputWindow, config: SystolicConfig) -> float:
-    """Channels of a pixel at a step of the window, on average, that may be other than zero."""
+def channels_at_step(node: ArrayNode, channel_words: int, config: SystolicConfig) -> float:
+    """Channels of a pixel at a step of the window, on average, that may be other than zero.
+
+    channel_words: that a block reads at a tap.
+    """
     assert node.weights is not None
     inputs = int(node.weights.shape[3])
-    return inputs / window.channel_words if node.groups == 1 else float(config.lanes)
+    return inputs / channel_words if node.groups == 1 else float(config.lanes)
 
 
-def input_share(node: ArrayNode, used: BoolArray, config: SystolicConfig) -> float:
+def input_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, config: SystolicConfig) -> float:
     """Clocks of a layer's passes over its products with an input without a zero, a mean of samples.
 
-    used: (samples, height, width, channels), where the mantissas of its input are not zero.
+    blocks: words of channels that each block of output channels reads, one where all read the same. used: (samples,
+    height, width, channels), where the mantissas of its input are not zero.
     """
-    window = input_window(node, config, 0, node.channels)
-    blocks = -(-node.channels // block_rows(node, config)) if window.block_step else 1
     used, spent, full = used[:MOST_SAMPLES], 0.0, 0.0
-    for block in np.linspace(0, blocks - 1, min(blocks, MOST_BLOCKS)).round().astype(int).tolist():
-        words = InputWindow(window.first_word + block * window.block_step, 0, window.channel_words)
+    for block in np.linspace(0, len(blocks) - 1, min(len(blocks), MOST_BLOCKS)).round().astype(int).tolist():
+        words = blocks[block]
         segments = list(window_segments(used, node.window, words, config))
         spent += float(window_clocks(segments, config).mean())
         steps = sum(segment.steps for segment in segments)
-        full += len(segments[0].clocks) * steps * channels_at_step(node, window, config)
+        full += len(segments[0].clocks) * steps * channels_at_step(node, len(words), config)
     return spent / full
 
 
 def window_segments(
-    used: BoolArray, window: Window, words: InputWindow, config: SystolicConfig
+    used: BoolArray, window: Window, words: range, config: SystolicConfig
 ) -> Iterator[Segment]:
     """The segments of a window in their order. used: as for ``input_share``; words: that a block reads at every tap."""
     shape, lanes = SkipShape.of(config), config.lanes
@@ -73,7 +74,7 @@ def window_segments(
     counts = padded.reshape(*used.shape[:3], -1, lanes).sum(axis=4, dtype=np.int32)
     pixels = window.output_height * window.output_width
     passes = -(-pixels // shape.pixels)
-    steps = window.kernel_height * window.kernel_width * words.channel_words
+    steps = window.kernel_height * window.kernel_width * len(words)
     chunk = shape.chunk_steps(steps)
     found, begin = np.zeros((len(used), pixels), np.int32), 0
     for step, part in enumerate(_steps(counts, window, words)):
@@ -88,7 +89,7 @@ def window_segments(
             found, begin = np.zeros_like(found), step + 1
 
 
-def _steps(counts: Counts, window: Window, words: InputWindow) -> Iterator[Counts]:
+def _steps(counts: Counts, window: Window, words: range) -> Iterator[Counts]:
     """Channels that are not zero at each step of the window, of every output pixel: (samples, height, width)."""
     rows, inside_rows = _reached(
         window.output_height, window.stride_y, window.pad_top, window.dilation_y, window.kernel_height, counts.shape[1]
@@ -98,7 +99,7 @@ def _steps(counts: Counts, window: Window, words: InputWindow) -> Iterator[Count
     )
     for y, x in np.ndindex(window.kernel_height, window.kernel_width):
         inside = inside_rows[y][:, None] & inside_columns[x]
-        for word in range(words.first_word, words.first_word + words.channel_words):
+        for word in words:
             if word < counts.shape[3]:
                 yield np.where(inside, counts[:, rows[y]][:, :, columns[x], word], 0)
             else:
