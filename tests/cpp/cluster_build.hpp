@@ -1,8 +1,9 @@
 // The numbers of a cluster of processes.
 #pragma once
+#include "bfpga/array/lane_multiplier.hpp"
 
 template <int LANES, int ROWS, int COLUMNS, int VALUE, int WEIGHT, int ACC, int PLANES, int WORDS, int STEPS,
-          int UNITS = 1>
+          int UNITS = 1, class MULTIPLIER = bfpga::LaneDsp>
 struct ClusterBuild {
     static constexpr int lanes = LANES;
     static constexpr int kernel_rows = ROWS;
@@ -14,6 +15,7 @@ struct ClusterBuild {
     static constexpr int unit_words = WORDS;
     static constexpr int unit_steps = STEPS;
     static constexpr int units = UNITS;
+    using Multiplier = MULTIPLIER;
 };
 
 // The same with the grid of pieces into which a map is cut, and the largest map.

@@ -41,6 +41,25 @@ def build_for(kernel: tuple[int, int]) -> int:
     )
 
 
+#: Builds that differ in their multipliers alone: a DSP block a product, one for two, none.
+MULTIPLIERS = (0, 4, 5)
+
+
+@pytest.mark.parametrize("integers", ALL_INTEGERS)
+@pytest.mark.parametrize("value", [-128, 127, 1])
+def test_multipliers_of_all_kinds_give_the_same_integers(integers: Integers, value: int) -> None:
+    """SC R67, SC R73: every weight with the extremes of a value."""
+    weights = np.concatenate([np.arange(-128, 128), [0] * 32]).reshape(4, 8, 3, 3).transpose(1, 2, 3, 0)
+    numbers, piece = builds()[0].numbers, Rectangle(0, 0, 1, 1)
+    image = np.full((1, 1, 4), value)
+    words = np.concatenate([piece_words(image, piece, numbers, 8), stop_word(numbers)])
+    steps = np.concatenate(kernel_steps(weights, numbers))
+    runs = [run_unit(integers, number, words, steps) for number in MULTIPLIERS]
+    expected = (value * weights).sum(axis=3)[:, ::-1, ::-1]
+    for run in runs:
+        np.testing.assert_array_equal(grid_of(run.sums, piece, numbers, 8, (3, 3)), expected)
+
+
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, name: str) -> None:
@@ -80,7 +99,7 @@ def largest_piece(numbers: UnitNumbers, generator: np.random.Generator, offset: 
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=40, deadline=None)
 @given(
-    number=st.integers(0, 3), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
+    number=st.integers(0, 5), seed=st.integers(0, 1 << 30), density=st.sampled_from([0.0, 0.05, 0.4, 1.0]),
     kept=st.sampled_from([0.15, 0.6, 1.0]), rarely=st.integers(0, 7),
 )  # fmt: skip
 def test_pieces_of_random_layers(

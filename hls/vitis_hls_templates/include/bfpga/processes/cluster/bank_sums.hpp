@@ -3,6 +3,7 @@
 // The products of a value and all weights of a kernel lie in a rectangle as large as a block, so every bank gets one of
 // them. Which one, the place of the value in its block says: the weights turn around, the banks stand.
 #pragma once
+#include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/numeric/waivers.hpp"
 #include "bfpga/processes/cluster/piece_reader.hpp"
 
@@ -97,6 +98,10 @@ class BankSums {
         turned.turn(step.weight, task.row_phase, task.column_phase);
         const place_t below = T::behind(place, pitch);
         const place_t beside[2] = {T::behind(place, 1), T::behind(below, 1)};
+        typename T::product_t product[T::cells];
+#pragma HLS ARRAY_PARTITION variable=product complete dim=0
+        Config::Multiplier::template multiply<Config::weight_bits, Config::value_bits, T::cells>(turned.weight,
+                                                                                                 task.value, product);
     Banks_Step:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
@@ -108,12 +113,9 @@ class BankSums {
                 cell_waiver_.reads(n * memory_words + word);
                 cell_waiver_.writes(n * memory_words + word);
             }
-            const typename T::product_t product =
-                static_cast<factor_t<T::product_bits, Config::weight_bits>>(turned.weight[n]) * task.value;
-#pragma HLS BIND_OP variable=product op=mul impl=dsp latency=3
             const typename T::accumulator_t old = cell_[n][word];
             const typename T::accumulator_t sum =
-                low_bits<Config::accumulator_bits>(static_cast<int_t<Config::accumulator_bits + 1>>(old) + product);
+                low_bits<Config::accumulator_bits>(static_cast<int_t<Config::accumulator_bits + 1>>(old) + product[n]);
             if (adds || takes) {
                 cell_[n][word] = takes ? static_cast<typename T::accumulator_t>(0) : sum;
             }

@@ -86,6 +86,19 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
     assert made.path.delay < PERIOD
 
 
+@pytest.mark.parametrize(("multiplier", "blocks"), [("LaneDspPacked", 5), ("LaneLut", 0)])
+def test_multipliers_of_other_kinds(multiplier: str, blocks: int) -> None:
+    """SC R73: two products in a DSP block, or none, at the same interval and clock."""
+    loops = scheduled(UNIT.replace("16>;", f"16, 1, bfpga::{multiplier}>;"))
+    assert [schedule.interval for _, schedule in loops] == [1, 1]
+    assert distance(*loops[1], "sums_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement([loops[1]], "xcup", None)
+    assert made.logic.dsp == blocks
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+
+
 UNITS = 4
 AROUND = {
     "distributor": ("PieceDistributor", "MapBeat maps, LimitsBeat limits, MapCellBeat cells", "PieceBeat", "Cells"),
