@@ -34,10 +34,23 @@ class RunTurns {
     bool last() const { return last_; }
     bool last_run() const { return runs_.last(); }
 
-    // A clock: to the next turn; behind the last one of the run to its first one again, or, `on`, of the next run.
+    // Whether the turn behind this one is the last one of all, if the run goes by again or, `on`, the next one comes.
+    bool ends_next(bool on) const {
+#pragma HLS INLINE
+        const bool in_run = runs_.last() && left_ == 1;
+        const bool again = runs_.last() && single_;
+        const bool behind = next_is_last_ && next_single_;
+        const bool wrapped = on ? behind : again;
+        return last_ ? wrapped : in_run;
+    }
+
+    // A clock: to the next turn; behind the last one of the run to its first one again or, if the run goes on, to the
+    // first one of the next run.
     void step(bool next, bool on, bool starts) {
 #pragma HLS INLINE
         const bool wraps = next & last_;
+        const bool may_go_on = last_ & on;
+        const bool goes_on = next & may_go_on;
         const turn_t again = on ? next_others_ : others_;
         const turn_t left = wraps ? again : static_cast<turn_t>(left_ - 1);
         const bool last = wraps ? (on ? next_single_ : single_) : left_ == 1;
@@ -46,11 +59,12 @@ class RunTurns {
         left_ = starts ? first_ : next ? left : left_;
         last_ = starts ? first_ == 0 : next ? last : last_;
         is_first_ = starts | (next ? wraps : is_first_);
-        others_ = starts ? first_ : (wraps & on) ? next_others_ : others_;
-        single_ = starts ? first_ == 0 : (wraps & on) ? next_single_ : single_;
+        others_ = starts ? first_ : goes_on ? next_others_ : others_;
+        single_ = starts ? first_ == 0 : goes_on ? next_single_ : single_;
         next_others_ = behind;
         next_single_ = behind == 0;
-        runs_.step(wraps & on, starts);
+        next_is_last_ = runs_.before_last();
+        runs_.step(goes_on, starts);
     }
 
    private:
@@ -58,6 +72,7 @@ class RunTurns {
     // Turns after the first one: of the last run, of the first one; of the run, of the one behind it; after this one
     turn_t rest_, first_, others_, next_others_, left_;
     bool single_, next_single_, last_, is_first_;
+    bool next_is_last_;  // the run behind
 };
 
 // How often a walk over the pixels of runs goes back to the begin of one: a run goes by once for each chunk of each
