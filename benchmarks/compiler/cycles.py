@@ -46,7 +46,10 @@ def read_input(model: Path) -> str:
 
 
 def row(model: Path, accelerator_name: str, zeros: int = 0) -> str:
-    """One line of the table; utilization over the layers with products. zeros: samples that zeros are counted on."""
+    """One line of the table. zeros: samples that zeros of activations are counted on.
+
+    Utilization is that of layers with products, above 100 % where zeros take no time.
+    """
     accelerator = load_accelerator(accelerator_name)
     samples = first_samples(model, zeros)
     program = compile_for_estimate(accelerator, read_network(model), samples, CompileOptions())
