@@ -13,7 +13,7 @@ is added up, over the mean units' work: that many times as long as with work sha
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from benchmarks.common.command import command, required_models_folder
 from benchmarks.common.networks import NETWORKS, network_samples
 from benchmarks.common.report import finish, table
 from bfpga.compiler.options import CompileOptions
-from bfpga.contract.program import ArrayNode
+from bfpga.contract.program import ArrayNode, BlockTensor, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.sparse_cluster.partition.exchange import PartitionSettings, PieceTooLargeError, balance, work_map
 from bfpga.engines.sparse_cluster.partition.geometry import Rectangle, folds, overlap_add_geometry
@@ -83,15 +83,34 @@ def _fold(
     return Share(max(found.loads), float(np.mean(found.loads)), found.moves, int(found.reached), 1)
 
 
-def layers(name: str, folder: Path, samples: int) -> Iterator[tuple[ArrayNode, BoolArray]]:
-    """Convolutions of a network and what is not zero of their inputs (samples, rows, columns, channels)."""
+@dataclass(frozen=True)
+class NetworkRun:
+    """Convolutions of a network and what is not zero of their inputs (samples, rows, columns, channels).
+
+    array_clocks: of each layer on the array, by its name, without loads of weights.
+    """
+
+    layers: tuple[tuple[ArrayNode, BoolArray], ...]
+    array_clocks: dict[str, int]
+
+
+def network_run(name: str, folder: Path, samples: int) -> NetworkRun:
+    """A network of the folder on so many of its samples."""
     network = next(network for network in NETWORKS if network.name == name)
     model = folder / "models" / f"{name}.onnx"
     x, calibration = network_samples(network, folder, model)
     program = bfpga.compile(model, "zcu104_dense", calibration, CompileOptions())
-    tensors = Emulator(program).run({next(iter(program.inputs)): x[:samples]}, trace=True).tensors
+    emulator = Emulator(program)
+    tensors = emulator.run({next(iter(program.inputs)): x[:samples]}, trace=True).tensors
+    return NetworkRun(
+        tuple(_convolutions(program, tensors)),
+        {layer: clocks.compute for layer, clocks in emulator.cycles.layers.items()},
+    )
+
+
+def _convolutions(program: Program, tensors: Mapping[str, BlockTensor]) -> Iterator[tuple[ArrayNode, BoolArray]]:
     for node in program.nodes:
-        if isinstance(node, ArrayNode) and node.inputs and node.inputs[0] in tensors and len(node.inputs) == 1:
+        if isinstance(node, ArrayNode) and len(node.inputs) == 1 and node.inputs[0] in tensors:
             mantissa = np.asarray(tensors[node.inputs[0]].mantissa)
             if mantissa.ndim == 4:
                 yield node, mantissa != 0
@@ -108,7 +127,7 @@ def rows_of(
         "exchange from equal": replace(settings, start="equal"),
     }
     total, shown = dict.fromkeys(WAYS, NOTHING), []
-    for node, nonzero in layers(name, folder, samples):
+    for node, nonzero in network_run(name, folder, samples).layers:
         _, rows, columns, channels = nonzero.shape
         if rows < settings.grid[0] or columns < settings.grid[1]:
             continue

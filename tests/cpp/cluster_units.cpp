@@ -16,11 +16,12 @@ template <class... Builds>
 struct List {};
 
 // A ZCU104's; one whose numbers all differ; kernels of 5 x 5; one kernel in flight; the first
-// with two products in a DSP block, and with products in logic.
-using All = List<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, ClusterBuild<2, 2, 3, 6, 5, 24, 4, 128, 9>,
-                 ClusterBuild<1, 5, 5, 8, 8, 32, 4, 32, 40>, ClusterBuild<3, 1, 1, 16, 16, 48, 1, 256, 8>,
-                 ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneDspPacked>,
-                 ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneLut>>;
+// with two products in a DSP block, with products in logic, and with wide words.
+using All =
+    List<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16>, ClusterBuild<2, 2, 3, 6, 5, 24, 4, 128, 9>,
+         ClusterBuild<1, 5, 5, 8, 8, 32, 4, 32, 40>, ClusterBuild<3, 1, 1, 16, 16, 48, 1, 256, 8>,
+         ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneDspPacked>,
+         ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 16, 1, bfpga::LaneLut>, ClusterBuild<16, 3, 3, 8, 8, 32, 16, 64, 20>>;
 
 // Calls `action` for the build of a number; counts the number down along the list.
 template <class Action, class... Builds>

@@ -124,3 +124,30 @@ def test_pieces_of_an_equal_start_may_be_given() -> None:
     start = Partition((0, 4, 8), ((0, 4, 8), (0, 4, 8)))
     run = run_partition("native", 0, image, start, 0, 0)
     assert (run.moves, run.reached, run.largest, run.smallest) == (0, False, 18, 0)
+
+
+def test_a_layer_of_a_network_on_sixteen_units() -> None:
+    """SC R34, SC R149: 32 x 32 x 16 to 16 kernels in two groups; the pieces of the first group stay for the second."""
+    number, build = 2, builds()[2]
+    generator = np.random.default_rng(5)
+    image = clustered_map(generator, (32, 32, 16), 0.5)
+    weights = generator.integers(-128, 128, (16, 3, 3, 16))
+    weights[generator.random(weights.shape) < 0.5] = 0
+    chosen = PartitionSettings((4, 4), start="equal", max_moves=0)
+    equal = balance(np.ones((32, 32), np.int64), overlap_add_geometry(32, 32), chosen).partition
+    run = run_partition("native", number, image, equal, 0, 50)
+    groups = [weights[:8], weights[8:]]
+    work = ClusterWork(
+        [map_word(32, 32, 16, 8, build.numbers, keeps=keeps) for keeps in (False, True)], [run.limits],
+        [map_cells(image, build.numbers)] * 2, [step for each in groups for step in kernel_steps(each, build.numbers)],
+    )  # fmt: skip
+    sums, report = run_cluster("native", number, work, queue=512, ahead=64)
+    assert report[:, 0].max() == 2 * run.largest
+    expected = np.zeros((16, 34, 34), np.int64)
+    for row, column in np.ndindex(3, 3):
+        expected[:, 2 - row : 34 - row, 2 - column : 34 - column] += np.einsum(
+            "rcn,zn->zrc", image, weights[:, row, column]
+        )
+    parts = np.split(sums, 2)
+    got = np.concatenate([whole_grid(part, 32, 32, 8, (3, 3), build.numbers) for part in parts])
+    np.testing.assert_array_equal(got, expected)
