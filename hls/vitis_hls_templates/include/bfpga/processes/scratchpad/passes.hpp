@@ -130,14 +130,7 @@ class PassNest {
         const bool awaits = awaited_.any();
         awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
-        // The same for the order of runs, with what the nest has decided last.
-        const bool goes_unless_primed = active_ ? !(may & primes_) : (starts | resumes);
-        const bool may_halt = active_ & may;
-        const bool goes_on_in_runs = goes_unless_primed & !(halts & may_halt);
-        const bool in_runs = chunk_order<Config>() == ChunkOrder::Runs;
-        active_ = Config::skip_groups > 0 ? (ends_reading ? follows
-                                             : in_runs    ? goes_on_in_runs
-                                                          : goes_on_in_chunks)
+        active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
                                           : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
         between_ = primed | (pass & !last_pass) | (between_ & !go);
