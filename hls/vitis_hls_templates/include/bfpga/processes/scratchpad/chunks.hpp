@@ -56,10 +56,11 @@ class PassChunks {
     bool step_ends(bool slot_ends) const { return slot_ends; }
     // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
     bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
-    // Whether the nest goes back behind the step, or marks where it does so later; whether a pass is the last one,
-    // `last`: by the count of passes.
+    // Whether the nest goes back behind the step, or marks where it does so later; whether the window is left where it
+    // ends; whether a pass is the last one, `last`: by the count of passes.
     bool returns(bool, const WindowStep&) const { return false; }
     bool goes_on(bool, const WindowStep&) const { return false; }
+    bool leaves_window() const { return true; }
     bool last_pass(bool last) const { return last; }
     // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
     // one that goes, or later; whether a step goes on that had to wait.
@@ -180,6 +181,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     bool step_ends(bool) const { return step_ends_; }
     bool returns(bool, const WindowStep&) const { return false; }
     bool goes_on(bool, const WindowStep&) const { return false; }
+    bool leaves_window() const { return true; }
     bool last_pass(bool last) const { return last; }
     bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE

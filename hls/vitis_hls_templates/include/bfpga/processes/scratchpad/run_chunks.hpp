@@ -43,6 +43,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         odd_ = chunked_ && (groups & 1) != 0;
         alone_ = chunked_ && groups == 1;
         passes_.set_turns((groups + 1) >> 1);
+        last_alone_ = odd_ && ((((groups + 1) >> 1) - 1) & (Config::skip_passes - 1)) == 0;
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
         simulation_check(!chunked_ || (d.chunk_steps >= 1 && d.chunk_steps <= T::chunk_steps), "an operation",
@@ -58,12 +59,16 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // chunk.
     bool returns(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return chunked_ && step_ends && chunk_ends(now) && !passes_.last();
+        const bool may = chunked_ && step_ends && !passes_.last();
+        return may & chunk_ends(now);
     }
     bool goes_on(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return step_ends && chunk_ends(now) && passes_.last();
+        const bool may = step_ends && passes_.last();
+        return may & chunk_ends(now);
     }
+    // Whether the window is left where it ends.
+    bool leaves_window() const { return !chunked_ || passes_.last(); }
 
     // Behind the last half of a step there is no room for the next segment.
     bool halts() const { return next_.ends_segment & !room_behind(); }
@@ -112,8 +117,13 @@ class PassChunks<Config, ChunkOrder::Runs> {
         opens_ = starts | (chunk ? now.window_ends : opens_);
         half_ = !starts & (half ? !last_half() : half_);
         const bool on_run = now.window_ends && now.last_block;
-        const bool behind = odd_ && passes_.ends_next(on_run);
-        single_ = starts ? alone_ : pass ? behind : single_;
+        // What comes behind a pass with both halves is known in its second clock; behind one without, the run begins
+        // again.
+        const bool behind = single_ ? last_alone_ : on_run ? in_next_ : in_run_;
+        const bool here = starts ? alone_ : single_;
+        single_ = pass ? behind : here;
+        in_run_ = odd_ && passes_.ends_next(false);
+        in_next_ = odd_ && passes_.ends_next(true);
         passes_.step(pass, on_run, starts);
         steps_.step(ends, pass | starts);
         segment_.step(ends, pass | starts);
@@ -174,10 +184,12 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // The operation
     bool chunked_, odd_, alone_;  // of its groups
+    bool last_alone_;             // its last run has a single half alone
     RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
     Turns<step_bits> steps_, segment_;
     // The step of the nest: its half, whether its pass has no second one; whether it is the first one that its pass
     // reads of a chunk, in the first chunk of a window, the first one of a segment; whether the slot ends the step
+    bool in_run_, in_next_;  // the pass behind has no second half: of the same run, of the next one
     bool half_, single_, first_, opens_, begins_segment_, step_ends_;
     // The step that comes, the one that is executed
     Step next_, issue_;
