@@ -180,7 +180,8 @@ class PassNest {
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
         const bool last_word = words_.last() && kernel_width_.last();
-        const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
+        const WindowStep step = {slot_ends, slots_.last_behind(), slots_.alone(), last_word && kernel_height_.last(),
+                                 blocks_.last()};
         const bool returns = on & chunks_.returns(word_ends, step);
         const bool marks = starts | (on & chunks_.goes_on(word_ends, step));
         const bool word = on & word_ends;
@@ -198,7 +199,6 @@ class PassNest {
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
-        chunks_.look(slots_.last());
         if (chunk_order<Config>() == ChunkOrder::Runs) {
             words_.step(word, starts, returns, begin_.words);
             kernel_width_.step(tap, starts, returns, begin_.columns);

@@ -126,18 +126,17 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool whole = !chunked_ || (chunk_ends(now) ? behind : single_before);
         const bool alone = !chunked_ || alone_;
         const bool goes_on = ends ? whole : half | last_half_;
+        // What the step behind ends, if the nest goes on, which is decided last.
+        const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
+        const bool ends_behind = now.behind_ends & last_half_behind;
+        const bool ends_here = starts ? now.slot_alone & alone : step_ends_;
         last_half_ = starts ? alone : goes_on;
+        step_ends_ = on ? ends_behind : ends_here;
         in_run_ = odd_ && passes_.ends_next(false);
         in_next_ = odd_ && passes_.ends_next(true);
         passes_.step(pass, on_run, starts);
         steps_.step(ends, pass | starts);
         segment_.step(ends, pass | starts);
-    }
-
-    // Behind `walk`; `last_slot`: the slot is its half's last one.
-    void look(bool last_slot) {
-#pragma HLS INLINE
-        step_ends_ = last_slot & last_half_;
     }
 
     template <class Beat>
