@@ -73,6 +73,9 @@ class Turns {
     // Whether this is the last turn, and whether the one behind it is.
     bool last() const { return last_; }
     bool before_last() const { return left_ == 1; }
+    // Whether the turn behind this one is the last one; whether there is one turn alone.
+    bool last_behind() const { return last_ ? single_ : left_ == 1; }
+    bool alone() const { return single_; }
 
     // The turn, and back to one that was marked.
     struct Mark {

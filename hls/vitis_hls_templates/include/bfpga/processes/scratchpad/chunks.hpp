@@ -32,6 +32,8 @@ struct NoWindows {};
 // What the nest says of a step that goes, besides what it is: how its loops stand.
 struct WindowStep {
     bool slot_ends;    // its last slot
+    bool behind_ends;  // the slot behind it is the last one of its half
+    bool slot_alone;   // a half has one slot
     bool window_ends;  // the window's last step
     bool last_block;
 };
@@ -79,7 +81,6 @@ class PassChunks {
     bool hears(NoWindows&) const { return false; }
     void step(bool, bool, bool, bool, bool) {}
     void walk(bool, const WindowStep&, bool) {}
-    void look(bool) {}
     int half() const { return 0; }
     template <class Beat>
     void mark(Beat& beat) const {
@@ -239,19 +240,19 @@ class PassChunks<Config, ChunkOrder::Passes> {
         half_ = !starts & (half ? !last_half_ : half_);
         const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
         const bool last_half = ends ? whole : half | last_half_;
-        last_half_ = starts ? !chunked_ | alone_ : last_half;
+        const bool whole_first = !chunked_ | alone_;
+        // What the step behind ends, if the nest goes on, which is decided last.
+        const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
+        const bool ends_behind = now.behind_ends & last_half_behind;
+        const bool ends_here = starts ? now.slot_alone & whole_first : step_ends_;
+        last_half_ = starts ? whole_first : last_half;
+        step_ends_ = on ? ends_behind : ends_here;
         single_ = single;
         first_ = starts | (ends ? chunk_ends : first_);
         opens_ = starts | ((ends & chunk_ends) ? now.window_ends : opens_);
         begun_ = starts | (ends ? (now.window_ends & now.last_block) : begun_);
         steps_.step(ends, window | starts);
         before_last_.step(pass, starts);
-    }
-
-    // Behind `walk`; `last_slot`: the slot is its half's last one.
-    void look(bool last_slot) {
-#pragma HLS INLINE
-        step_ends_ = last_slot & last_half_;
     }
 
     template <class Beat>

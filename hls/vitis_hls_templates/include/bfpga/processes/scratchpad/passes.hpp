@@ -130,14 +130,7 @@ class PassNest {
         const bool awaits = awaited_.any();
         awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
-        // The same for the order of runs, with what the nest has decided last.
-        const bool goes_unless_primed = active_ ? !(may & primes_) : (starts | resumes);
-        const bool may_halt = active_ & may;
-        const bool goes_on_in_runs = goes_unless_primed & !(halts & may_halt);
-        const bool in_runs = chunk_order<Config>() == ChunkOrder::Runs;
-        active_ = Config::skip_groups > 0 ? (ends_reading ? follows
-                                             : in_runs    ? goes_on_in_runs
-                                                          : goes_on_in_chunks)
+        active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
                                           : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
         between_ = primed | (pass & !last_pass) | (between_ & !go);
@@ -187,7 +180,8 @@ class PassNest {
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
         const bool last_word = words_.last() && kernel_width_.last();
-        const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
+        const WindowStep step = {slot_ends, slots_.last_behind(), slots_.alone(), last_word && kernel_height_.last(),
+                                 blocks_.last()};
         const bool returns = on & chunks_.returns(word_ends, step);
         const bool marks = starts | (on & chunks_.goes_on(word_ends, step));
         const bool word = on & word_ends;
@@ -205,7 +199,6 @@ class PassNest {
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
-        chunks_.look(slots_.last());
         if (chunk_order<Config>() == ChunkOrder::Runs) {
             words_.step(word, starts, returns, begin_.words);
             kernel_width_.step(tap, starts, returns, begin_.columns);
