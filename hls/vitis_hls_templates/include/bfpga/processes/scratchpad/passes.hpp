@@ -41,6 +41,8 @@ class PassNest {
     using word_t = typename T::word_t;
     using coordinate_t = typename T::coordinate_t;
     static constexpr int bits = 16;
+    // A slot for each row of the pixels of a group at most.
+    static constexpr int slot_bits = bit_length(T::ports) + 1;
     using limit_t = int_t<bits>;
 
    public:
@@ -64,7 +66,7 @@ class PassNest {
         const int32_t narrow = d.write_slots > Config::lanes ? d.write_slots : static_cast<int32_t>(Config::lanes);
         const bool wide = sends_accumulators<Config>(d);
         const int32_t window = wide ? static_cast<int32_t>(Config::lanes) * d.write_slots : narrow;
-        slots_.set(static_cast<limit_t>(d.read_slots));
+        slots_.set(static_cast<int_t<slot_bits>>(d.read_slots));
         kernel_width_.set(static_cast<limit_t>(d.kernel_width));
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
         words_.set(single ? static_cast<limit_t>(1) : static_cast<limit_t>(d.channel_words));
@@ -287,7 +289,8 @@ class PassNest {
     bool reads_;  // KEPT: nothing is read, the passes go by, unless the memory has the accumulators
     bool returns_;
     // The nest
-    Turns<bits> slots_, words_, kernel_width_, kernel_height_, blocks_;
+    Turns<slot_bits> slots_;
+    Turns<bits> words_, kernel_width_, kernel_height_, blocks_;
     limit_t slot_;
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;

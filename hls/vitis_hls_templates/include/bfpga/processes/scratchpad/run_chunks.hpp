@@ -126,12 +126,15 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool whole = !chunked_ || (chunk_ends(now) ? behind : single_before);
         const bool alone = !chunked_ || alone_;
         const bool goes_on = ends ? whole : half | last_half_;
-        // What the step behind ends, if the nest goes on, which is decided last.
-        const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
-        const bool ends_behind = now.behind_ends & last_half_behind;
+        // What the step behind ends, if the nest goes on; where it stands is decided last.
+        const bool if_next = ends_behind(now, single_before ? last_alone_ : in_next_);
+        const bool if_run = ends_behind(now, single_before ? last_alone_ : in_run_);
+        const bool if_same = ends_behind(now, single_before);
+        const bool if_pass = on_run ? if_next : if_run;
+        const bool if_on = chunk_ends(now) ? if_pass : if_same;
         const bool ends_here = starts ? now.slot_alone & alone : step_ends_;
         last_half_ = starts ? alone : goes_on;
-        step_ends_ = on ? ends_behind : ends_here;
+        step_ends_ = on ? if_on : ends_here;
         in_run_ = odd_ && passes_.ends_next(false);
         in_next_ = odd_ && passes_.ends_next(true);
         passes_.step(pass, on_run, starts);
@@ -164,6 +167,12 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
+    // Whether the slot behind is the last one of its step, if the next pass has a single half.
+    bool ends_behind(const WindowStep& now, bool single) const {
+#pragma HLS INLINE
+        const bool last_half = step_ends_ ? !chunked_ || single : now.slot_ends || last_half_;
+        return now.behind_ends && last_half;
+    }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
