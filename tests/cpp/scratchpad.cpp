@@ -1,5 +1,6 @@
 // processes/scratchpad.hpp: one start on scratchpads of a list, by their number, between streams that hesitate. With
-// SKIP_PADS (skip_scratchpad.cpp) those of a kernel with a skip array.
+// SKIP_PADS (skip_scratchpad.cpp) those of a kernel with a skip array, with SPARSE_PADS (sparse_scratchpad.cpp) of one
+// that skips zeros of activations.
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -12,8 +13,9 @@
 namespace {
 
 // `Doubled`: a pass of power-of-two weights has two channels a row; `Shift` columns work with two-hot weights alone.
-// `Skip`: there is a skip array.
-template <class Chosen, int COLUMNS, int ROWS, int LANES, int BANKS, int PIXELS, int SHIFT, int DOUBLED, int SKIP = 0>
+// `Skip`: there is a skip array; `Passes`: of a run of one that skips activations, with `Queue` words of a group.
+template <class Chosen, int COLUMNS, int ROWS, int LANES, int BANKS, int PIXELS, int SHIFT, int DOUBLED, int SKIP = 0,
+          int PASSES = 0, int QUEUE = 4>
 struct Pad {
     using Storage = Chosen;
     static constexpr int mantissa_bits = 8;
@@ -32,6 +34,9 @@ struct Pad {
     static constexpr int count_registers = 0;
     static constexpr int skip_halves = 2;
     static constexpr int skip_chunk = 16 * LANES;
+    static constexpr bool skip_activations = PASSES > 0;
+    static constexpr int skip_passes = PASSES > 0 ? PASSES : 1;
+    static constexpr int skip_queue = QUEUE;
     static constexpr bool wide_memory = false;
     static constexpr int shift_columns = SHIFT;
     static constexpr int banks = BANKS;
@@ -52,6 +57,15 @@ struct List {};
 template <class Storage>
 using All = List<Pad<Storage, 3, 16, 2, 5, 4, 0, 1, 2>, Pad<Storage, 6, 32, 4, 7, 2, 0, 1, 2>,
                  Pad<Storage, 1, 8, 1, 1, 1, 0, 1, 2>>;
+using Indexed = List<>;
+#elif defined(SPARSE_PADS) && defined(BFPGA_NATIVE_INTEGERS)
+template <class Storage>
+using All = List<Pad<Storage, 3, 8, 2, 5, 4, 0, 1, 6, 2, 16>, Pad<Storage, 6, 16, 4, 7, 2, 0, 1, 12, 4, 32>,
+                 Pad<Storage, 1, 4, 1, 1, 1, 0, 1, 2, 1, 4>, Pad<Storage, 2, 6, 2, 5, 4, 0, 1, 4, 16, 8>>;
+using Indexed = List<>;
+#elif defined(SPARSE_PADS)
+template <class Storage>
+using All = List<Pad<Storage, 3, 8, 2, 5, 4, 0, 1, 6, 2, 16>>;
 using Indexed = List<>;
 #elif defined(SKIP_PADS)
 template <class Storage>
@@ -208,7 +222,11 @@ class Windows : public bfpga::StreamWaits {
             if (beat.fires && !beat.stop) {
                 const bool step = second_ || beat.single;
                 second_ = !step;
-                chunks_ += step && beat.last ? 1 : 0;
+                steps_ += step ? 1 : 0;
+                const bool segment = Config::skip_activations && steps_ == Config::skip_queue / 4;
+                const bool ends = step && (beat.last || segment);
+                chunks_ += ends ? 1 : 0;
+                steps_ = ends ? 0 : steps_;
             }
         }
     }
@@ -222,7 +240,8 @@ class Windows : public bfpga::StreamWaits {
     bfpga::stream<bfpga::wire_t<Operand>>& operands_;
     Chance& chance_;
     bool second_ = false;
-    std::size_t chunks_ = 0;
+    std::size_t chunks_ = 0;  // or segments
+    int steps_ = 0;           // of one
     int asked_ = 0;
 };
 
@@ -381,7 +400,7 @@ class Bench {
             *operand++ = beat.opens ? 1 : 0;
             *operand++ = beat.closes ? 1 : 0;
             *operand++ = beat.single ? 1 : 0;
-            *operand++ = beat.apart ? 1 : 0;
+            *operand++ = beat.apart || beat.leaves ? 1 : 0;
         }
         start_.counts[0] = static_cast<int32_t>(windows_.beats.size());
         start_.counts[4] = static_cast<int32_t>(windows_.credit_at.size());

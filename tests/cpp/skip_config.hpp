@@ -4,6 +4,7 @@
 template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISSA, int WEIGHT, int ACC, int ROWS>
 struct SkipArray {
     static constexpr int skip_groups = GROUPS;
+    static constexpr bool skip_activations = false;
     static constexpr int skip_halves = HALVES;
     static constexpr int skip_chunk = CHUNK;
     static constexpr int mantissa_bits = MANTISSA;

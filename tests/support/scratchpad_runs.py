@@ -51,7 +51,7 @@ class ScheduleError(Exception):
 class Outcome:
     """What a scratchpad has sent, and (index, work) of the operations in the order of their ends.
 
-    chunks: opens, closes, single, apart of each operand; credits: operands that had gone when each came.
+    chunks: opens, closes, single, and apart or leaves of each operand; credits: operands that had gone when each came.
     """
 
     operands: Integer
@@ -107,6 +107,9 @@ class Model:
         pixels = np.arange(d.output_pixels)
         groups = [pixels[first : first + columns] for first in range(0, d.output_pixels, columns)]
         gemm = d.operation == Operation.GEMM
+        if config.skips_activations and gemm and not d.flags & Flag.KEPT:
+            self._compute_runs(d, groups, source, target)
+            return
         at_once = 2 if config.skip_groups and gemm and not d.flags & Flag.KEPT else 1
         for first in range(0, len(groups), at_once):
             halves = groups[first : first + at_once]
@@ -118,17 +121,49 @@ class Model:
                 for word in range(-(-d.output_rows // config.lanes)):
                     self._write(group, target, word)
 
+    def _compute_runs(
+        self, d: Descriptor, groups: list[npt.NDArray[np.int64]], source: Place, target: Place
+    ) -> None:
+        """An array that skips activations: runs, blocks, chunks, passes, steps, halves, slots; results of a block."""
+        config = self.config
+        steps = list(itertools.product(range(d.kernel_height), range(d.kernel_width), range(d.channel_words)))
+        chunks = [steps[first : first + d.chunk_steps] for first in range(0, len(steps), d.chunk_steps)]
+        most = 2 * config.skip_passes
+        runs = [groups[first : first + most] for first in range(0, len(groups), most)]
+        words, per_block = -(-d.output_rows // config.lanes), config.words_per_block
+        for run, block in itertools.product(runs, range(d.blocks)):
+            passes = [run[first : first + 2] for first in range(0, len(run), 2)]
+            for (index, chunk), (number, halves) in itertools.product(enumerate(chunks), enumerate(passes)):
+                marks = [index == 0, index == len(chunks) - 1, len(halves) == 1, number == len(passes) - 1]
+                self._read_steps(d, chunk, halves, source, block, marks)
+            for group in run if not d.flags & Flag.MEASURE else []:
+                for word in range(per_block * block, min(per_block * (block + 1), words)):
+                    self._write(group, target, word)
+
+    def _read_steps(
+        self,
+        d: Descriptor,
+        chunk: list[tuple[int, int, int]],
+        halves: list[npt.NDArray[np.int64]],
+        source: Place,
+        block: int,
+        marks: list[bool],
+    ) -> None:
+        """What a pass reads of a chunk: steps, halves, slots."""
+        for (number, step), group, slot in itertools.product(enumerate(chunk), halves, range(d.read_slots)):
+            values, mine, _ = self._taps(d, group, source, None, step, block * d.block_step, slot)
+            flags = [slot == d.read_slots - 1, number == 0, number == len(chunk) - 1]
+            self.operands.append(np.concatenate([flags, mine, values.ravel()]))
+            self.chunks.append(marks)
+
     def _read_chunks(self, d: Descriptor, halves: list[npt.NDArray[np.int64]], source: Place) -> None:
         """A pass of a skip array: blocks, chunks of steps, steps, halves, slots."""
         steps = list(itertools.product(range(d.kernel_height), range(d.kernel_width), range(d.channel_words)))
         for block, first in itertools.product(range(d.blocks), range(0, len(steps), d.chunk_steps)):
             chunk = steps[first : first + d.chunk_steps]
             closes = block == d.blocks - 1 and first + len(chunk) == len(steps)
-            for (number, step), group, slot in itertools.product(enumerate(chunk), halves, range(d.read_slots)):
-                values, mine, _ = self._taps(d, group, source, None, step, block * d.block_step, slot)
-                flags = [slot == d.read_slots - 1, number == 0, number == len(chunk) - 1]
-                self.operands.append(np.concatenate([flags, mine, values.ravel()]))
-                self.chunks.append([first == 0, closes, len(halves) == 1, bool(d.flags & Flag.LANES_APART)])
+            marks = [first == 0, closes, len(halves) == 1, bool(d.flags & Flag.LANES_APART)]
+            self._read_steps(d, chunk, halves, source, block, marks)
 
     def _read(self, d: Descriptor, group: npt.NDArray[np.int64], source: Place, second: Place | None) -> None:
         config, gemm = self.config, d.operation == Operation.GEMM
@@ -227,8 +262,8 @@ def run(
         given[2].ctypes.data, rarely, 5, BEATS, *held, patience,
         *(array.ctypes.data for array in (operands, vectors, stored, finished, credits)),
     )  # fmt: skip
-    name = "skip_scratchpad" if config.skip_groups else "scratchpad"
-    unit = library(name, integers, config.skip_groups)
+    name = "skip_scratchpad" if config.skips_weights else "sparse_scratchpad" if config.skip_groups else "scratchpad"
+    unit = library(name, integers, config.skip_groups, config.skip_source)
     assert unit.unit_scratchpad(pad, int(hardware), ctypes.byref(start)) == 0
     if start.error:
         raise ScheduleError(start.error.decode())
@@ -331,19 +366,28 @@ class Layers:
             if config.shift is not None:
                 formats = [Flag.NONE, Flag.TWO_HOT] if config.shift_columns else [Flag.TWO_HOT, Flag.POWER_OF_TWO]
             fields["flags"] = int(formats[rng.integers(len(formats))])
-        if operation == Operation.GEMM and config.skip_groups:
+        if operation == Operation.GEMM and config.skips_weights:
             outputs = self._chunks(fields, source)
         elif operation == Operation.GEMM and rng.random() < 0.3:
             # Depthwise: a block reads the words of its own channels.
             outputs = channels
             fields |= {"channel_words": config.words_per_block, "block_step": config.words_per_block}
             fields["flags"] = int(formats[0])
+        if operation == Operation.GEMM and config.skips_activations:
+            words = fields.get("channel_words", source.words(config))
+            self._run_chunks(fields, fields["kernel_height"] * fields["kernel_width"] * words)
         target = program.tensor(*out, outputs, out[1] + int(rng.integers(0, 4)))
         self.load(source)
         if second is not None:
             self.load(second)
         self.compute(operation, source, target, second, **fields)
         self.store(target)
+
+    def _run_chunks(self, fields: dict[str, int], steps: int) -> None:
+        """Chunks of a GEMM for an array that skips activations, put into ``fields``."""
+        config = self.model.config
+        chunk = int(self.model.rng.integers(1, 1 + min(steps, config.skip_chunk // config.lanes)))
+        fields |= {"chunk_steps": chunk, "chunk_buffers": -(-steps // chunk)}
 
     def _chunks(self, fields: dict[str, int], source: Place) -> int:
         """Chunks of a GEMM for a skip array, put into ``fields``; its output channels."""

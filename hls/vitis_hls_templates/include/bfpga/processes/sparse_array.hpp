@@ -64,7 +64,7 @@ class SparseArrayProcess {
             const ChunkMarks leaving = passes_.first();
             RowSums<Config> row;
             const typename Forwarder::Moves moves = forwarder_.send(sums_.takes(), leaving, row);
-            sums_.step(row, leaving, moves.ends_pass, sums);
+            sums_.step(row, leaving, moves.ends_group, moves.ends_pass, sums);
             spreader_.loaded(loaded);
             spreader_.step(weights_, needs_, weight_words);
             begin_segment(begins);

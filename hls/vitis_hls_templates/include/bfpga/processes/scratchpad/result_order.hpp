@@ -45,7 +45,7 @@ class ResultOrder<Config, true> {
     // of all.
     bool last_word() const { return words_.last(); }
     bool last_group() const { return groups_.last(); }
-    bool last() const { return groups_.last() & (groups_.last_run() & words_.last_run()); }
+    bool last() const { return groups_.last() && groups_.last_run() && words_.last_run(); }
 
     // The first word of the next group, behind the last `word` of one.
     word_t first_word(word_t word) const {

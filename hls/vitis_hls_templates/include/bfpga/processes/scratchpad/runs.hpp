@@ -77,8 +77,8 @@ class RunRepeats {
     }
 
     // Whether the walk goes back behind the set, and whether another run begins there.
-    bool returns() const { return repeats_ & sets_.last() & !(chunks_.last() & blocks_.last()); }
-    bool goes_on() const { return sets_.last() & (chunks_.last() & blocks_.last()); }
+    bool returns() const { return repeats_ && sets_.last() && !(chunks_.last() && blocks_.last()); }
+    bool goes_on() const { return sets_.last() && chunks_.last() && blocks_.last(); }
 
     void step(bool set, bool starts) {
 #pragma HLS INLINE

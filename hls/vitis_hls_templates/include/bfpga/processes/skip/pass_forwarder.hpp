@@ -2,7 +2,7 @@
 // groups go on.
 //
 // The groups of a half have the pixels of one group, so their sums leave together, row by row, when the last of them
-// has ended what the pass reads of its chunk; half by half, pass by pass.
+// has ended what the pass reads of its chunk; half by half, pass by pass. A half without pixels takes a clock.
 #pragma once
 #include "bfpga/processes/skip/activation_words.hpp"
 #include "bfpga/processes/skip/chunk_marks.hpp"
@@ -38,10 +38,10 @@ class PassForwarder {
    public:
     using kept_t = typename Pair::kept_t;
 
-    // What happens in a clock: the sums of a half are through, those of a pass are.
+    // What happens in a clock: the sums of a half are through, those of a group of pixels are, those of a pass.
     struct Moves {
         bool sent[halves];
-        bool ends_pass;
+        bool ends_group, ends_pass;
     };
 
     PassForwarder() {
@@ -64,7 +64,8 @@ class PassForwarder {
         }
         half_ = 0;
         clock_ = 0;
-        last_clock_ = clocks == 1;
+        last_clock_ = false;
+        sends_ = false;
         shows_ = true;
         group_ = 0;
     }
@@ -75,17 +76,11 @@ class PassForwarder {
     // Gives away the sums whose turn it is, if they are there and somebody takes them. `pass`: what they are of.
     Moves send(bool takes, const ChunkMarks& pass, Row& row) {
 #pragma HLS INLINE
-        bool all = true;
-    Halves_Wait:
-        for (int h = 0; h < halves; ++h) {
-#pragma HLS UNROLL
-            all = all && complete_[h];
-        }
-        // Groups without a pixel end with the others of their pass.
-        const bool goes = takes && (pass.single ? all : complete_[static_cast<int>(half_)]);
-        const bool last_half = pass.single || half_ == halves - 1;
-        const bool through = goes && last_clock_;
-        row.there = goes && shows_;
+        const bool hidden = pass.single && half_ != 0;
+        const bool last_half = half_ == halves - 1;
+        const bool last_clock = last_clock_ || hidden;
+        const bool through = sends_ && last_clock;
+        row.there = sends_ && shows_ && !hidden;
         row.group = group_;
         row.row = static_cast<typename Row::row_t>(clock_ & static_cast<clock_t>((1 << row_bits) - 1));
         if (row.there || !native_integers) {  // a simulation saves the time
@@ -95,17 +90,25 @@ class PassForwarder {
     Halves_Sent:
         for (int h = 0; h < halves; ++h) {
 #pragma HLS UNROLL
-            moves.sent[h] = through && (pass.single || half_ == h);
+            moves.sent[h] = through && half_ == h;
         }
+        moves.ends_group = through && !hidden;
         moves.ends_pass = through && last_half;
-        if (goes) {
-            last_clock_ = clocks == 1 || (!last_clock_ && clock_ == clocks - 2);
-            shows_ = through || clock_ < Config::rows - 1;
-            clock_ = through ? static_cast<clock_t>(0) : static_cast<clock_t>(clock_ + 1);
+        // Behind the end of a slice it is known a clock later whether there is room for another one.
+        const bool slice = last_half && pass.closes && pass.leaves;
+        const half_t next_half = last_half ? static_cast<half_t>(0) : static_cast<half_t>(half_ + 1);
+        const bool begins = takes && complete_[static_cast<int>(half_)];
+        const bool follows = takes && halves > 1 && complete_[static_cast<int>(next_half)] && !slice;
+        if (sends_) {
+            last_clock_ = !last_clock && clock_ == clocks - 2;
+            shows_ = last_clock || clock_ < Config::rows - 1;
+            clock_ = last_clock ? static_cast<clock_t>(0) : static_cast<clock_t>(clock_ + 1);
         }
+        sends_ = !sends_ ? begins : last_clock ? follows : true;
         if (through) {
-            half_ = last_half ? static_cast<half_t>(0) : static_cast<half_t>(half_ + 1);
+            half_ = next_half;
             group_ = last_half && pass.leaves ? static_cast<typename Row::group_t>(0)
+                     : hidden                 ? group_
                                               : static_cast<typename Row::group_t>(group_ + 1);
         }
         return moves;
@@ -163,6 +166,7 @@ class PassForwarder {
     typename Row::group_t group_;
     clock_t clock_;
     bool last_clock_, shows_;
+    bool sends_;  // its sums leave
 };
 
 }  // namespace bfpga

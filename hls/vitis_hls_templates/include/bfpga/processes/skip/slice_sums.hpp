@@ -1,9 +1,9 @@
 // The sums buffer of an array that skips zeros of activations: adds what the chunks of a slice give to each row of each
 // group of a run, and gives the sums of the slice back in their order.
 //
-// Sums come chunk by chunk, group by group, row by row; the first chunk of a slice writes them, others are added. When
-// the last one has come the slice leaves. Two slices have room, so that one leaves while the next one comes; a third
-// one waits. A word that the stream refuses is read once more: nothing but the drain waits for it.
+// Sums come chunk by chunk, group by group, row by row; the first chunk of a slice writes them, others are added.
+// Groups of the last one leave when they have come. Two slices have room, so that one leaves while the next one comes;
+// a third one waits. A word that the stream refuses is read once more: nothing but the drain waits for it.
 #pragma once
 #include "bfpga/processes/skip/pass_forwarder.hpp"
 #include "bfpga/processes/skip/sums_buffer.hpp"
@@ -24,12 +24,12 @@ class SliceSums {
     static constexpr int group_bits = bit_length(Config::skip_halves * Config::skip_passes - 1);
     static constexpr int words = 2 << (row_bits + group_bits);
     using address_t = uint_t<bit_length(words - 1)>;
-    // Clocks behind the one that hears of a slice's end in which nothing of it is read: its last sum came with it.
-    static constexpr int apart = skip_guard - 2;
+    // Groups that have come and not left.
+    using count_t = uint_t<group_bits + 2>;
 
    public:
     SliceSums() {
-#pragma HLS ARRAY_PARTITION variable=closed_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=known_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=last_group_ complete dim=0
 #pragma HLS ARRAY_RESHAPE variable=cell_ complete dim=2
 #pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
@@ -43,31 +43,31 @@ class SliceSums {
         fills_ = false;
         drains_ = false;
         come_.clear();
-        ready_.clear();
+        ready_ = 0;
+        any_ready_ = false;
         row_ = 0;
         group_ = 0;
         all_fetched_ = false;
         fetched_there_ = false;
         drained_ = false;
-    Clocks_Clear:
-        for (int k = 0; k < apart; ++k) {
-#pragma HLS UNROLL
-            closed_[k] = false;
-        }
+        known_[0] = false;
+        known_[1] = false;
     }
 
-    // Whether sums can come in this clock.
+    // Whether sums of another slice can come in the next clock, unless one ends in this clock.
     bool takes() const { return !come_.two(); }
     // Whether every slice has left.
     bool idle() const { return !come_.any(); }
 
-    // A clock: sums of `pass` that come; `ends`: they are its last ones.
-    void step(const Row& in, const ChunkMarks& pass, bool ends, stream<wire_t<Sums>>& sums) {
+    // A clock: sums of `pass` that come; `ends_group`, `ends_pass`: they are the last ones.
+    void step(const Row& in, const ChunkMarks& pass, bool ends_group, bool ends_pass, stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         const bool adds = in.there && !pass.opens;
         const bool refused = fetched_there_ && !sums.write_nb(to_wire(fetched_));
         const bool drained = drained_;
-        const bool fetches = !adds && ready_.any() && !all_fetched_;
+        const bool fetches = !adds && any_ready_ && !all_fetched_;
+        const bool taken = fetches && !refused && row_ == last_row;
+        const bool back = refused && fetched_row_ == last_row;
         drained_ = fetched_there_ && !refused && fetched_last_;
         fetched_there_ = fetches && !refused;
         const address_t own = address(fills_, in.group, in.row);
@@ -77,7 +77,9 @@ class SliceSums {
         if (in.there) {
             keep(own, in.sums, found, pass.opens);
         }
-        count(in.group, ends && pass.closes && pass.leaves, drained);
+        const bool closes = ends_pass && pass.closes && pass.leaves;
+        count_groups(pass.closes && (pass.single ? ends_pass : ends_group), taken, back);
+        count_slices(in.group, ends_group, closes, drained);
     }
 
    private:
@@ -95,7 +97,8 @@ class SliceSums {
         const row_t row = row_;
         const group_t group = group_;
         const bool ends_group = row == last_row;
-        const bool ends_slice = ends_group && group == last_group_[drains_ ? 1 : 0];
+        const int slice = drains_ ? 1 : 0;
+        const bool ends_slice = ends_group && known_[slice] && group == last_group_[slice];
         if (refused) {
             row_ = fetched_row_;
             group_ = fetched_group_;
@@ -138,20 +141,30 @@ class SliceSums {
         }
     }
 
-    // Slices that have come and that may leave.
-    void count(group_t group, bool closes, bool drained) {
+    // Groups that may leave: one has come, one has been fetched, the last row of one must be fetched once more. The
+    // rows of a group have come one by one in `skip_guard` clocks or more, and leave no faster.
+    void count_groups(bool comes, bool taken, bool back) {
 #pragma HLS INLINE
-        const bool readies = closed_[apart - 1];
-    Clocks_Count:
-        for (int k = apart - 1; k > 0; --k) {
-#pragma HLS UNROLL
-            closed_[k] = closed_[k - 1];
-        }
-        closed_[0] = closes;
+        const bool more = ready_ > 1;
+        const bool some = ready_ != 0;
+        // A word that is refused is not fetched in the same clock.
+        const count_t plus = static_cast<count_t>(ready_ + (comes ? 1 : 0));
+        ready_ = back ? static_cast<count_t>(plus + 1) : taken ? static_cast<count_t>(plus - 1) : plus;
+        any_ready_ = comes || back || (taken ? more : some);
+    }
+
+    // Slices that have come and not left.
+    void count_slices(group_t group, bool ends_group, bool closes, bool drained) {
+#pragma HLS INLINE
         come_.step(closes, drained);
-        ready_.step(readies, drained);
-        if (closes) {
-            last_group_[fills_ ? 1 : 0] = group;
+        // A pass without a second half ends behind its only group.
+        last_come_ = ends_group ? group : last_come_;
+    Slices_Count:
+        for (int s = 0; s < 2; ++s) {
+#pragma HLS UNROLL
+            const bool own = fills_ == (s == 1);
+            known_[s] = (closes && own) || (known_[s] && !(drained && drains_ == (s == 1)));
+            last_group_[s] = closes && own ? last_come_ : last_group_[s];
         }
         fills_ = fills_ != closes;
         drains_ = drains_ != drained;
@@ -161,9 +174,13 @@ class SliceSums {
     Waiver<InterFalseBefore<skip_guard>, words> cell_waiver_;
     // Which half of the words the next sums go to, and which one leaves
     bool fills_, drains_;
-    UpToTwo come_, ready_;  // slices that have come and not left; of these, that may be read
-    bool closed_[apart];    // [k]: k + 1 clocks ago, a slice
+    UpToTwo come_;  // slices that have come and not left
+    group_t last_come_;
+    // Of each half of the words: its slice has come, with this group as the last one
+    bool known_[2];
     group_t last_group_[2];
+    count_t ready_;  // groups that may leave
+    bool any_ready_;
     // What is fetched next, unless all of the slice is, and what was fetched a clock ago
     row_t row_;
     group_t group_;
