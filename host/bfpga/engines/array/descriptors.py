@@ -183,7 +183,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.skips_activations and skips_zeros(config, result):
-        _chunks(config, result)
+        set_chunks(config, result)
     output_stage(node, result)
     return result
 
@@ -365,7 +365,7 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.steps = max(clocks.total, left)
 
 
-def _chunks(config: SystolicConfig, result: Descriptor) -> None:
+def set_chunks(config: SystolicConfig, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array that skips activations; ``steps``: clocks of a pass in which none is zero."""
     steps = kernel_steps(config, result)
     shape, window = SkipShape.of(config), steps // result.blocks

@@ -23,13 +23,15 @@ class SliceRows {
     // How often all blocks are gone through: for each run.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE
-        return ((d.groups - 1) >> shift) + 1;
+        return on_skip_array<Config>(d) ? ((d.groups - 1) >> shift) + 1 : d.groups;
     }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
-        const int32_t others = d.groups - 1;
-        whole_.set(static_cast<coordinate_t>(groups));
+        // For a systolic array a run is one group.
+        const bool slices = on_skip_array<Config>(d);
+        const int32_t others = slices ? d.groups - 1 : 0;
+        whole_.set(slices ? static_cast<coordinate_t>(groups) : static_cast<coordinate_t>(1));
         rest_.set(static_cast<coordinate_t>(others & (groups - 1)), (others & (groups - 1)) == 0);
         rows_.set(static_cast<coordinate_t>(Config::rows));
         output_rows_ = static_cast<coordinate_t>(d.output_rows);
@@ -75,12 +77,14 @@ class WordChunks {
    public:
     void start(const Descriptor& d) {
 #pragma HLS INLINE
-        simulation_check(d.has(Flag::Kept) || d.chunk_steps > 0, "a descriptor", "has no steps of a chunk; it has",
-                         d.chunk_steps);
+        chunked_ = on_skip_array<Config>(d);
+        simulation_check(!reads_chunks<Config>(d) || d.chunk_steps > 0, "a descriptor",
+                         "has no steps of a chunk; it has", d.chunk_steps);
         steps_.set(static_cast<typename Geometry<Config>::coordinate_t>(d.chunk_steps));
     }
 
-    // Of the word that is due.
+    // Whether the words go to a skip array; whether the one that is due ends a chunk.
+    bool chunked() const { return chunked_; }
     bool ends() const { return ends_; }
 
     // One clock, a word ahead; `on`: the next one is due, `last`: the block's last one.
@@ -94,7 +98,7 @@ class WordChunks {
 
    private:
     Turns<Geometry<Config>::coordinate_bits> steps_;
-    bool ends_;
+    bool chunked_, ends_;
 };
 
 // The words of a systolic array, each of which tells whether it ends a chunk.
@@ -107,11 +111,28 @@ struct StoredSlices {
     static void send(const WeightWord<Config>& word, const Read& read,
                      stream<wire_t<WeightBeat<Config>>>& weight_words) {
 #pragma HLS INLINE
+        weight_words.write(to_wire(beat(word, read)));
+    }
+
+    // Of two arrays, to that which computes the operation.
+    static void send(const WeightWord<Config>& word, const Read& read, stream<wire_t<WeightBeat<Config>>>& weight_words,
+                     stream<wire_t<WeightBeat<Config>>>& skip_words) {
+#pragma HLS INLINE
+        if (read.chunks().chunked()) {
+            skip_words.write(to_wire(beat(word, read)));
+        } else {
+            weight_words.write(to_wire(beat(word, read)));
+        }
+    }
+
+   private:
+    static WeightBeat<Config> beat(const WeightWord<Config>& word, const Read& read) {
+#pragma HLS INLINE
         WeightBeat<Config> weight;
         weight.weight = word;
-        weight.two_hot = read.ends_chunk();
+        weight.two_hot = read.chunks().chunked() && read.chunks().ends();
         weight.power_of_two = false;
-        weight_words.write(to_wire(weight));
+        return weight;
     }
 };
 
