@@ -178,17 +178,21 @@ class SparseArrayProcess {
             word.leaves = leaves_;
             bool any = false;
             bool two = false;
+            bool three = false;
         Lanes_Queue:
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
                 word.lane[l] = word_[i].lane[l];
                 word.mask[l] = word.lane[l] != 0;
+                three = three || (two && word.mask[l]);
                 two = two || (any && word.mask[l]);
                 any = any || word.mask[l];
             }
             word.one = !two;
+            word.three = three;
             ActivationWord<Config> none = word;
             none.one = true;
+            none.three = false;
         Lanes_None:
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL

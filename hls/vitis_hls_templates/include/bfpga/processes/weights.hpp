@@ -284,15 +284,14 @@ class PassRows {
         base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
 
-    // Of the row that is due: whether the output has it, whether it is the last one of the pass; `last_turn`: the pass
-    // is of the last turn.
+    // Of the row that is due: whether the output has it, whether it is the last one of the pass.
     bool exists() const { return exists_; }
-    bool last(bool) const { return block_rows_.last(); }
+    bool last() const { return block_rows_.last(); }
     parameter_address_t address() const { return address_; }
 
-    // One clock; `row`: one has gone; `pass`: the pass has; `turn`: it was that of the last block; `begins`: the
-    // operation.
-    void step(bool row, bool, bool turn, bool begins) {
+    // One clock; `row`: one has gone, of the turn's last block or not; `turn`: the pass of that block has; `begins`:
+    // the operation.
+    void step(bool row, bool turn, bool, bool begins) {
 #pragma HLS INLINE
         const bool exists = exists_ && !output_rows_.last();
         const bool again = turn || begins;
@@ -380,14 +379,14 @@ class WeightRead {
         // Side by side, not one behind the other: each of these is few levels of logic.
         const bool opens = gate_.opens();
         const bool sends = words_ && may;
-        const bool last_row = pass_rows_.last(last_turn_);
+        const bool last_row = pass_rows_.last();
         const bool rows_end = !rows_ || last_row;
         const bool last_word = may && ends_pass_;
         const bool pass = works_ && rows_end && (!words_ || last_word);
         const bool turn = pass && last_block_;
         const bool ended = over_;
         walk_words(sends, sends && ends_tap_, pass, turn || gate_.begins());
-        pass_rows_.step(rows_, pass, turn, gate_.begins());
+        pass_rows_.step(rows_, turn, last_block_, gate_.begins());
         walk_taps(sends || opens);
         const bool words = (opens & more_words_) | (words_ & !last_word);
         const bool rows = (opens & more_rows_) | (rows_ & !last_row);
@@ -407,7 +406,6 @@ class WeightRead {
         const bool last_block = blocks_.last();
         const bool last = last_block && turns_.last();
         if (on) {
-            last_turn_ = turns_.last();
             last_block_ = last_block;
             last_pass_ = last;
             more_words_ = !kept_ && !last;
@@ -465,10 +463,10 @@ class WeightRead {
     Counter turns_, blocks_, kernel_rows_, kernel_columns_, channel_words_;
     Rows pass_rows_;
     Chunks chunks_;
-    bool ends_tap_, ends_pass_;                // the word that is due
-    bool last_turn_, last_block_, last_pass_;  // the pass that goes on
-    bool more_words_, more_rows_;              // the pass behind it
-    bool words_, rows_;                        // words, rows of the pass are left
+    bool ends_tap_, ends_pass_;    // the word that is due
+    bool last_block_, last_pass_;  // the pass that goes on
+    bool more_words_, more_rows_;  // the pass behind it
+    bool words_, rows_;            // words, rows of the pass are left
     weight_address_t base_, base_tap_, base_block_, tap_step_, block_step_, address_, next_tap_, next_block_;
 };
 

@@ -62,8 +62,9 @@ class ResultOrder<Config, true> {
         if (starts | slice) {
             first_ = starts ? static_cast<word_t>(0) : word;
         }
-        groups_.step(group, slice & words_.last_run(), starts);
-        words_.step(done, slice, starts);
+        const bool last_group = groups_.last();
+        groups_.step(group, words_.last_run(), starts);
+        words_.step(done, last_group, starts);
     }
 
    private:

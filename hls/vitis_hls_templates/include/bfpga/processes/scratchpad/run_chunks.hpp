@@ -42,6 +42,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const int32_t groups = d.groups;
         chunked_ = reads_chunks<Config>(d);
         odd_ = chunked_ && (groups & 1) != 0;
+        alone_ = chunked_ && groups == 1;
         passes_.set_turns((groups + 1) >> 1);
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
@@ -106,7 +107,6 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool half = on & now.slot_ends;
         const bool pass = ends & (chunked_ & chunk_ends(now));
         const bool chunk = pass & passes_.last();
-        const bool run = chunk & (now.window_ends & now.last_block);
         if (on) {
             prepare(now);
         } else if (starts) {
@@ -116,7 +116,10 @@ class PassChunks<Config, ChunkOrder::Runs> {
         begins_segment_ = starts | (ends ? segment_.last() | chunk_ends(now) : begins_segment_);
         opens_ = starts | (chunk ? now.window_ends : opens_);
         half_ = !starts & (half ? !last_half() : half_);
-        passes_.step(pass, run, starts);
+        const bool on_run = now.window_ends && now.last_block;
+        const bool behind = odd_ && passes_.ends_next(on_run);
+        single_ = starts ? alone_ : pass ? behind : single_;
+        passes_.step(pass, on_run, starts);
         steps_.step(ends, pass | starts);
         segment_.step(ends, pass | starts);
     }
@@ -155,9 +158,8 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
-    // Whether the pass has no second half; whether the half is its last one.
-    bool single() const { return odd_ & (passes_.last() & passes_.last_run()); }
-    bool last_half() const { return !(chunked_ & !(half_ | single())); }
+    // Whether the half is the last one of its pass.
+    bool last_half() const { return !(chunked_ & !(half_ | single_)); }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
@@ -174,17 +176,17 @@ class PassChunks<Config, ChunkOrder::Runs> {
         next_.last = ends;
         next_.opens = opens_;
         next_.closes = now.window_ends;
-        next_.single = single();
+        next_.single = single_;
         next_.leaves = passes_.last();
     }
 
     // The operation
-    bool chunked_, odd_;  // of its groups
+    bool chunked_, odd_, alone_;  // of its groups
     RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
     Turns<step_bits> steps_, segment_;
-    // The step of the nest: its half; whether it is the first one that its pass reads of a chunk, in the first chunk of
-    // a window, the first one of a segment; whether the slot ends the step
-    bool half_, first_, opens_, begins_segment_, step_ends_;
+    // The step of the nest: its half, whether its pass has no second one; whether it is the first one that its pass
+    // reads of a chunk, in the first chunk of a window, the first one of a segment; whether the slot ends the step
+    bool half_, single_, first_, opens_, begins_segment_, step_ends_;
     // The step that comes, the one that is executed
     Step next_, issue_;
     // Room of the array

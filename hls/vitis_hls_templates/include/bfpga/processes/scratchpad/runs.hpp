@@ -6,8 +6,8 @@
 
 namespace bfpga {
 
-// Counts the turns of runs of N; the last run has what is left.
-template <int N, int Bits>
+// Counts the turns of runs of N; the last run has what is left. `MaySingle`: or of runs of one turn each.
+template <int N, int Bits, bool MaySingle = false>
 class RunTurns {
     using turn_t = uint_t<bit_length(N)>;
 
@@ -19,6 +19,15 @@ class RunTurns {
         runs_.set(runs);
         rest_ = rest;
         first_ = alone ? rest : static_cast<turn_t>(N - 1);
+        singles_ = false;
+    }
+
+    // Runs of one turn each.
+    void set_singles(int32_t turns) {
+#pragma HLS INLINE
+        set(static_cast<int_t<Bits>>(turns), 0);
+        first_ = 0;
+        singles_ = true;
     }
 
     // The runs of `turns` turns; N is a power of two.
@@ -34,30 +43,49 @@ class RunTurns {
     bool last() const { return last_; }
     bool last_run() const { return runs_.last(); }
 
-    // A clock: to the next turn; behind the last one of the run to its first one again, or, `on`, of the next run.
+    // Whether the turn behind this one is the last one of all, if the run goes by again or, `on`, the next one comes.
+    bool ends_next(bool on) const {
+#pragma HLS INLINE
+        const bool in_run = runs_.last() && left_ == 1;
+        const bool again = runs_.last() && single_;
+        const bool behind = next_is_last_ && next_single_;
+        const bool wrapped = on ? behind : again;
+        return last_ ? wrapped : in_run;
+    }
+
+    // A clock: to the next turn; behind the last one of the run to its first one again or, if the run goes on, to the
+    // first one of the next run.
     void step(bool next, bool on, bool starts) {
 #pragma HLS INLINE
         const bool wraps = next & last_;
+        const bool may_go_on = last_ & on;
+        const bool goes_on = next & may_go_on;
         const turn_t again = on ? next_others_ : others_;
         const turn_t left = wraps ? again : static_cast<turn_t>(left_ - 1);
         const bool last = wraps ? (on ? next_single_ : single_) : left_ == 1;
         // What the run behind has is known a clock after the run has begun.
-        const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : static_cast<turn_t>(N - 1);
+        const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : whole();
         left_ = starts ? first_ : next ? left : left_;
         last_ = starts ? first_ == 0 : next ? last : last_;
         is_first_ = starts | (next ? wraps : is_first_);
-        others_ = starts ? first_ : (wraps & on) ? next_others_ : others_;
-        single_ = starts ? first_ == 0 : (wraps & on) ? next_single_ : single_;
+        others_ = starts ? first_ : goes_on ? next_others_ : others_;
+        single_ = starts ? first_ == 0 : goes_on ? next_single_ : single_;
         next_others_ = behind;
         next_single_ = behind == 0;
-        runs_.step(wraps & on, starts);
+        next_is_last_ = runs_.before_last();
+        runs_.step(goes_on, starts);
     }
 
    private:
+    // Turns of a whole run after the first one.
+    turn_t whole() const { return static_cast<turn_t>(MaySingle && singles_ ? 0 : N - 1); }
+
     Turns<Bits> runs_;
+    bool singles_;
     // Turns after the first one: of the last run, of the first one; of the run, of the one behind it; after this one
     turn_t rest_, first_, others_, next_others_, left_;
     bool single_, next_single_, last_, is_first_;
+    bool next_is_last_;  // the run behind
 };
 
 // How often a walk over the pixels of runs goes back to the begin of one: a run goes by once for each chunk of each
@@ -74,17 +102,20 @@ class RunRepeats {
         sets_.set_turns(sets);
         chunks_.set(static_cast<int_t<bits>>(chunks));
         blocks_.set(static_cast<int_t<bits>>(d.blocks));
+        once_ = chunks == 1 && d.blocks == 1;
     }
 
     // Whether the walk goes back behind the set, and whether another run begins there.
-    bool returns() const { return repeats_ && sets_.last() && !(chunks_.last() && blocks_.last()); }
-    bool goes_on() const { return sets_.last() && chunks_.last() && blocks_.last(); }
+    bool returns() const { return repeats_ && sets_.last() && !last_; }
+    bool goes_on() const { return sets_.last() && last_; }
 
     void step(bool set, bool starts) {
 #pragma HLS INLINE
         const bool chunk = set & sets_.last();
         const bool block = chunk & chunks_.last();
-        sets_.step(set, block & blocks_.last(), starts);
+        sets_.step(set, last_, starts);
+        // A clock later: no two sets are filled without one between.
+        last_ = starts ? once_ : chunks_.last() && blocks_.last();
         chunks_.step(chunk, starts);
         blocks_.step(block, starts);
     }
@@ -92,7 +123,8 @@ class RunRepeats {
    private:
     RunTurns<N, Geometry<Config>::coordinate_bits> sets_;
     Turns<bits> chunks_, blocks_;
-    bool repeats_;
+    bool repeats_, once_;
+    bool last_;  // the run goes by for the last time
 };
 
 }  // namespace bfpga

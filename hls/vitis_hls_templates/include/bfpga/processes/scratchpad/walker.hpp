@@ -90,8 +90,8 @@ class SerialWalk {
         const bool fill = fills();
         const bool last = columns_.last();
         const bool last_of_set = ends_set();
-        const bool back = fill && returns() && !starts;
-        const bool marks = starts || (fill && goes_on());
+        const bool back = (fill & returns()) & !starts;
+        const bool marks = starts | (fill & goes_on());
         repeats_.step(fill & last_of_set, starts);
         if (starts) {
             place_ = setup.first;

@@ -119,7 +119,8 @@ class ResultWriter {
         const bool last_word = in_runs() ? order_.last_word() : words_.last();
         const bool done = writes & columns_.last();
         const bool group = done & last_word;
-        const bool pass = in_runs() ? group & order_.last_group() : done & (last_word | pass_.last());
+        const bool ends_pass = in_runs() ? last_word && order_.last_group() : last_word || pass_.last();
+        const bool pass = done & ends_pass;
         const bool free = !held_ | done;
         const bool next_group = !open_ & running_ & walk_.full();
         if (done) {
@@ -142,7 +143,8 @@ class ResultWriter {
         walk_.step(setup_, next_group, starts);
         pass_.step(done, pass | starts);
         words_.step(done, starts);
-        const bool ends = group & (in_runs() ? order_.last() : groups_.last());
+        const bool last_group = in_runs() ? order_.last() : groups_.last();
+        const bool ends = group & last_group;
         groups_.step(group, starts);
         order_.step(done, word_, starts);
         // Counted a clock later beside a skip array, whose reader leaves less time in a clock.

@@ -66,14 +66,14 @@ struct ActivationWord {
     static constexpr int mask_from = lanes * Config::mantissa_bits;
     static constexpr int step_from = mask_from + lanes;
     static constexpr int marks_from = step_from + T::step_bits;
-    static constexpr int bits = marks_from + 4;
+    static constexpr int bits = marks_from + 5;
     static_assert(bits <= 64, "a word is one integer");
     using code_t = uint_t<bits>;
 
     typename T::mantissa_t lane[lanes];
     bool mask[lanes];         // not zero
     typename T::step_t step;  // of the chunk
-    bool one;                 // not more than one lane is not zero
+    bool one, three;          // not more than one lane is not zero; more than two are
     bool ends_segment;
     bool last;    // of what the pass reads of its chunk
     bool leaves;  // with `last`: of the chunk
@@ -92,6 +92,7 @@ struct ActivationWord {
         code = static_cast<code_t>(code | bit(one, marks_from));
         code = static_cast<code_t>(code | bit(ends_segment, marks_from + 1));
         code = static_cast<code_t>(code | bit(last, marks_from + 2));
+        code = static_cast<code_t>(code | bit(three, marks_from + 4));
         return static_cast<code_t>(code | bit(leaves, marks_from + 3));
     }
 
@@ -111,6 +112,7 @@ struct ActivationWord {
         word.ends_segment = is_set(code, marks_from + 1);
         word.last = is_set(code, marks_from + 2);
         word.leaves = is_set(code, marks_from + 3);
+        word.three = is_set(code, marks_from + 4);
         return word;
     }
 

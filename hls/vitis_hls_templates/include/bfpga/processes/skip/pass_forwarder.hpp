@@ -66,6 +66,7 @@ class PassForwarder {
         clock_ = 0;
         last_clock_ = false;
         sends_ = false;
+        hidden_ = false;
         shows_ = true;
         group_ = 0;
     }
@@ -76,11 +77,9 @@ class PassForwarder {
     // Gives away the sums whose turn it is, if they are there and somebody takes them. `pass`: what they are of.
     Moves send(bool takes, const ChunkMarks& pass, Row& row) {
 #pragma HLS INLINE
-        const bool hidden = pass.single && half_ != 0;
         const bool last_half = half_ == halves - 1;
-        const bool last_clock = last_clock_ || hidden;
-        const bool through = sends_ && last_clock;
-        row.there = sends_ && shows_ && !hidden;
+        const bool through = sends_ && last_clock_;
+        row.there = sends_ && shows_;
         row.group = group_;
         row.row = static_cast<typename Row::row_t>(clock_ & static_cast<clock_t>((1 << row_bits) - 1));
         if (row.there || !native_integers) {  // a simulation saves the time
@@ -92,23 +91,25 @@ class PassForwarder {
 #pragma HLS UNROLL
             moves.sent[h] = through && half_ == h;
         }
-        moves.ends_group = through && !hidden;
+        moves.ends_group = through && !hidden_;
         moves.ends_pass = through && last_half;
         // Behind the end of a slice it is known a clock later whether there is room for another one.
         const bool slice = last_half && pass.closes && pass.leaves;
         const half_t next_half = last_half ? static_cast<half_t>(0) : static_cast<half_t>(half_ + 1);
+        const bool hides = pass.single && !last_half;
         const bool begins = takes && complete_[static_cast<int>(half_)];
         const bool follows = takes && halves > 1 && complete_[static_cast<int>(next_half)] && !slice;
+        const bool before_last = clock_ == clocks - 2;
         if (sends_) {
-            last_clock_ = !last_clock && clock_ == clocks - 2;
-            shows_ = last_clock || clock_ < Config::rows - 1;
-            clock_ = last_clock ? static_cast<clock_t>(0) : static_cast<clock_t>(clock_ + 1);
+            shows_ = last_clock_ ? !hides : clock_ < Config::rows - 1;
+            clock_ = last_clock_ ? static_cast<clock_t>(0) : static_cast<clock_t>(clock_ + 1);
+            last_clock_ = last_clock_ ? hides : before_last;
         }
-        sends_ = !sends_ ? begins : last_clock ? follows : true;
+        sends_ = !sends_ ? begins : through ? follows : true;
         if (through) {
+            hidden_ = hides;
             half_ = next_half;
             group_ = last_half && pass.leaves ? static_cast<typename Row::group_t>(0)
-                     : hidden                 ? group_
                                               : static_cast<typename Row::group_t>(group_ + 1);
         }
         return moves;
@@ -166,7 +167,8 @@ class PassForwarder {
     typename Row::group_t group_;
     clock_t clock_;
     bool last_clock_, shows_;
-    bool sends_;  // its sums leave
+    bool sends_;   // its sums leave
+    bool hidden_;  // it has no pixels
 };
 
 }  // namespace bfpga

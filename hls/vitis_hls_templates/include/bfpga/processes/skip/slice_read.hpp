@@ -5,18 +5,19 @@
 // for two runs: those of a block wait for its sums, which need its words, and those of the block before may still be
 // there.
 #pragma once
+#include "bfpga/processes/scratchpad/runs.hpp"
 #include "bfpga/processes/weights.hpp"
 
 namespace bfpga {
 
-// The rows of a block, again for each group of a run.
+// The rows of a block, again for each group of a run. They go on to the next block as soon as the last one has gone:
+// nothing here waits for the words.
 template <class Config>
 class SliceRows {
     using G = Geometry<Config>;
     using coordinate_t = typename G::coordinate_t;
     using parameter_address_t = typename G::parameter_address_t;
     static constexpr int groups = Config::skip_halves * Config::skip_passes;
-    static_assert((groups & (groups - 1)) == 0, "what a run has of the groups are the lower bits of their number");
     static constexpr int shift = bit_length(groups) - 1;
 
    public:
@@ -29,44 +30,45 @@ class SliceRows {
     void start(const Descriptor& d) {
 #pragma HLS INLINE
         // For a systolic array a run is one group.
-        const bool slices = on_skip_array<Config>(d);
-        const int32_t others = slices ? d.groups - 1 : 0;
-        whole_.set(slices ? static_cast<coordinate_t>(groups) : static_cast<coordinate_t>(1));
-        rest_.set(static_cast<coordinate_t>(others & (groups - 1)), (others & (groups - 1)) == 0);
+        if (on_skip_array<Config>(d)) {
+            groups_.set_turns(d.groups);
+        } else {
+            groups_.set_singles(d.groups);
+        }
         rows_.set(static_cast<coordinate_t>(Config::rows));
         output_rows_ = static_cast<coordinate_t>(d.output_rows);
         base_ = static_cast<parameter_address_t>(d.parameter_base);
     }
 
     bool exists() const { return exists_; }
-    bool last(bool last_run) const { return rows_.last() && (last_run ? rest_.last() : whole_.last()); }
+    bool last() const { return rows_.last() && groups_.last(); }
     parameter_address_t address() const { return address_; }
 
-    // One clock; `row`: one has gone; `block`: all rows of a block have, for the whole run; `run`: and it was the last
-    // block; `begins`: the operation.
-    void step(bool row, bool block, bool run, bool begins) {
+    // One clock; `row`: one has gone; `last_block`: it is of the run's last block; `begins`: the operation.
+    void step(bool row, bool, bool last_block, bool begins) {
 #pragma HLS INLINE
-        const bool group = row && rows_.last();
+        const bool group = row & rows_.last();
+        const bool block = group & groups_.last();
+        const bool run = block & last_block;
         const coordinate_t below = static_cast<coordinate_t>(of_block_ - Config::rows);
-        const coordinate_t of_block = run || begins ? output_rows_ : block ? below : of_block_;
+        const coordinate_t of_block = (run | begins) ? output_rows_ : block ? below : of_block_;
         const parameter_address_t behind = static_cast<parameter_address_t>(block_ + Config::rows);
-        const parameter_address_t address = run || begins ? base_ : block ? behind : block_;
-        const bool again = group || block || begins;
-        exists_ = again || (row ? exists_ && left_ != 1 : exists_);
+        const parameter_address_t address = (run | begins) ? base_ : block ? behind : block_;
+        const bool again = group | begins;
+        exists_ = again | (row ? exists_ & (left_ != 1) : exists_);
         left_ = again ? of_block : row ? static_cast<coordinate_t>(left_ - 1) : left_;
         address_ = again ? address : row ? static_cast<parameter_address_t>(address_ + 1) : address_;
         of_block_ = of_block;
         block_ = address;
         rows_.step(row, begins);
-        whole_.step(group, block || begins);
-        rest_.step(group, block || begins);
+        groups_.step(group, last_block, begins);
     }
 
    private:
     Turns<G::coordinate_bits> rows_;
-    Turns<G::coordinate_bits> whole_, rest_;  // groups of a run, of the last one
-    coordinate_t output_rows_, of_block_;     // that the output has, of them from the block on
-    coordinate_t left_;                       // from the row on that is due
+    RunTurns<groups, G::coordinate_bits, Config::dense_beside> groups_;
+    coordinate_t output_rows_, of_block_;  // that the output has, of them from the block on
+    coordinate_t left_;                    // from the row on that is due
     bool exists_;
     parameter_address_t base_, block_, address_;
 };

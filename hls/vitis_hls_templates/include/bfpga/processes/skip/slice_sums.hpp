@@ -46,6 +46,7 @@ class SliceSums {
         ready_ = 0;
         any_ready_ = false;
         row_ = 0;
+        ends_group_ = false;
         group_ = 0;
         all_fetched_ = false;
         fetched_there_ = false;
@@ -65,9 +66,12 @@ class SliceSums {
         const bool adds = in.there && !pass.opens;
         const bool refused = fetched_there_ && !sums.write_nb(to_wire(fetched_));
         const bool drained = drained_;
-        const bool fetches = !adds && any_ready_ && !all_fetched_;
-        const bool taken = fetches && !refused && row_ == last_row;
-        const bool back = refused && fetched_row_ == last_row;
+        // What a ready group decides comes last.
+        const bool may = !adds && !all_fetched_;
+        const bool may_take = may && ends_group_;
+        const bool fetches = any_ready_ & may;
+        const bool taken = any_ready_ & may_take;
+        const bool back = fetched_ends_group_;
         drained_ = fetched_there_ && !refused && fetched_last_;
         fetched_there_ = fetches && !refused;
         const address_t own = address(fills_, in.group, in.row);
@@ -78,7 +82,7 @@ class SliceSums {
             keep(own, in.sums, found, pass.opens);
         }
         const bool closes = ends_pass && pass.closes && pass.leaves;
-        count_groups(pass.closes && (pass.single ? ends_pass : ends_group), taken, back);
+        count_groups(pass.closes && (pass.single ? ends_pass : ends_group), taken, refused, back);
         count_slices(in.group, ends_group, closes, drained);
     }
 
@@ -96,18 +100,21 @@ class SliceSums {
 #pragma HLS INLINE
         const row_t row = row_;
         const group_t group = group_;
-        const bool ends_group = row == last_row;
+        const bool ends_group = ends_group_;
         const int slice = drains_ ? 1 : 0;
         const bool ends_slice = ends_group && known_[slice] && group == last_group_[slice];
         if (refused) {
             row_ = fetched_row_;
+            ends_group_ = fetched_ends_group_;
             group_ = fetched_group_;
         } else if (fetches) {
             row_ = ends_group ? static_cast<row_t>(0) : static_cast<row_t>(row + 1);
+            ends_group_ = row == last_row - 1;
             group_ = ends_slice ? static_cast<group_t>(0) : ends_group ? static_cast<group_t>(group + 1) : group;
         }
         all_fetched_ = !refused && !drained && (all_fetched_ || (fetches && ends_slice));
         fetched_row_ = row;
+        fetched_ends_group_ = ends_group;
         fetched_group_ = group;
         fetched_last_ = ends_slice;
     }
@@ -141,16 +148,22 @@ class SliceSums {
         }
     }
 
-    // Groups that may leave: one has come, one has been fetched, the last row of one must be fetched once more. The
-    // rows of a group have come one by one in `skip_guard` clocks or more, and leave no faster.
-    void count_groups(bool comes, bool taken, bool back) {
+    // Groups that may leave: one has come; the last row of one is fetched; what has just been fetched and is fetched
+    // now is refused, `back`: the former was the last row of a group. The rows of a group have come one by one in
+    // `skip_guard` clocks or more, and leave no faster.
+    void count_groups(bool comes, bool taken, bool refused, bool back) {
 #pragma HLS INLINE
         const bool more = ready_ > 1;
         const bool some = ready_ != 0;
-        // A word that is refused is not fetched in the same clock.
+        const bool adds = refused && back;
+        const bool takes = !refused && taken;
         const count_t plus = static_cast<count_t>(ready_ + (comes ? 1 : 0));
-        ready_ = back ? static_cast<count_t>(plus + 1) : taken ? static_cast<count_t>(plus - 1) : plus;
-        any_ready_ = comes || back || (taken ? more : some);
+        ready_ = adds ? static_cast<count_t>(plus + 1) : takes ? static_cast<count_t>(plus - 1) : plus;
+        // The group of what is refused has not left.
+        const bool others = comes || refused;
+        const bool if_taken = others || more;
+        const bool if_not = others || some;
+        any_ready_ = taken ? if_taken : if_not;
     }
 
     // Slices that have come and not left.
@@ -183,10 +196,12 @@ class SliceSums {
     bool any_ready_;
     // What is fetched next, unless all of the slice is, and what was fetched a clock ago
     row_t row_;
+    bool ends_group_;  // it is the last one of the group
     group_t group_;
     bool all_fetched_;
     Sums fetched_;
     row_t fetched_row_;
+    bool fetched_ends_group_;
     group_t fetched_group_;
     bool fetched_there_, fetched_last_;
     bool drained_;  // with it the slice has left

@@ -36,6 +36,7 @@ class SparseGroup {
         waits_ = false;
         there_ = false;
         one_ = false;
+        three_ = false;
         ends_ = false;
         begins_ = true;
         buffer_ = false;
@@ -83,24 +84,18 @@ class SparseGroup {
     bool step(const Queues& queues, const WideWeights<Config>& weights, Forwarder& forwarder, int number,
               const bool (&loaded)[2], const bool (&begins)[T::segments]) {
 #pragma HLS INLINE
-        const bool fires = there_ && ready_ && !(ends_ && forwarder.shut(number));
+        // What its weights decide comes last.
+        const bool may = there_ && !(ends_ && forwarder.shut(number));
+        const bool fires = ready_ & may;
         const bool ends_word = fires && one_;
         const bool finishes = fires && ends_;
-        const bool moves = !there_ || ends_word;
+        const bool moves = fires ? one_ : !there_;
         const bool fetches = any_ && (!waits_ || moves);
         if (fires || !native_integers) {  // a simulation saves the time
             multiply(weights, forwarder, number, fires, finishes);
         }
-        leave(ends_word, finishes, loaded, begins);
-        const bool three = more_than_two();
-        if (moves) {
-            there_ = waits_;
-            begin_word();
-        } else if (fires) {
-            one_ = !three;
-            ends_ = !three && word_.last;
-            clear_lowest();
-        }
+        leave(ends_word, fires, loaded, begins);
+        go_on(fires, moves);
         const typename Own::code_t found = queues.read(number, from_, fetches);
         waits_ = fetches || (waits_ && !moves);
         waiting_ = fetches ? found : waiting_;
@@ -139,10 +134,11 @@ class SparseGroup {
     }
 
     // What the group has done with a segment, or with the weights of a chunk.
-    void leave(bool ends_word, bool finishes, const bool (&loaded)[2], const bool (&begins)[T::segments]) {
+    void leave(bool ends_word, bool fires, const bool (&loaded)[2], const bool (&begins)[T::segments]) {
 #pragma HLS INLINE
         const bool ends_segment = ends_word && word_.ends_segment;
-        const bool ends_chunk = finishes && word_.leaves;
+        const bool may_end = ends_ && word_.leaves;
+        const bool ends_chunk = fires & may_end;
     Segments_Leave:
         for (int s = 0; s < T::segments; ++s) {
 #pragma HLS UNROLL
@@ -150,37 +146,58 @@ class SparseGroup {
             pending_[s] = begins[s] || (pending_[s] && !(ends_segment && segment_ == s));
         }
         segment_ = ends_segment ? T::next_segment(segment_) : segment_;
+        const bool own = loaded[buffer_ ? 1 : 0] || uses_[buffer_ ? 1 : 0];
+        const bool other = loaded[buffer_ ? 0 : 1] || uses_[buffer_ ? 0 : 1];
+        ready_ = ends_chunk ? other : own;
     Buffers_Leave:
         for (int b = 0; b < 2; ++b) {
 #pragma HLS UNROLL
             uses_[b] = loaded[b] || (uses_[b] && !(ends_chunk && buffer_ == (b == 1)));
         }
         buffer_ = buffer_ != ends_chunk;
-        ready_ = uses_[buffer_ ? 1 : 0];
     }
 
-    // The word that waits is worked on next.
-    void begin_word() {
+    // To the next lane of the word, or to the word that waits. What fires decides comes last.
+    void go_on(bool fires, bool moves) {
 #pragma HLS INLINE
-        word_ = Own::unpack(waiting_);
-        one_ = word_.one;
-        ends_ = word_.one && word_.last;
-    Lanes_Begin:
-        for (int l = 0; l < lanes; ++l) {
+        const Own behind = Own::unpack(waiting_);
+        const bool one_behind = behind.one;
+        const bool ends_behind = behind.one && behind.last;
+        const bool one_next = !three_;
+        const bool ends_next = one_next && word_.last;
+        const bool one_fired = one_ ? one_behind : one_next;
+        const bool ends_fired = one_ ? ends_behind : ends_next;
+        const bool one_else = there_ ? one_ : one_behind;
+        const bool ends_else = there_ ? ends_ : ends_behind;
+        const bool three_fired = one_ ? behind.three : all();
+        const bool three_else = there_ ? three_ : behind.three;
+        one_ = fires ? one_fired : one_else;
+        three_ = fires ? three_fired : three_else;
+        ends_ = fires ? ends_fired : ends_else;
+        if (moves) {
+            there_ = waits_;
+            word_ = behind;
+        Lanes_Begin:
+            for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
-            mask_[l] = word_.mask[l];
+                mask_[l] = behind.mask[l];
+            }
+        } else if (fires) {
+            clear_lowest();
         }
     }
 
-    bool more_than_two() const {
+    // Whether more than two lanes are left behind this one, of four at most.
+    bool all() const {
 #pragma HLS INLINE
-        uint_t<bit_length(lanes)> left = 0;
-    Lanes_Count:
+        static_assert(lanes <= 4, "a word has four channels at most");
+        bool all = lanes == 4;
+    Lanes_All:
         for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
-            left = static_cast<uint_t<bit_length(lanes)>>(left + (mask_[l] ? 1 : 0));
+            all = all && mask_[l];
         }
-        return left > 2;
+        return all;
     }
 
     void clear_lowest() {
@@ -212,13 +229,13 @@ class SparseGroup {
     bool arrived_[skip_guard];  // [k]: k + 1 clocks before a word has come
     count_t count_;
     bool any_;
-    // The word behind, and the one that is worked on: lanes that are left of it; whether only one is, and with it the
-    // sums end
+    // The word behind, and the one that is worked on: lanes that are left of it; whether only one is, whether more
+    // than two are, whether the sums end with the lane
     bool waits_, there_;
     typename Own::code_t waiting_;
     Own word_;
     bool mask_[lanes];
-    bool one_, ends_;
+    bool one_, three_, ends_;
     // The sums
     bool begins_;
     PairSums<Config::accumulator_bits, Config::skip_chunk> sums_[T::pairs];
