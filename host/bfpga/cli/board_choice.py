@@ -15,9 +15,8 @@ from bfpga.cli.reports import resources_of
 from bfpga.compiler.compiler import Calibration
 from bfpga.compiler.options import CompileOptions
 from bfpga.compiler.read.network import Network
-from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import EngineName
-from bfpga.contract.program import Program
+from bfpga.contract.program import ArrayNode, Program
 from bfpga.engines.registry import engine_named
 from bfpga.errors import BfpgaError, ConfigurationError
 from bfpga.estimate.sample import STREAM
@@ -85,18 +84,25 @@ def compare(
     return described, sorted(offers, key=lambda offer: -offer.images_per_second), zeros
 
 
-def _zeros_text(config: SystolicConfig) -> str:
+def _zeros_text(program: Program) -> str:
     """What an array without engines beside it does with zeros."""
-    if config.skip_groups:
-        return f"zero {config.skip_source} take no time"
-    return "multiplies zeros like other numbers"
+    config = program.config
+    if not config.skip_groups:
+        return "multiplies zeros like other numbers"
+    known = config.skips_weights or any(node.input_density is not None for node in _array_nodes(program))
+    unknown = "" if known else "; not known without samples, so none is assumed"
+    return f"zero {config.skip_source} take no time{unknown}"
+
+
+def _array_nodes(program: Program) -> list[ArrayNode]:
+    return [node for node in program.nodes if isinstance(node, ArrayNode)]
 
 
 def _offer(accelerator: Accelerator, program: Program) -> Offer:
     figures = program_figures(accelerator, program, resources_of(accelerator).total)
     scheduled = accelerator.systolic.kernel == "processes"
     if not dispatched(program):
-        return Offer(accelerator, _zeros_text(program.config), figures, scheduled)
+        return Offer(accelerator, _zeros_text(program), figures, scheduled)
     layers, chosen, alone = dispatch_cycles(program)
     words = {ENGINE_WORDS[engine]: count for engine, count in layers.items()}
     return Offer(accelerator, _pays(program, layers, chosen, alone), figures, scheduled, words, chosen, alone)
@@ -115,8 +121,8 @@ def _pays(program: Program, layers: Counter[EngineName], chosen: int, alone: int
 
 
 def _with_inputs(zeros: Zeros, program: Program) -> Zeros:
-    """With the zeros of inputs, where a program's samples counted them: for layers that have a choice of engines."""
-    known = [node.input_density for node in dispatched(program) if node.input_density is not None]
+    """With the zeros of inputs, where a program's samples counted them: for layers whose engine may skip them."""
+    known = [node.input_density for node in _array_nodes(program) if node.input_density is not None]
     return Zeros(zeros.weights, 1 - sum(known) / len(known)) if known else zeros
 
 

@@ -250,8 +250,11 @@ class ArrayNode:
     engine_reason: str = ""
     #: Clocks of the flows between which the compiler chose (FP R36); empty without a choice.
     flow_clocks: dict[str, int] = field(default_factory=dict)
-    #: Sparse cluster: share of the input's elements that are not zero, measured on calibration samples.
+    #: Of engines that skip zero activations: share of the input's elements that are not zero, measured on calibration
+    #: samples.
     input_density: float | None = None
+    #: Of a skip array of activations: what its passes take of the clocks of products without a zero, measured too.
+    input_share: float = 1.0
     #: True when every tap and row block uses the same weight words (average pooling).
     uniform_weights: bool = False
     #: Whether a column takes the taps beside the middle one from its neighbours (engines/array/tap_reuse.py).

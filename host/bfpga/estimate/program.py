@@ -30,6 +30,7 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
+from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
 from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.explanation import node_engine
@@ -196,6 +197,28 @@ def skip_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> 
     return {"windows": first, decides: cycles - first} if decides != "windows" else {"windows": cycles}
 
 
+def sparse_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+    """The same for a GEMM of a skip array of activations: what decides how long its passes take.
+
+    `windows`: words of activations that come; `array`: those that are not zero; `output stage`: sums that leave;
+    `weights`: those of a chunk that come before it, or for fewer passes than they take.
+    """
+    operation, first = SparseOperation.of(config, descriptor), first_weights(config, descriptor)
+    passing = cycles - first
+    fed, left = operation.feed(descriptor.groups, operation.steps), operation.leave(descriptor.groups)
+    times = {
+        "windows": fed * descriptor.blocks,
+        "output stage": left * descriptor.blocks * len(operation.chunks),
+        # Nothing comes while the last unit is multiplied.
+        "weights": operation.load(operation.steps) * descriptor.blocks * operation.runs
+        - operation.load(operation.chunks[0]) + last_unit(config, descriptor),
+    }  # fmt: skip
+    # A pass's clocks are rounded up.
+    near = {name: clocks for name, clocks in times.items() if passing - operation.passes <= clocks}
+    decides = max(near, key=lambda name: near[name]) if near else "array"
+    return {"weights": cycles} if decides == "weights" else {"weights": first, decides: passing}
+
+
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
@@ -205,6 +228,8 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
+    if skips_zeros(config, descriptor) and config.skips_activations:
+        return sparse_limits(config, descriptor, cycles)
     if skips_zeros(config, descriptor):
         return skip_limits(config, descriptor, cycles)
     count, steps = passes(config, descriptor), kernel_steps(config, descriptor)

@@ -235,10 +235,12 @@ def tile_clocks(program: Program) -> dict[str, int]:
 
 
 def _lane_clocks(config: SystolicConfig, node: ArrayNode) -> int:
-    """Clocks of single lanes that a layer needs; zero weights take none of a skip array."""
+    """Clocks of single lanes that a layer needs; zeros take none of a skip array, as far as it skips them."""
     clocks = config.tile_clocks(node.macs, node.weight_format)
     if config.skips_weights and node.weights is not None and node.weights.size:
         return clocks * int(np.count_nonzero(node.weights)) // node.weights.size
+    if config.skips_activations and node.input_density is not None:
+        return round(clocks * node.input_density)
     return clocks
 
 

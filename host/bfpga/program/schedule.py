@@ -36,12 +36,14 @@ from bfpga.engines.array.cycles import (
     operation_cycles,
     passes,
     sends_accumulators,
+    skips_zeros,
     step_slots,
     takes_accumulators,
     tensor_beats,
     weight_reads,
 )
 from bfpga.engines.array.order import COUNTS, FILLS, LOADS, READS, RESULTS, STORES, start_counts
+from bfpga.engines.skip_array.activation_cycles import first_weights, last_sums, last_unit
 from bfpga.formats.arrays import IntArray
 
 _FIELDS = {command.process: command.fields for command in COMMANDS}
@@ -115,6 +117,12 @@ class _Task:
     streamed: float
     rows: float
     earlier_results: int = 0
+    #: Of a skip array of activations: clocks before its first product in which its first weights come, and those at its
+    #: end in which none come any more, so that those of the next operation may.
+    first: float = 0.0
+    last: float = 0.0
+    #: Clocks behind its end in which its last sums leave the array.
+    tail: float = 0.0
     #: Computing operations before it that have ended when it is known whether it is skipped; whether it is.
     decided_behind: int = 0
     skipped: bool = False
@@ -208,8 +216,9 @@ class _Run:
         self.now = 0.0
         self.engines = {name: _Engine() for name in ENGINES}
         self.times = {name: _Clock() for name in ENGINES}
-        #: Moments at which the operations of each kind had finished.
+        #: Moments at which the operations of each kind had finished; when the last computing one had read.
         self.finished: list[list[float]] = [[] for _ in COUNTS]
+        self.last_read: float | None = None
         self.queues: dict[str, deque[int]] = {SCRATCHPAD: deque(), WEIGHTS: deque(), POST: deque()}
         self.next_command = 0
         #: When the scratchpad has the whole of its next command.
@@ -382,6 +391,9 @@ class _Run:
             return False
         engine.taken, engine.running = None, index
         engine.done, engine.left = 0.0, self._clocks(name, index)
+        if name == COMPUTER and self.tasks[index].last:
+            # Its weights are all in the array before its last passes.
+            self.engines[READER].left = max(1.0, engine.left - self.tasks[index].last)
         self.times[name].begin[index] = self.now
         return True
 
@@ -397,8 +409,8 @@ class _Run:
     def _ready(self, name: str, index: int) -> float:
         """When what an operation needs has reached memory; infinity while that is not known."""
         task, moment = self.tasks[index], 0.0
-        if name == COMPUTER and self.finished[RESULTS]:
-            moment = self.finished[RESULTS][-1] + READ_TURN
+        if name == COMPUTER and self.last_read is not None:
+            moment = self.last_read + READ_TURN
         for kind in _WAITS[name]:
             needed = task.waits[kind]
             if needed > len(self.finished[kind]):
@@ -406,8 +418,8 @@ class _Run:
             if needed > 0:
                 latency = RESULT_LATENCY if kind == RESULTS else START_GUARD
                 moment = max(moment, self.finished[kind][needed - 1] + latency)
-        if name == COMPUTER and task.multiplies and index not in self.times[READER].begin:
-            return math.inf
+        if name == COMPUTER and task.multiplies:
+            moment = max(moment, self.times[READER].begin.get(index, math.inf) + task.first)
         return moment
 
     # What takes time
@@ -473,8 +485,10 @@ class _Run:
         assert engine.running is not None
         index, engine.running = engine.running, None
         self.times[name].end[index] = self.now
-        self.finished[_COUNTS[name]].append(self.now)
-        if name == COMPUTER and self.tasks[index].multiplies:
+        if name == COMPUTER:
+            self.last_read = self.now
+        self.finished[_COUNTS[name]].append(self.now + self.tasks[index].tail * (name == COMPUTER))
+        if name == COMPUTER and self.engines[READER].running == index:
             self._end(READER)
 
 
@@ -484,13 +498,16 @@ _NOTHING = 1e-6
 
 def _copy(task: _Task, waits: Sequence[int]) -> _Task:
     return _Task(
-        task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed, task.rows
-    )
+        task.engine, task.work, waits, task.multiplies, task.read_share, task.write_share, task.streamed, task.rows,
+        first=task.first, last=task.last, tail=task.tail,
+    )  # fmt: skip
 
 
 def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation, flags = descriptor.operation, descriptor.flags
     work = occupied_cycles(config, descriptor)
+    if config.skips_activations and skips_zeros(config, descriptor):
+        work -= first_weights(config, descriptor)  # which may come before
     computes = operation in ARRAY_OPERATIONS
     moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
     if operation in (Operation.LOAD, Operation.STORE):
@@ -511,7 +528,11 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
             written = drained
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
-    return _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
+    task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
+    if config.skips_activations and skips_zeros(config, descriptor):
+        task.first, task.last = first_weights(config, descriptor), last_unit(config, descriptor)
+        task.tail = last_sums(config, descriptor)
+    return task
 
 
 def _weight_beats(config: SystolicConfig, descriptor: Descriptor) -> int:

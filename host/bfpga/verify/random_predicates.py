@@ -16,7 +16,7 @@ from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program
 from bfpga.engines.array.cycles import pass_steps, skips_zeros
-from bfpga.engines.array.two_arrays import on_other_array, on_skip_array
+from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.program.choices import program_operations
 
 Generator = np.random.Generator
@@ -49,10 +49,14 @@ def with_random_arrays(rng: Generator, program: Program) -> Program:
     """The program with some of its products on the skip array, of a kernel that has a systolic array beside it."""
     share = rng.random()
     for operation in program_operations(program):
-        descriptor = operation.descriptor
-        if descriptor.operation == Operation.GEMM and not descriptor.flags & _TIED and rng.random() < share:
-            operation.descriptor = on_skip_array(program.config, descriptor)
+        if may_choose(program.config, operation.descriptor) and rng.random() < share:
+            node = _node(program, operation)
+            operation.descriptor = on_skip_array(program.config, node, operation.descriptor)
     return program
+
+
+def _node(program: Program, operation: KernelOperation) -> ArrayNode:
+    return next(node for node in program.nodes if isinstance(node, ArrayNode) and node.name == operation.layer)
 
 
 def _computing(program: Program, node: ArrayNode) -> list[KernelOperation]:
@@ -84,16 +88,18 @@ def _split(rng: Generator, program: Program, node: ArrayNode, register: int) -> 
         for index, operation in enumerate(step.operations):
             ways = [operation]
             if operation.layer == node.name and operation.descriptor.operation in COMPUTING:
-                ways = _ways(program.config, operation, Predicate(register, unless))
+                ways = _ways(program.config, node, operation, Predicate(register, unless))
                 ahead += index < step.ahead
             result += ways
         step.operations, step.ahead = result, ahead
 
 
-def _ways(config: SystolicConfig, operation: KernelOperation, predicate: Predicate) -> list[KernelOperation]:
+def _ways(
+    config: SystolicConfig, node: ArrayNode, operation: KernelOperation, predicate: Predicate
+) -> list[KernelOperation]:
     second = replace(operation.descriptor)
     if config.dense_beside and second.operation == Operation.GEMM:
-        second = on_other_array(config, second)
+        second = on_other_array(config, node, second)
     run_by(operation.descriptor, predicate)
     run_by(second, replace(predicate, unless=not predicate.unless))
     if not second.read_runs:

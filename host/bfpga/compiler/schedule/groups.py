@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
@@ -21,6 +23,10 @@ def group_clocks(config: SystolicConfig, node: ArrayNode, channels: int, reads: 
     size = block_rows(node, config)
     words = reduction(node, config, 0, min(size, node.channels), pixel_words(config, channels)).channel_words
     steps = taps(node) * words * reads
+    if config.skips_activations and node.kind == "gemm":
+        # Passes of several groups multiply as long as the fullest pixel has activations.
+        products = taps(node) * words * config.lanes * node.input_share / config.skip_halves
+        steps = max(steps, math.ceil(products))
     drain = size // config.lanes * max(config.lanes, writes)
     return blocks_of(node, config, node.channels) * max(steps, drain)
 

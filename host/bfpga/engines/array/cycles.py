@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightFormat
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
+from bfpga.engines.skip_array.activation_cycles import first_weights
 from bfpga.engines.skip_array.shape import SkipShape
 
 #: Operations that the array computes.
@@ -171,12 +172,12 @@ def operation_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
 def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks of one operation by itself: those of its work, unless it is of a skip array.
 
-    Its work is what it reads; how long its passes take, entries decide: ``steps`` says it.
+    Its work is what it reads; how long its passes take, entries or activations decide: ``steps`` says it.
     """
     if not skips_zeros(config, descriptor):
         return operation_cycles(config, descriptor)
     if config.skips_activations:
-        return shared_passes(config, descriptor) * descriptor.steps + descriptor.chunk_steps * config.lanes
+        return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
     return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
 
 

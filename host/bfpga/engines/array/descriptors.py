@@ -12,7 +12,6 @@ from bfpga.engines.array.cycles import (
     active_columns,
     column_groups,
     drain_cycles,
-    kernel_steps,
     pass_steps,
     skips_zeros,
 )
@@ -20,9 +19,10 @@ from bfpga.engines.array.pitch import read_slots, split, write_slots, write_step
 from bfpga.engines.array.regions import Region, memory_use
 from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
 from bfpga.engines.array.tap_reuse import read_window
+from bfpga.engines.skip_array.activation_cycles import SparseOperation
 from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
-from bfpga.engines.skip_array.shape import SkipShape
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
 from bfpga.errors import ProgramError
 
@@ -183,7 +183,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.skips_activations and skips_zeros(config, result):
-        set_chunks(config, result)
+        set_chunks(config, node, result)
     output_stage(node, result)
     return result
 
@@ -365,13 +365,15 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.steps = max(clocks.total, left)
 
 
-def set_chunks(config: SystolicConfig, result: Descriptor) -> None:
-    """Chunks of a GEMM on a skip array that skips activations; ``steps``: clocks of a pass in which none is zero."""
-    steps = kernel_steps(config, result)
-    shape, window = SkipShape.of(config), steps // result.blocks
-    result.chunk_steps, result.chunk_buffers = shape.chunk_steps(window), shape.chunks(window)
-    coming = config.skip_halves * max(steps * result.read_slots, drain_cycles(config, result))
-    result.steps = max(coming, steps * config.lanes)
+def set_chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
+    """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
+    channels = channels_at_step(node, result.channel_words, config)
+    operation = SparseOperation.of(config, result, channels, node.input_share)
+    chunks = operation.chunks
+    result.chunk_steps, result.chunk_buffers = chunks[0], len(chunks)
+    # Every group of pixels leaves through the output stage.
+    drained = -(-result.groups * drain_cycles(config, result) // operation.passes)
+    result.steps = max(operation.pass_clocks, drained)
 
 
 def output_stage(node: ArrayNode, result: Descriptor) -> None:

@@ -9,17 +9,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import Descriptor, Flag
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode
 from bfpga.engines.array.cycles import pass_steps
 from bfpga.engines.array.descriptors import set_chunks
 
 _SKIP_ARRAY = int(Flag.SKIP_ARRAY)
+#: Flags of operations that stay on the systolic array: those that measure or keep, those whose weights come as often as
+#: it multiplies by them.
+_TIED = int(Flag.MEASURE | Flag.KEEP | Flag.KEPT | Flag.STREAM_WEIGHTS)
 
 
-def on_skip_array(config: SystolicConfig, descriptor: Descriptor) -> Descriptor:
+def may_choose(config: SystolicConfig, descriptor: Descriptor) -> bool:
+    """Whether either array of a kernel may compute an operation."""
+    return config.dense_beside and descriptor.operation == Operation.GEMM and not descriptor.flags & _TIED
+
+
+def on_skip_array(config: SystolicConfig, node: ArrayNode, descriptor: Descriptor) -> Descriptor:
     """A GEMM of the systolic array as the skip array beside it computes it."""
     result = replace(descriptor, flags=descriptor.flags | _SKIP_ARRAY, group_rows=0, group_columns=config.columns)
-    set_chunks(config, result)
+    set_chunks(config, node, result)
     return result
 
 
@@ -34,7 +43,7 @@ def on_systolic_array(config: SystolicConfig, descriptor: Descriptor) -> Descrip
     return result
 
 
-def on_other_array(config: SystolicConfig, descriptor: Descriptor) -> Descriptor:
+def on_other_array(config: SystolicConfig, node: ArrayNode, descriptor: Descriptor) -> Descriptor:
     """A GEMM of one array as the other one computes it."""
     skips = descriptor.flags & _SKIP_ARRAY
-    return on_systolic_array(config, descriptor) if skips else on_skip_array(config, descriptor)
+    return on_systolic_array(config, descriptor) if skips else on_skip_array(config, node, descriptor)

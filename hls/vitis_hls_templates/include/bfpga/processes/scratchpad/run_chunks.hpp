@@ -59,11 +59,11 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // chunk.
     bool returns(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return chunked_ & (step_ends & (chunk_ends(now) & !passes_.last()));
+        return chunked_ && step_ends && chunk_ends(now) && !passes_.last();
     }
     bool goes_on(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return step_ends & (chunk_ends(now) & passes_.last());
+        return step_ends && chunk_ends(now) && passes_.last();
     }
 
     // Behind the last half of a step there is no room for the next segment.
@@ -113,7 +113,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
             next_ = Step();
         }
         first_ = starts | (ends ? chunk_ends(now) : first_);
-        begins_segment_ = starts | (ends ? segment_.last() | chunk_ends(now) : begins_segment_);
+        begins_segment_ = starts | (ends ? segment_.last() || chunk_ends(now) : begins_segment_);
         opens_ = starts | (chunk ? now.window_ends : opens_);
         half_ = !starts & (half ? !last_half() : half_);
         const bool on_run = now.window_ends && now.last_block;
@@ -159,7 +159,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
     // Whether the half is the last one of its pass.
-    bool last_half() const { return !(chunked_ & !(half_ | single_)); }
+    bool last_half() const { return !chunked_ || half_ || single_; }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
@@ -168,7 +168,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool ends = chunk_ends(now);
         const bool in_chunk = chunked_ & now.slot_ends;
         next_.ends_segment = (in_chunk & step_ends_) & (ends | segment_.last());
-        next_.ends_all = ends & (now.window_ends & now.last_block) & (passes_.last() & passes_.last_run());
+        next_.ends_all = ends && now.window_ends && now.last_block && passes_.last() && passes_.last_run();
         next_.begins_segment = in_chunk & !half_ & begins_segment_;
         next_.begins_slice = (first_ & opens_) & passes_.first();
         next_.half = half_;

@@ -1,0 +1,136 @@
+"""Clocks of a skip array that skips activations: what its passes take, from the share of an input that is not zero.
+
+A pass computes ``SkipShape.pixels`` output pixels for the channels of a block. The passes of a run take turns at the
+weights of a block's chunk, which are a UNIT: while they are used those of the next unit come, a wide word of ``rows``
+weights a clock. Each pass takes the longest of three: the feed, a word of channels for every column and half; the
+products, the activations of the fullest group that are not zero; the sums that leave, a row of each half a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
+from bfpga.engines.skip_array.shape import SkipShape
+
+#: Segments that a pass comes in at a time: the queues have room for so many (skip/activation_words.hpp).
+SEGMENTS = 4
+#: Clocks from the write of a word of a memory to its first read.
+GUARD = 8
+
+
+def half_clocks(config: SystolicConfig) -> int:
+    """Clocks in which the sums of a half are added up: a row each, and none of them again before it can be read."""
+    return max(config.rows, GUARD)
+
+
+def segment_steps(config: SystolicConfig) -> int:
+    """Steps of a segment, which the end of a chunk cuts."""
+    return max(1, config.skip_queue // SEGMENTS)
+
+
+@dataclass(frozen=True)
+class SparseOperation:
+    """A GEMM on an array that skips activations. groups: of pixels; steps: of the window of a block.
+
+    slots: clocks in which the words of a step reach all columns. channels: that a pixel has at a step, on average,
+    where none is zero. share: of these, as the slowest group meets them (``input_share``).
+    """
+
+    config: SystolicConfig
+    groups: int
+    blocks: int
+    steps: int
+    slots: int = 1
+    channels: float = 4.0
+    share: float = 1.0
+
+    @staticmethod
+    def of(
+        config: SystolicConfig, descriptor: Descriptor, channels: float = 0.0, share: float = 1.0
+    ) -> SparseOperation:
+        """The operation of a descriptor. channels: 0 where words are full."""
+        steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
+        groups, slots = descriptor.groups, max(1, descriptor.read_slots)
+        return SparseOperation(config, groups, descriptor.blocks, steps, slots, channels or config.lanes, share)
+
+    @property
+    def chunks(self) -> list[int]:
+        """Steps of each chunk of a window."""
+        size = SkipShape.of(self.config).chunk_steps(self.steps)
+        return [min(size, self.steps - first) for first in range(0, self.steps, size)]
+
+    @property
+    def passes(self) -> int:
+        """Passes over the pixels, each for all blocks."""
+        return -(-self.groups // self.config.skip_halves)
+
+    @property
+    def runs(self) -> int:
+        """Runs of passes: how often the weights come."""
+        return -(-self.passes // self.config.skip_passes)
+
+    def load(self, steps: int) -> int:
+        """Clocks in which the weights of a unit come."""
+        return steps * self.config.lanes
+
+    def feed(self, groups: int, steps: int) -> int:
+        """Clocks in which the words of a unit come for so many groups of pixels."""
+        return groups * steps * self.slots
+
+    def leave(self, groups: int) -> int:
+        """Clocks in which the sums of a unit leave."""
+        return groups * half_clocks(self.config)
+
+    def unit(self, groups: int, steps: int) -> float:
+        """Clocks of a unit's passes over so many groups of pixels, once its weights are there."""
+        passes = -(-groups // self.config.skip_halves)
+        products = passes * steps * self.channels * self.share
+        return max(self.feed(groups, steps), products, self.leave(groups))
+
+    @property
+    def clocks(self) -> int:
+        """Clocks of all passes behind the first weights; others come while the unit before theirs is multiplied."""
+        most = self.config.skip_passes * self.config.skip_halves
+        last = self.groups - (self.runs - 1) * most
+        total = (self.runs - 1) * self._run(most) + self._run(last)
+        chunks = self.chunks
+        end = self.unit(last, chunks[-1])
+        return round(total - max(end, self.load(chunks[0])) + end)
+
+    def _run(self, groups: int) -> float:
+        """Clocks of a run, before another one."""
+        chunks = self.chunks
+        following = [*chunks[1:], chunks[0]]
+        units = zip(chunks, following, strict=True)
+        return self.blocks * sum(max(self.unit(groups, steps), self.load(other)) for steps, other in units)
+
+    @property
+    def pass_clocks(self) -> int:
+        """Clocks of one of all passes, for all blocks: field ``steps`` of a descriptor."""
+        return -(-self.clocks // self.passes)
+
+
+def first_weights(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the first weights of an operation come, while nothing of it is multiplied."""
+    return descriptor.chunk_steps * config.lanes + GUARD
+
+
+def last_unit(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks at the end of an operation in which none of its weights come any more."""
+    steps = descriptor.kernel_height * descriptor.kernel_width * descriptor.channel_words
+    units = descriptor.blocks * -(-steps // max(1, descriptor.chunk_steps))
+    return -(-_last_groups(config, descriptor) // config.skip_halves) * descriptor.steps // units
+
+
+def last_sums(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks behind the last product in which sums leave: those of the last pass, added and then read."""
+    halves = min(descriptor.groups, config.skip_halves)
+    return halves * half_clocks(config) + GUARD
+
+
+def _last_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Groups of pixels of the last run."""
+    most = config.skip_passes * config.skip_halves
+    return (descriptor.groups - 1) % most + 1

@@ -1,0 +1,68 @@
+"""Clocks of passes of an array that skips activations, as the model has them, against its C++, clock by clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sparse_arrays import HALVES, Operation, SparseArray
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.skip_array import input_share
+from bfpga.engines.skip_array.activation_cycles import SparseOperation
+from bfpga.engines.skip_array.input_share import Segment, window_clocks
+
+#: Arrays of tests/cpp/sparse_array.cpp: rows of fewer clocks than a memory's guard, and of more.
+NUMBERS = (1, 3)
+#: Clocks until a credit of this harness brings a segment: there is no scratchpad.
+HARNESS_CREDIT = 4
+
+
+def configuration(array: SparseArray) -> SystolicConfig:
+    return SystolicConfig(
+        columns=array.columns, rows=array.rows, lanes=array.lanes, multiplier="dsp_packed", accumulator_bits=24,
+        kernel="processes", skip_groups=HALVES * array.columns, skip_source="activations", skip_chunk=array.chunk,
+        skip_queue=array.queue, skip_passes=array.passes,
+    )  # fmt: skip
+
+
+def segments(array: SparseArray, operation: Operation) -> list[Segment]:
+    """What groups multiply by in each segment of a window that all slices read."""
+    used = operation.window(0) != 0
+    passes = -(-len(used) // HALVES)
+    padded = np.pad(used, ((0, passes * HALVES - len(used)), (0, 0), (0, 0), (0, 0)))
+    counts = padded.reshape(passes, HALVES * array.columns, operation.steps, array.lanes).sum(axis=3)
+    found = []
+    for chunk in operation.chunks():
+        for first in range(chunk.start, chunk.stop, array.segment_steps):
+            end = min(first + array.segment_steps, chunk.stop)
+            part = counts[:, :, first:end]
+            clocks = (part.sum(axis=2) + (part[:, :, -1] == 0)).astype(np.float64)
+            found.append(Segment(clocks[:, None], end - first, end == chunk.stop))
+    return found
+
+
+def model(array: SparseArray, operation: Operation) -> int:
+    config, parts = configuration(array), segments(array, operation)
+    groups, products = operation.windows.shape[1], len(parts[0].clocks) * operation.steps * array.lanes
+    share = float(window_clocks(parts, config).mean()) / products
+    slices = len(operation.weights)
+    return SparseOperation(config, groups, slices, operation.steps, channels=array.lanes, share=share).clocks
+
+
+@pytest.mark.parametrize("density", [0.1, 0.4, 0.7, 1.0])
+@pytest.mark.parametrize(("slices", "steps"), [(1, 8), (1, 3), (2, 16), (2, 12)], ids=str)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_passes_take_the_clocks_of_the_array(
+    number: int, slices: int, steps: int, density: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What many passes take beyond fewer: feed, products of the fullest group, sums of short windows, weights."""
+    monkeypatch.setattr(input_share, "CREDIT", HARNESS_CREDIT)
+    array = SparseArray.of(number, "exact")
+    chunk = min(steps, array.chunk // array.lanes)
+    chunk = -(-steps // -(-steps // chunk))
+    few, many = 8 * array.passes, 24 * array.passes
+    operation = array.random(np.random.default_rng(2), density, many, slices, steps, chunk)
+    part = Operation(operation.windows[:, :few], operation.weights, chunk)
+    clocks = array.run([operation]).clocks - array.run([part]).clocks
+    expected = model(array, operation) - model(array, part)
+    assert abs(clocks / expected - 1) < 0.05
