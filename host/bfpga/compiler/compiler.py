@@ -383,7 +383,7 @@ class _Builder:
                     assert isinstance(node, MatMulNode)
                     steps.append(matmul_step(index, node, self.config, plans))
         launches = [step for step in steps if isinstance(step, LaunchStep)]
-        self.choices = deal_arrays(launches, array, self.tensors, self.config)
+        self.choices = deal_arrays(launches, array, self.tensors, self.config, self.options)
         if len(launches) == 1 and not any(map(own_weights, self.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
         return setup_launch(array, plans, self.config), steps

@@ -1,9 +1,10 @@
 """Products of a kernel with a systolic array and a skip array of activations: which of the two computes each layer.
 
-The clocks of the skip array depend on how many values of a layer's input are zero. Where it is faster for some numbers
-and slower for others, the layer gets both ways, and the count of the layer that writes its input decides for each
-sample (contract/predicates.py): more values than the threshold, at which both take as long, go to the systolic array.
-Where nobody counts the input, the zeros of the calibration samples decide for all samples.
+The rule `dispatch` of a layer (SC R11-R13) makes a threshold: with at most so many values of its input other than zero
+the skip array computes it. `cost`: where it takes fewer clocks; `majority`: where most values are zeros; `band`: where
+enough are zeros, clocks decide between its limits. A layer whose input may lie on either side gets both ways, and the
+count of the layer that writes its input decides for each sample (contract/predicates.py). Where nobody counts the
+input, the zeros of the calibration samples decide for all samples.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bfpga.compiler.options import CompileOptions, LayerOptions
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import COMPUTING, Flag
 from bfpga.contract.predicates import Predicate, count, run_by
@@ -51,7 +53,16 @@ class ArrayClocks:
         unequal = node.input_share / node.input_density if node.input_density else 1.0
         return min(1.0, values / self.size * max(1.0, unequal))
 
-    def threshold(self) -> int:
+    def threshold(self, options: LayerOptions) -> int:
+        """The most values with which the skip array computes the layers by their rule; -1: it never does."""
+        if options.dispatch == "majority":
+            return (self.size - 1) // 2
+        if options.dispatch == "cost":
+            return self._faster()
+        sparse, dense = (int(self.size * (100 - limit) / 100) for limit in (options.band_sparse, options.band_dense))
+        return min(max(self._faster(), sparse), dense - 1)
+
+    def _faster(self) -> int:
         """The most values with which the skip array is faster; -1: it never is."""
         least, most, dense = -1, self.size, self.dense
         while least < most:
@@ -70,6 +81,7 @@ def deal_arrays(
     nodes: Sequence[ArrayNode],
     tensors: Mapping[str, TensorSpec],
     config: SystolicConfig,
+    options: CompileOptions,
 ) -> int:
     """Give the products of a program their arrays; returns ``Program.choices``. Nothing on kernels with one array."""
     if not config.dense_beside:
@@ -79,7 +91,10 @@ def deal_arrays(
         for operation in start.operations:
             if operation.descriptor.operation in COMPUTING:
                 operations[operation.layer].append(operation)
-    free = [node for node in nodes if _is_free(config, operations[node.name])]
+    asked = {node.name: options.layer(node.name, node.output) for node in nodes}
+    free = [
+        node for node in nodes if asked[node.name].engine == "auto" and _is_free(config, operations[node.name])
+    ]
     readers: dict[str, list[ArrayNode]] = defaultdict(list)
     for node in free:
         readers[node.inputs[0]].append(node)
@@ -105,7 +120,8 @@ def deal_arrays(
     split: list[ArrayClocks] = []
     choices = 0
     for name in [*counted, *(name for name in found if name not in counted)]:
-        clocks, threshold = found[name], found[name].threshold()
+        clocks = found[name]
+        threshold = clocks.threshold(asked[clocks.layers[0][0].name])
         more = any(_expected(node) * clocks.size > threshold for node, _ in clocks.layers)
         if name in counted and -1 < threshold < clocks.size and len(split) < config.count_registers:
             split.append(clocks)
