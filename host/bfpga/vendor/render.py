@@ -461,7 +461,7 @@ _SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
 def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
     context = _context(name, digest, config)
-    files = _FILES | _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {})
+    files = _FILES | _tops(config)
     counter = context | counter_context(config)
     return {
         path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
@@ -471,7 +471,12 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
 
 def top_files(config: SystolicConfig) -> tuple[str, ...]:
     """The files that a synthesis tool compiles, one for each IP: paths in the project."""
-    return tuple(path for path in _TOPS[config.kernel] if path.endswith(".cpp"))
+    return tuple(path for path in _tops(config) if path.endswith(".cpp"))
+
+
+def _tops(config: SystolicConfig) -> dict[str, str]:
+    """The top functions of a kernel."""
+    return _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {})
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:
