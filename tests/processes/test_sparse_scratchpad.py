@@ -1,4 +1,4 @@
-"""processes/scratchpad.hpp of a kernel that skips zeros of activations: runs, slices, chunks, credits of segments."""
+"""processes/scratchpad.hpp of a kernel that skips zeros of activations: runs, slices, chunks, segments with credits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_measured_and_kept_passes() -> None:
 
 @pytest.mark.parametrize("between", [None, Operation.MAX])
 def test_vectors_wait_for_results_and_windows_do_not(between: Operation | None) -> None:
-    """Nothing of a layer has come back when the next one is read, unless a maximum is between that could stop both."""
+    """Nothing of a layer is back when the next one is read, unless a maximum is between, which could stop both."""
     layers = Layers.of(PADS[0], 6)
     source = layers.program.tensor(3, 4, 3)
     first, pooled, second = (layers.program.tensor(3, 4, channels) for channels in (4, 3, 5))

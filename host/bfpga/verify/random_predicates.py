@@ -35,6 +35,8 @@ def with_random_predicates(rng: Generator, program: Program) -> Program:
         source = nodes.get(node.inputs[0])
         if source is None or writers[source.output] > 1 or not _splits(program, node) or rng.random() < 0.2:
             continue
+        if not _counted_before(program, source, node):
+            continue
         register = registers.get(source.name)
         if register is None:
             if len(registers) == config.count_registers:
@@ -66,6 +68,12 @@ def _computing(program: Program, node: ArrayNode) -> list[KernelOperation]:
 
 def _splits(program: Program, node: ArrayNode) -> bool:
     return not any(item.descriptor.flags & _TIED or item.first_only for item in _computing(program, node))
+
+
+def _counted_before(program: Program, source: ArrayNode, node: ArrayNode) -> bool:
+    """Whether all of a layer is stored before a later one begins: strip by strip only a part of it would be counted."""
+    layers = [operation.layer for operation in program_operations(program)]
+    return node.name not in layers or source.name not in layers[layers.index(node.name) :]
 
 
 def _count(rng: Generator, program: Program, node: ArrayNode, register: int) -> None:

@@ -26,6 +26,8 @@ constexpr int bit_length(long long value) {
     return bits;
 }
 
+constexpr bool is_power_of_two(int number) { return number > 0 && (number & (number - 1)) == 0; }
+
 #if !defined(BFPGA_NATIVE_INTEGERS) && !defined(BFPGA_EXACT_INTEGERS)
 
 constexpr bool native_integers = false;

@@ -56,9 +56,26 @@ class Turns {
         last_ = first ? single_ : last;
     }
 
+    // As above; or `back` to a turn that was marked.
+    struct Mark;
+    void step(bool next, bool again, bool back, const Mark& mark) {
+#pragma HLS INLINE
+        const bool reload = again | back;
+        const bool first = reload | (next & last_);
+        const count_t from = back ? mark.left : from_;
+        const bool single = back ? mark.last : single_;
+        const count_t left = next ? static_cast<count_t>(left_ - 1) : left_;
+        const bool last = next ? left_ == 1 : last_;
+        left_ = first ? from : left;
+        last_ = first ? single : last;
+    }
+
     // Whether this is the last turn, and whether the one behind it is.
     bool last() const { return last_; }
     bool before_last() const { return left_ == 1; }
+    // Whether the turn behind this one is the last one; whether there is one turn alone.
+    bool last_behind() const { return last_ ? single_ : left_ == 1; }
+    bool alone() const { return single_; }
 
     // The turn, and back to one that was marked.
     struct Mark {

@@ -36,8 +36,6 @@ struct ZeroSkipDefaults {
     using Shifter = StagedColumns;
 };
 
-constexpr bool is_power_of_two(int number) { return number > 0 && (number & (number - 1)) == 0; }
-
 // Sizes and types that follow from the numbers.
 template <class Config>
 struct ZeroSkipTypes {

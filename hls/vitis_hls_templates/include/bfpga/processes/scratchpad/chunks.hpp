@@ -34,6 +34,8 @@ struct NoOperands {};
 // What the nest says of a step that goes, besides what it is: how its loops stand.
 struct WindowStep {
     bool slot_ends;    // its last slot
+    bool behind_ends;  // the slot behind it is the last one of its half
+    bool slot_alone;   // a half has one slot
     bool window_ends;  // the window's last step
     bool last_block;
 };
@@ -58,10 +60,11 @@ class PassChunks {
     bool step_ends(bool slot_ends) const { return slot_ends; }
     // Whether a step ends the reading of a pass; `window_ends`: that of a window, `step_ends`: of the step.
     bool pass_ends(bool window_ends, bool, const WindowStep&) const { return window_ends; }
-    // Whether the nest goes back behind the step, or marks where it does so later; whether a pass is the last one,
-    // `last`: by the count of passes.
+    // Whether the nest goes back behind the step, or marks where it does so later; whether the window is left where it
+    // ends; whether a pass is the last one, `last`: by the count of passes.
     bool returns(bool, const WindowStep&) const { return false; }
     bool goes_on(bool, const WindowStep&) const { return false; }
+    bool leaves_window() const { return true; }
     bool last_pass(bool last) const { return last; }
     // Whether the nest must wait behind the step that comes; whether the next pass may begin, behind the last step of
     // one that goes, or later; whether a step goes on that had to wait.
@@ -81,7 +84,6 @@ class PassChunks {
     bool hears(NoWindows&) const { return false; }
     void step(bool, bool, bool, bool, bool) {}
     void walk(bool, const WindowStep&, bool) {}
-    void look(bool) {}
     int half() const { return 0; }
     template <class Beat>
     void mark(Beat& beat) const {
@@ -183,6 +185,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     bool step_ends(bool) const { return step_ends_; }
     bool returns(bool, const WindowStep&) const { return false; }
     bool goes_on(bool, const WindowStep&) const { return false; }
+    bool leaves_window() const { return true; }
     bool last_pass(bool last) const { return last; }
     bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
@@ -241,19 +244,19 @@ class PassChunks<Config, ChunkOrder::Passes> {
         half_ = !starts & (half ? !last_half_ : half_);
         const bool whole = !chunked_ | single_ | (now.window_ends & now.last_block & alone);
         const bool last_half = ends ? whole : half | last_half_;
-        last_half_ = starts ? !chunked_ | alone_ : last_half;
+        const bool whole_first = !chunked_ | alone_;
+        // What the step behind ends, if the nest goes on, which is decided last.
+        const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
+        const bool ends_behind = now.behind_ends & last_half_behind;
+        const bool ends_here = starts ? now.slot_alone & whole_first : step_ends_;
+        last_half_ = starts ? whole_first : last_half;
+        step_ends_ = on ? ends_behind : ends_here;
         single_ = single;
         first_ = starts | (ends ? chunk_ends : first_);
         opens_ = starts | ((ends & chunk_ends) ? now.window_ends : opens_);
         begun_ = starts | (ends ? (now.window_ends & now.last_block) : begun_);
         steps_.step(ends, window | starts);
         before_last_.step(pass, starts);
-    }
-
-    // Behind `walk`; `last_slot`: the slot is its half's last one.
-    void look(bool last_slot) {
-#pragma HLS INLINE
-        step_ends_ = last_slot & last_half_;
     }
 
     template <class Beat>

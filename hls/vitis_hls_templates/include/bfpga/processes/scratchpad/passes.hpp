@@ -180,29 +180,36 @@ class PassNest {
         const bool row_ends = tap_ends & kernel_width_.last();
         const bool read_ends = row_ends & kernel_height_.last();
         const bool last_word = words_.last() && kernel_width_.last();
-        const WindowStep step = {slot_ends, last_word && kernel_height_.last(), blocks_.last()};
+        const WindowStep step = {slot_ends, slots_.last_behind(), slots_.alone(), last_word && kernel_height_.last(),
+                                 blocks_.last()};
         const bool returns = on & chunks_.returns(word_ends, step);
         const bool marks = starts | (on & chunks_.goes_on(word_ends, step));
-        const bool further = on & !returns;
-        const bool word = further & word_ends;
-        const bool tap = further & tap_ends;
-        const bool row = further & row_ends;
-        const bool read = further & read_ends;
+        const bool word = on & word_ends;
+        const bool tap = on & tap_ends;
+        const bool row = on & row_ends;
+        const bool read = on & read_ends;
+        const bool block = read & chunks_.leaves_window();
         if (on) {
             prepare(slot_ends, chunks_.pass_ends(read_ends, word_ends, step));
         } else if (starts) {
             next_.last = false;
         }
         chunks_.walk(on, step, starts);
-        walk_words(on, on & slot_ends, word, read, starts);
+        walk_words(on, on & slot_ends, word, block, starts);
         walk_taps(tap, row, read | starts);
         first_ = word ? read_ends : starts | first_;
         slots_.step(on, starts);
-        chunks_.look(slots_.last());
-        words_.step(word, starts);
-        kernel_width_.step(tap, starts);
-        kernel_height_.step(row, starts);
-        blocks_.step(read, starts);
+        if (chunk_order<Config>() == ChunkOrder::Runs) {
+            words_.step(word, starts, returns, begin_.words);
+            kernel_width_.step(tap, starts, returns, begin_.columns);
+            kernel_height_.step(row, starts, returns, begin_.rows);
+        } else {
+            words_.step(word, starts);
+            kernel_width_.step(tap, starts);
+            kernel_height_.step(row, starts);
+        }
+        blocks_.step(block, starts);
+        // Where the nest goes back it has gone on for nothing.
         return_or_mark(returns, marks);
     }
 
@@ -211,9 +218,6 @@ class PassNest {
 #pragma HLS INLINE
         constexpr bool repeated = chunk_order<Config>() == ChunkOrder::Runs;
         if (repeated && returns) {
-            words_.put(begin_.words);
-            kernel_width_.put(begin_.columns);
-            kernel_height_.put(begin_.rows);
             word_ = begin_.word;
             tap_ = begin_.tap;
             next_row_ = begin_.next_row;

@@ -44,6 +44,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         odd_ = chunked_ && (groups & 1) != 0;
         alone_ = chunked_ && groups == 1;
         passes_.set_turns((groups + 1) >> 1);
+        last_alone_ = odd_ && ((((groups + 1) >> 1) - 1) & (Config::skip_passes - 1)) == 0;
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
         simulation_check(!chunked_ || (d.chunk_steps >= 1 && d.chunk_steps <= T::chunk_steps), "an operation",
@@ -59,12 +60,16 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // chunk.
     bool returns(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return chunked_ && step_ends && chunk_ends(now) && !passes_.last();
+        const bool may = chunked_ && step_ends && !passes_.last();
+        return may & chunk_ends(now);
     }
     bool goes_on(bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return step_ends && chunk_ends(now) && passes_.last();
+        const bool may = step_ends && passes_.last();
+        return may & chunk_ends(now);
     }
+    // Whether the window is left where it ends.
+    bool leaves_window() const { return !chunked_ || passes_.last(); }
 
     // Behind the last half of a step there is no room for the next segment.
     bool halts() const { return next_.ends_segment & !room_behind(); }
@@ -115,19 +120,28 @@ class PassChunks<Config, ChunkOrder::Runs> {
         first_ = starts | (ends ? chunk_ends(now) : first_);
         begins_segment_ = starts | (ends ? segment_.last() || chunk_ends(now) : begins_segment_);
         opens_ = starts | (chunk ? now.window_ends : opens_);
-        half_ = !starts & (half ? !last_half() : half_);
+        half_ = !starts & (half ? !last_half_ : half_);
         const bool on_run = now.window_ends && now.last_block;
-        const bool behind = odd_ && passes_.ends_next(on_run);
-        single_ = starts ? alone_ : pass ? behind : single_;
+        // What comes behind a pass with both halves is known in its second clock; behind one without, the run begins
+        // again.
+        const bool behind = single_ ? last_alone_ : on_run ? in_next_ : in_run_;
+        const bool single_before = single_;
+        const bool here = starts ? alone_ : single_;
+        single_ = pass ? behind : here;
+        const bool whole = !chunked_ || (chunk_ends(now) ? behind : single_before);
+        const bool alone = !chunked_ || alone_;
+        const bool goes_on = ends ? whole : half | last_half_;
+        // What the step behind ends, if the nest goes on, which is decided last.
+        const bool last_half_behind = step_ends_ ? whole : now.slot_ends | last_half_;
+        const bool ends_behind = now.behind_ends & last_half_behind;
+        const bool ends_here = starts ? now.slot_alone & alone : step_ends_;
+        last_half_ = starts ? alone : goes_on;
+        step_ends_ = on ? ends_behind : ends_here;
+        in_run_ = odd_ && passes_.ends_next(false);
+        in_next_ = odd_ && passes_.ends_next(true);
         passes_.step(pass, on_run, starts);
         steps_.step(ends, pass | starts);
         segment_.step(ends, pass | starts);
-    }
-
-    // Behind `walk`; `last_slot`: the slot is its half's last one.
-    void look(bool last_slot) {
-#pragma HLS INLINE
-        step_ends_ = last_slot & last_half();
     }
 
     template <class Beat>
@@ -158,8 +172,6 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
-    // Whether the half is the last one of its pass.
-    bool last_half() const { return !chunked_ || half_ || single_; }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
@@ -182,11 +194,14 @@ class PassChunks<Config, ChunkOrder::Runs> {
 
     // The operation
     bool chunked_, odd_, alone_;  // of its groups
+    bool last_alone_;             // its last run has a single half alone
     RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
     Turns<step_bits> steps_, segment_;
-    // The step of the nest: its half, whether its pass has no second one; whether it is the first one that its pass
-    // reads of a chunk, in the first chunk of a window, the first one of a segment; whether the slot ends the step
-    bool half_, single_, first_, opens_, begins_segment_, step_ends_;
+    // The step of the nest: its half, whether that is the last one, whether its pass has no second one; whether it is
+    // the first one that its pass reads of a chunk, in the first chunk of a window, the first one of a segment; whether
+    // the slot ends the step
+    bool in_run_, in_next_;  // the pass behind has no second half: of the same run, of the next one
+    bool half_, last_half_, single_, first_, opens_, begins_segment_, step_ends_;
     // The step that comes, the one that is executed
     Step next_, issue_;
     // Room of the array

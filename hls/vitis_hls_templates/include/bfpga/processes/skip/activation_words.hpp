@@ -9,8 +9,6 @@
 
 namespace bfpga {
 
-constexpr bool is_power_of_two(int number) { return number > 0 && (number & (number - 1)) == 0; }
-
 template <class Config>
 struct SparseTypes {
     static constexpr int lanes = Config::lanes;

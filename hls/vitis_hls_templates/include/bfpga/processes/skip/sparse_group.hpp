@@ -1,7 +1,7 @@
 // One group of an array that skips zeros of activations: an activation a clock times the weights of all rows.
 //
-// The word that is worked on leaves its lanes lowest first, those that are not zero alone. Behind it waits the next
-// one, which has left the queue a clock before, so that the memory of the queue has a clock of its own.
+// The word that is worked on leaves its lanes lowest first, those that are not zero alone. Two words have left the
+// queue and wait behind it, so that the memory of the queue has a clock of its own.
 #pragma once
 #include "bfpga/processes/skip/pass_forwarder.hpp"
 #include "bfpga/processes/skip/wide_weights.hpp"
@@ -34,6 +34,7 @@ class SparseGroup {
         count_ = 0;
         any_ = false;
         waits_ = false;
+        next_there_ = false;
         there_ = false;
         one_ = false;
         three_ = false;
@@ -84,22 +85,20 @@ class SparseGroup {
     bool step(const Queues& queues, const WideWeights<Config>& weights, Forwarder& forwarder, int number,
               const bool (&loaded)[2], const bool (&begins)[T::segments]) {
 #pragma HLS INLINE
-        // What its weights decide comes last.
-        const bool may = there_ && !(ends_ && forwarder.shut(number));
-        const bool fires = ready_ & may;
+        const bool one = one_;
+        const bool was_there = there_;
+        const bool there = ready_ & there_;
+        const bool held = ends_ && forwarder.shut(number);
+        const bool fires = there & !held;
         const bool ends_word = fires && one_;
         const bool finishes = fires && ends_;
         const bool moves = fires ? one_ : !there_;
-        const bool fetches = any_ && (!waits_ || moves);
         if (fires || !native_integers) {  // a simulation saves the time
             multiply(weights, forwarder, number, fires, finishes);
         }
         leave(ends_word, fires, loaded, begins);
         go_on(fires, moves);
-        const typename Own::code_t found = queues.read(number, from_, fetches);
-        waits_ = fetches || (waits_ && !moves);
-        waiting_ = fetches ? found : waiting_;
-        count(fetches);
+        fetch(queues, number, fires, moves, one, was_there);
         return finishes;
     }
 
@@ -157,10 +156,10 @@ class SparseGroup {
         buffer_ = buffer_ != ends_chunk;
     }
 
-    // To the next lane of the word, or to the word that waits. What fires decides comes last.
+    // To the next lane of the word, or to the next word. What fires decides comes last.
     void go_on(bool fires, bool moves) {
 #pragma HLS INLINE
-        const Own behind = Own::unpack(waiting_);
+        const Own behind = Own::unpack(next_);
         const bool one_behind = behind.one;
         const bool ends_behind = behind.one && behind.last;
         const bool one_next = !three_;
@@ -175,7 +174,7 @@ class SparseGroup {
         three_ = fires ? three_fired : three_else;
         ends_ = fires ? ends_fired : ends_else;
         if (moves) {
-            there_ = waits_;
+            there_ = next_there_;
             word_ = behind;
         Lanes_Begin:
             for (int l = 0; l < lanes; ++l) {
@@ -212,12 +211,33 @@ class SparseGroup {
         }
     }
 
-    // How many words can be read.
-    void count(bool fetches) {
+    // The words that wait move up, and another one leaves the queue if there has been a place in the clock before: two
+    // of three clocks bring one.
+    void fetch(const Queues& queues, int number, bool fires, bool moves, bool one, bool there) {
 #pragma HLS INLINE
         const bool comes = arrived_[skip_guard - 1];
         const bool more = count_ > 1;
         const bool some = count_ != 0;
+        const bool fetches = any_ && !(waits_ && next_there_);
+        const bool moves_up = !next_there_ || moves;
+        const typename Own::code_t found = queues.read(number, from_, fetches);
+        if (moves_up) {
+            next_ = waiting_;
+        }
+        if (fetches) {
+            waiting_ = found;
+        }
+        // If the next word goes, and if it stays; what fires decides last.
+        const bool waits_gone = fetches;
+        const bool waits_else = fetches || (waits_ && next_there_);
+        const bool next_gone = waits_;
+        const bool next_else = waits_ || next_there_;
+        const bool waits_fired = one ? waits_gone : waits_else;
+        const bool waits_not = there ? waits_else : waits_gone;
+        const bool next_fired = one ? next_gone : next_else;
+        const bool next_not = there ? next_else : next_gone;
+        waits_ = fires ? waits_fired : waits_not;
+        next_there_ = fires ? next_fired : next_not;
         simulation_check(count_ < Config::skip_queue || !comes, "a group", "has no room for a word; words:", count_);
         count_ = comes == fetches ? count_ : static_cast<count_t>(comes ? count_ + 1 : count_ - 1);
         any_ = comes || (fetches ? more : some);
@@ -229,10 +249,10 @@ class SparseGroup {
     bool arrived_[skip_guard];  // [k]: k + 1 clocks before a word has come
     count_t count_;
     bool any_;
-    // The word behind, and the one that is worked on: lanes that are left of it; whether only one is, whether more
-    // than two are, whether the sums end with the lane
-    bool waits_, there_;
-    typename Own::code_t waiting_;
+    // The words behind, the second one and the next one, and the one that is worked on: lanes that are left of it;
+    // whether only one is, whether more than two are, whether the sums end with the lane
+    bool waits_, next_there_, there_;
+    typename Own::code_t waiting_, next_;
     Own word_;
     bool mask_[lanes];
     bool one_, three_, ends_;
