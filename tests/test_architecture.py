@@ -28,7 +28,9 @@ FLOORS = [
 MODULES = sorted(ROOT.rglob("*.py"))
 #: An accelerator whose kernel is one loop, one whose kernel is processes; then all whose kernels have headers.
 LOOP, PROCESSES = (str(REPOSITORY / "tests" / "data" / f"tiny_{form}.yaml") for form in ("loop", "processes"))
-ACCELERATORS = [*sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml")), PROCESSES]
+TWO_ARRAYS = str(REPOSITORY / "tests" / "data" / "zcu104_hetero_array.yaml")
+READY = sorted(path.stem for path in (REPOSITORY / "configs" / "accelerators").glob("*.yaml"))
+ACCELERATORS = [*READY, PROCESSES, TWO_ARRAYS]
 
 #: Units that stand ready for a kernel which does not have them yet, and what that is. Modules are given without their
 #: suffix, folders stand for all that is in them. A kernel that takes a unit takes it off this list.

@@ -34,6 +34,7 @@ from bfpga.accelerator.schema import (
     json_schema,
 )
 from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import PROCESSES, kernel_processes, process_streams
 from bfpga.engines.array.resources import array_dsp
 from bfpga.engines.interface.engine import Finding
 from bfpga.engines.interface.resource_units import memory_blocks
@@ -376,6 +377,23 @@ def test_a_skip_array_of_activations_has_a_group_for_each_pixel(tmp_path: Path) 
 def test_wrong_numbers_of_a_skip_array_of_activations_are_told(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in ACTIVATIONS
     assert said in refusal(tmp_path, ACTIVATIONS.replace(old, new, 1))
+
+
+def test_a_systolic_array_beside_a_skip_array_has_its_numbers(tmp_path: Path) -> None:
+    text = ACTIVATIONS.replace("passes: 16", "dense_beside: true").replace("columns: 12", "columns: 4")
+    config = load_accelerator(write(tmp_path, text)).systolic
+    assert config.dense_beside
+    assert (config.macs_per_clock, config.skip_macs) == (4 * 16 * 4, 8 * 16)
+    parts = estimate_resources(config).parts
+    assert (parts["array"].dsp, parts["skip_array"].dsp) == (128, 64)
+    assert kernel_processes(config) == (*PROCESSES, "skip_array")
+    ends = {stream.name: (stream.source, stream.target) for stream in process_streams(config)}
+    assert ends["skip_operands"] == ("scratchpad", "skip_array")
+    assert ends["skip_words"] == ("weights", "skip_array")
+    assert ends["skip_sums"] == ("skip_array", "post")
+    assert ends["windows"] == ("skip_array", "scratchpad")
+    message = refusal(tmp_path, SKIP.replace("groups: 16", "groups: 16\n    dense_beside: true"))
+    assert "engines[0].dense_beside: is true; only a skip array of source activations" in message
 
 
 def test_columns_of_a_skip_array_of_activations_may_be_odd(tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ def structure_cases() -> Iterator[Case]:
         for wrong in ("0", "100000", "'16'"):
             text = re.sub(f" {name}: .*", f" {name}: {wrong}", activations)
             yield case(f"skip array of activations, {name} {wrong}", text, f"engines[0].{name}: is ")
+    beside = activations.replace("passes: 16", "dense_beside: 3")
+    yield case("systolic array beside a skip array, 3", beside, "engines[0].dense_beside: is ")
     yield case("groups of activations", re.sub(" passes: .*", " groups: 16", activations), "engines[0].groups")
     yield case("passes of weights", re.sub(" source: .*", " source: weights", activations), "engines[0].passes")
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")

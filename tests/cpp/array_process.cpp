@@ -39,6 +39,7 @@ struct Array {
     static constexpr bool tap_reuse = SHIFT_COLUMNS == 0 && SHIFT_ROWS == ROWS && LANES >= 3 && ROWS >= 2 * LANES;
     static constexpr int skip_groups = 0;
     static constexpr bool skip_activations = false;
+    static constexpr bool dense_beside = false;
     static constexpr bool wide_memory = false;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;

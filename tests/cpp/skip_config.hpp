@@ -5,6 +5,7 @@ template <int GROUPS, int HALVES, int COLUMNS, int LANES, int CHUNK, int MANTISS
 struct SkipArray {
     static constexpr int skip_groups = GROUPS;
     static constexpr bool skip_activations = false;
+    static constexpr bool dense_beside = false;
     static constexpr int skip_halves = HALVES;
     static constexpr int skip_chunk = CHUNK;
     static constexpr int mantissa_bits = MANTISSA;

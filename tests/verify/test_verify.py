@@ -14,6 +14,7 @@ from cpp_units import exact_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from skip_arrays import SKIPS
+from two_arrays import TWO_ARRAYS
 
 from bfpga.accelerator.loader import load_accelerator
 from bfpga.contract.configuration import SystolicConfig
@@ -79,7 +80,7 @@ def test_random_arrays_of_every_kind_agree_on_the_virtual_board() -> None:
 
 
 @pytest.mark.parametrize("target", ["csim", "virtual"])
-@pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS], ids=["weights", "activations"])
+@pytest.mark.parametrize("config", [SKIPS, ACTIVATIONS, TWO_ARRAYS], ids=["weights", "activations", "two"])
 def test_random_networks_agree_on_a_skip_array(config: SystolicConfig, target: str) -> None:
     """Issue 16, item 1: values and work, in random orders of its processes and through PYNQ."""
     if target == "virtual":
@@ -195,7 +196,7 @@ def test_random_networks_reach_every_corner_of_the_schedule() -> None:
     drawn = random_configs(40, seed=1)
     # Windows slide where an array reads more than it multiplies, which is rare.
     slides = replace(SKIPS, columns=2, lanes=4, skip_groups=16, skip_chunk=256, activation_words=1024)
-    for number, config in enumerate([*drawn, processes, SKIPS, ACTIVATIONS, slides]):
+    for number, config in enumerate([*drawn, processes, SKIPS, ACTIVATIONS, TWO_ARRAYS, slides]):
         for seed in range(4 if number < len(drawn) else 60 if config is slides else 16):
             program = random_program(np.random.default_rng([number, seed]), config)
             for step in program.steps:

@@ -261,6 +261,7 @@ def skip_config(
         skip_chunk=section.chunk,
         skip_queue=section.queue,
         skip_passes=section.passes,
+        dense_beside=section.dense_beside,
     )
 
 

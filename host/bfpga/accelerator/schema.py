@@ -166,6 +166,11 @@ class SkipArraySection(Section):
     passes: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
         16, description="of source activations: passes of pixels for which the weights of a chunk stay"
     )
+    dense_beside: bool = Field(
+        False,
+        description="of source activations: whether a systolic array of the same columns, rows and lanes is beside it, "
+        "so that each layer takes the faster of both",
+    )
     accumulator_bits: AccumulatorBits = Field(
         "auto", description="accumulator width; auto: 32"
     )

@@ -47,7 +47,7 @@ OVERLAPPED_SAMPLES = 16
 
 def array_text(config: SystolicConfig) -> str:
     """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each."""
-    if config.skips_activations:
+    if config.skips_activations and not config.dense_beside:
         return f"{config.skip_groups} x {config.rows}"
     if config.skips_weights:
         return f"{config.skip_groups} x {config.skip_halves * config.columns}"
@@ -84,7 +84,9 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     used = asdict(parts["total"])
     rows.append(("used", *(percent(used[kind], limit) for kind, limit in limits.items())))
     title = f"{accelerator.name}: {columns_text(config)} x {config.rows} rows x {config.lanes} lanes"
-    if config.skip_groups:
+    if config.dense_beside:
+        title += f", beside a skip array of {config.skip_groups} x {config.rows}"
+    elif config.skip_groups:
         title = f"{accelerator.name}: a skip array of {array_text(config)}"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:

@@ -15,6 +15,7 @@ from bfpga.accelerator.loader import Accelerator
 from bfpga.compiler.dispatch.choice import check_engines, choose_engines, format_options
 from bfpga.compiler.dispatch.engine_clocks import measure_strips
 from bfpga.compiler.dispatch.input_zeros import measure_zeros
+from bfpga.compiler.dispatch.two_arrays import deal_arrays
 from bfpga.compiler.lower.expand import expand
 from bfpga.compiler.lower.host import ARRAY, HOST, Stage, host_node, outside_values, stages
 from bfpga.compiler.lower.layers import Layer, Lowered
@@ -128,6 +129,7 @@ def compile_network(
         network.name, accelerator.name, accelerator.digest, config, accelerator.clock_mhz, builder.tensors,
         builder.nodes, setup, steps, {name: graph.shapes[name] for name in graph.inputs},
         {name: graph.shapes[name] for name in graph.outputs}, [*notes, *lowered.notes, *builder.notes], count,
+        builder.choices,
     )  # fmt: skip
 
 
@@ -214,6 +216,8 @@ class _Builder:
     ranges: list[tuple[Stage, int, int]] = field(default_factory=list)
     #: Static exponents of tensors.
     exponents: dict[str, int] = field(default_factory=dict)
+    #: What count registers tell of most samples.
+    choices: int = 0
 
     def array_nodes(self) -> list[ArrayNode]:
         return [node for node in self.nodes if isinstance(node, ArrayNode)]
@@ -379,6 +383,7 @@ class _Builder:
                     assert isinstance(node, MatMulNode)
                     steps.append(matmul_step(index, node, self.config, plans))
         launches = [step for step in steps if isinstance(step, LaunchStep)]
+        self.choices = deal_arrays(launches, array, self.tensors, self.config, self.options)
         if len(launches) == 1 and not any(map(own_weights, self.nodes)):
             launches[0].ahead = ahead(launches[0].operations, self.config)
         return setup_launch(array, plans, self.config), steps

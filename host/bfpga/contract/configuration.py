@@ -92,6 +92,9 @@ class SystolicConfig:
     skip_chunk: int = 256
     skip_queue: int = 32
     skip_passes: int = 16
+    #: Beside a skip array of source activations: a systolic array of the same columns, rows and lanes, which multiplies
+    #: by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
+    dense_beside: bool = False
     #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
@@ -254,11 +257,14 @@ class SystolicConfig:
 
     @property
     def macs_per_clock(self) -> int:
-        if self.skips_activations:
-            return self.skip_groups * self.rows
-        if self.skips_weights:
-            return self.skip_groups * self.skip_halves * self.columns
-        return self.columns * self.rows * self.lanes
+        """Of the systolic array, of a kernel without one of the skip array."""
+        beside = self.dense_beside or not self.skip_groups
+        return self.columns * self.rows * self.lanes if beside else self.skip_macs
+
+    @property
+    def skip_macs(self) -> int:
+        """Products of a skip array in a clock."""
+        return self.skip_groups * (self.rows if self.skips_activations else self.skip_halves * self.columns)
 
     @property
     def weights_per_word(self) -> int:

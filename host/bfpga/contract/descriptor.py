@@ -60,6 +60,7 @@ class Flag(IntFlag):
     UNLESS = 33554432  # an operation with a predicate runs where that is false
     LANES_APART = 67108864  # GEMM on a skip array, channel by channel: a group gets one lane of each word alone
     SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
+    SKIP_ARRAY = 268435456  # GEMM of a kernel with two arrays: the skip array computes it, not the systolic array
 
 
 class Policy(IntEnum):

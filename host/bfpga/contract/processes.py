@@ -16,6 +16,8 @@ from bfpga.contract.registers import INPUT_STREAM, OUTPUT_STREAM, TOP_FUNCTION, 
 SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
     "sequencer", "scratchpad", "weights", "array", "post", "store",
 )  # fmt: skip
+#: The process of a skip array that has a systolic array beside it.
+SKIP_ARRAY = "skip_array"
 
 #: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
 HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
@@ -76,6 +78,11 @@ def process_function(process: str) -> str:
     return TOP_FUNCTION if process == SEQUENCER else f"bfpga_{process}"
 
 
+def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
+    """The processes of a kernel."""
+    return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
+
+
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
     """The streams of a kernel of processes; bits as in bfpga/processes/wires.hpp."""
     return tuple(_streams(config))
@@ -91,12 +98,18 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
     beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
     yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
+    if config.dense_beside:
+        yield ProcessStream("skip_operands", SCRATCHPAD, SKIP_ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)
     if config.skip_groups:
-        yield ProcessStream("windows", ARRAY, SCRATCHPAD, 1, SHALLOW)
+        yield ProcessStream("windows", SKIP_ARRAY if config.dense_beside else ARRAY, SCRATCHPAD, 1, SHALLOW)
     yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
-    results = SKIP_RESULTS if config.skip_groups else max(SHALLOW, AWAITED_PASSES * pass_words)
+    if config.dense_beside:
+        yield ProcessStream("skip_sums", SKIP_ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
+    results = SKIP_RESULTS if config.skip_groups else SHALLOW
+    if config.dense_beside or not config.skip_groups:
+        results = max(results, AWAITED_PASSES * pass_words)
     yield ProcessStream("results", POST, SCRATCHPAD, columns, results)
     yield ProcessStream("exponents", POST, STORE, COMMAND_BITS, SHALLOW)
     yield ProcessStream("stored", SCRATCHPAD, STORE, group, STORE_CREDITS)
@@ -111,6 +124,8 @@ def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     """What the weights process sends."""
     weights = config.rows * config.lanes * config.weight_bits
     yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
+    if config.dense_beside:
+        yield ProcessStream("skip_words", WEIGHTS, SKIP_ARRAY, weights + 2, SHALLOW)
     if config.skips_activations:
         # Rows of a run leave behind all its weights of a block, and beside them go those of the block before.
         rows = 2 * config.skip_halves * config.skip_passes * config.rows

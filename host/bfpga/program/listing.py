@@ -51,6 +51,9 @@ def listing(program: Program) -> str:
 
 
 def _shape_text(config: SystolicConfig) -> str:
+    if config.dense_beside:
+        arrays = f"{config.columns} x {config.rows} x {config.lanes}"
+        return f"{arrays}, {config.skip_groups} groups x {config.rows} channels beside"
     if config.skips_activations:
         return f"{config.skip_groups} groups x {config.rows} channels"
     if config.skips_weights:

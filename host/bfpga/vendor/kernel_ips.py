@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import (
     HOST_STREAMS,
-    PROCESSES,
     SEQUENCER,
     ProcessStream,
+    kernel_processes,
     process_function,
     process_streams,
 )
@@ -80,7 +80,7 @@ def kernel_vlnv() -> str:
 def kernel_ips(config: SystolicConfig) -> tuple[KernelIp, ...]:
     """The IPs of a kernel, that with the registers first."""
     if config.kernel == "processes":
-        return tuple(_process_ip(config, process) for process in PROCESSES)
+        return tuple(_process_ip(config, process) for process in kernel_processes(config))
     streams = tuple(_host_port(config, name) for name in (INPUT_STREAM, WEIGHT_STREAM, OUTPUT_STREAM))
     return (KernelIp("", KERNEL_CELL, TOP_FUNCTION, "src/top.cpp", True, streams),)
 

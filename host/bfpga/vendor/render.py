@@ -31,9 +31,11 @@ from bfpga.contract.processes import (
     HOST_STREAMS,
     PROCESSES,
     SEQUENCER,
+    SKIP_ARRAY,
     START_GUARD,
     STORE_CREDITS,
     WAITING_COUNTS,
+    kernel_processes,
     process_function,
     process_streams,
 )
@@ -71,6 +73,9 @@ _WIRE_TYPES = {
     "stored": "bfpga::wire_t<bfpga::GroupBeat<Config>>",
     "credits": "bool",
     "windows": "bool",
+    "skip_operands": "bfpga::wire_t<bfpga::OperandBeat<Config>>",
+    "skip_words": "bfpga::wire_t<bfpga::WeightBeat<Config>>",
+    "skip_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
 }
 _ENTRY_TYPE = "bfpga::wire_t<bfpga::Entry<Config>>"
 #: Includes of headers of the library, in C++.
@@ -159,7 +164,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
         _group(
             "Skip array in the place of the systolic array: groups (0: there is none), whether it skips activations, "
             "halves of its pixels, wide words of a chunk, entries or words of a group's queue, passes for which the "
-            "weights of a chunk stay, bits of a stored entry without its marks",
+            "weights of a chunk stay, bits of a stored entry without its marks, whether a systolic array is beside it",
             skip_groups=config.skip_groups,
             skip_activations=config.skips_activations,
             skip_halves=config.skip_halves,
@@ -167,6 +172,7 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             skip_queue=config.skip_queue,
             skip_passes=config.skip_passes,
             entry_field_bits=config.entry_field_bits,
+            dense_beside=config.dense_beside,
         ),
         _group(
             "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
@@ -372,7 +378,7 @@ def _processes(config: SystolicConfig) -> list[dict[str, Any]]:
     inner = [{**wire, "type": f"bfpga::stream<{wire['type']}>&", "offset": ""} for wire in _wires(config)]
     ends = {item.name: (item.source, item.target) for item in process_streams(config)}
     result = []
-    for process in PROCESSES:
+    for process in kernel_processes(config):
         outer = [port for port in _host_ports() if HOST_STREAMS.get(port["name"], SEQUENCER) == process]
         own = [port for port in inner if process in ends[port["name"]]]
         ports = [port for port in outer if not port["offset"]] + own + [port for port in outer if port["offset"]]
@@ -418,7 +424,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "host_ports": _host_ports(),
         "wires": _wires(config),
         "skip_array": config.skips_weights,
-        "sparse_array": config.skips_activations,
+        "sparse_array": config.skips_activations and not config.dense_beside,
+        "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
         "entries": _entry_streams(config),
         "tops": top_files(config),
@@ -449,21 +456,29 @@ _TOPS: dict[KernelForm, dict[str, str]] = {
         **{f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in PROCESSES},
     },
 }
+#: And that of the process which only a kernel with two arrays has.
+_SKIP_TOP = {f"src/{SKIP_ARRAY}.cpp": f"processes/{SKIP_ARRAY}.cpp.j2"}
 
 
 def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, str]:
     """The rendered files of an accelerator: path in the project -> text. ``digest``: 8 hexadecimal digits or more."""
     context = _context(name, digest, config)
+    files = _FILES | _tops(config)
     counter = context | counter_context(config)
     return {
         path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
-        for path, template in (_FILES | _TOPS[config.kernel]).items()
+        for path, template in files.items()
     }
 
 
 def top_files(config: SystolicConfig) -> tuple[str, ...]:
     """The files that a synthesis tool compiles, one for each IP: paths in the project."""
-    return tuple(path for path in _TOPS[config.kernel] if path.endswith(".cpp"))
+    return tuple(path for path in _tops(config) if path.endswith(".cpp"))
+
+
+def _tops(config: SystolicConfig) -> dict[str, str]:
+    """The top functions of a kernel."""
+    return _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {})
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

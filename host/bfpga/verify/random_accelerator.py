@@ -92,12 +92,12 @@ def skipping_weights(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """With a skip array that multiplies by activations."""
+    """With a skip array that multiplies by activations, now and then beside a systolic array."""
     columns, rows = int(rng.integers(1, 7)), config.lanes * int(rng.choice([2, 4, 6]))
     return replace(
         config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
         skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
-        skip_queue=int(rng.choice([4, 16])),
+        skip_queue=int(rng.choice([4, 16])), dense_beside=bool(rng.random() < 0.4),
     )  # fmt: skip
 
 

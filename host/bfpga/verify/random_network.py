@@ -23,7 +23,7 @@ from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
 from bfpga.verify.random_flows import random_flow, random_rule
-from bfpga.verify.random_predicates import with_random_predicates
+from bfpga.verify.random_predicates import with_random_arrays, with_random_predicates
 from bfpga.verify.random_windows import engine_window, neighbours_window, random_window
 from bfpga.verify.random_zeros import pruned
 
@@ -248,6 +248,7 @@ def random_program(rng: Generator, config: SystolicConfig) -> Program:
         try:
             program = schedule(builder, last)
             program = with_random_choices(rng, program) if rng.random() < 0.5 else program
+            program = with_random_arrays(rng, program) if config.dense_beside else program
             return with_random_predicates(rng, program) if config.count_registers else program
         except ModelError:
             continue  # one row of a layer is larger than the memory: the compiler leaves such layers to the host

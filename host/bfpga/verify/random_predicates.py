@@ -1,6 +1,7 @@
 """Layers of random networks that are computed in one of two ways, as the values other than zero of their input decide.
 
-Both ways give the same bits; the second one takes more clocks to read its operands, so the work tells which one ran.
+Both ways give the same bits; the second one takes more clocks to read its operands, so the work tells which one ran. In
+a kernel with two arrays it is the other array that computes it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.descriptor import COMPUTING, Flag
+from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import Predicate, count, run_by
 from bfpga.contract.program import ArrayNode, KernelOperation, LaunchStep, Program
-from bfpga.engines.array.cycles import pass_steps
+from bfpga.engines.array.cycles import pass_steps, skips_zeros
+from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.program.choices import program_operations
 
 Generator = np.random.Generator
@@ -43,6 +45,20 @@ def with_random_predicates(rng: Generator, program: Program) -> Program:
             _count(rng, program, source, register)
         _split(rng, program, node, register)
     return replace(program, choices=int(rng.integers(1 << config.count_registers)) << 1)
+
+
+def with_random_arrays(rng: Generator, program: Program) -> Program:
+    """The program with some of its products on the skip array, of a kernel that has a systolic array beside it."""
+    share = rng.random()
+    for operation in program_operations(program):
+        if may_choose(program.config, operation.descriptor) and rng.random() < share:
+            node = _node(program, operation)
+            operation.descriptor = on_skip_array(program.config, node, operation.descriptor)
+    return program
+
+
+def _node(program: Program, operation: KernelOperation) -> ArrayNode:
+    return next(node for node in program.nodes if isinstance(node, ArrayNode) and node.name == operation.layer)
 
 
 def _computing(program: Program, node: ArrayNode) -> list[KernelOperation]:
@@ -80,17 +96,22 @@ def _split(rng: Generator, program: Program, node: ArrayNode, register: int) -> 
         for index, operation in enumerate(step.operations):
             ways = [operation]
             if operation.layer == node.name and operation.descriptor.operation in COMPUTING:
-                ways = _ways(program.config, operation, Predicate(register, unless))
+                ways = _ways(program.config, node, operation, Predicate(register, unless))
                 ahead += index < step.ahead
             result += ways
         step.operations, step.ahead = result, ahead
 
 
-def _ways(config: SystolicConfig, operation: KernelOperation, predicate: Predicate) -> list[KernelOperation]:
+def _ways(
+    config: SystolicConfig, node: ArrayNode, operation: KernelOperation, predicate: Predicate
+) -> list[KernelOperation]:
     second = replace(operation.descriptor)
+    if config.dense_beside and second.operation == Operation.GEMM:
+        second = on_other_array(config, node, second)
     run_by(operation.descriptor, predicate)
     run_by(second, replace(predicate, unless=not predicate.unless))
     if not second.read_runs:
         second.read_slots += 1
-        second.steps = pass_steps(config, second)
+        if not (config.dense_beside and skips_zeros(config, second)):
+            second.steps = pass_steps(config, second)
     return [operation, replace(operation, descriptor=second)]

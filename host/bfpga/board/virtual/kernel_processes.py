@@ -6,11 +6,11 @@ here either, the IPs, the way of every stream, its width and its room are compar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from bfpga.board.virtual.hardware_description import HardwareDescription, Instance, StreamLink
-from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, ProcessStream, process_function
+from bfpga.contract.processes import HOST_STREAMS, PROCESSES, SEQUENCER, SKIP_ARRAY, ProcessStream, process_function
 from bfpga.contract.registers import OUTPUT_STREAM
 from bfpga.errors import DeviceError
 
@@ -34,7 +34,7 @@ def process_cells(hardware: HardwareDescription, kernel: str) -> dict[str, str]:
     Empty where the design has no process beside it. DeviceError for two cells of one process.
     """
     cells = {SEQUENCER: kernel}
-    for process in PROCESSES:
+    for process in (*PROCESSES, SKIP_ARRAY):
         found = [cell.name for cell in hardware.instances.values() if process != SEQUENCER and _is(cell, process)]
         if len(found) > 1:
             raise DeviceError(f"two cells are the {process} of a kernel: {', '.join(found)}")
@@ -56,7 +56,7 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
             others = ", ".join(sorted(set(cells.values()) - {kernel}))
             raise DeviceError(f"the design has the processes {others} beside `{kernel}`, whose kernel is one IP")
         return
-    problems = [*_missing(cells, kernel), *_host_problems(hardware, cells)]
+    problems = [*_missing(cells, kernel, model.between), *_host_problems(hardware, cells)]
     for stream in model.between:
         problems += _problems(hardware, cells, stream)
     if problems:
@@ -64,8 +64,9 @@ def check_processes(hardware: HardwareDescription, kernel: str, model: object) -
         raise DeviceError(f"the design does not connect the processes of kernel `{kernel}` as it needs:\n{listed}")
 
 
-def _missing(cells: Mapping[str, str], kernel: str) -> Iterator[str]:
-    for process in PROCESSES:
+def _missing(cells: Mapping[str, str], kernel: str, between: Sequence[ProcessStream]) -> Iterator[str]:
+    ends = {end for stream in between for end in (stream.source, stream.target)}
+    for process in (process for process in (*PROCESSES, SKIP_ARRAY) if process in ends):
         if process not in {SEQUENCER, *cells}:
             yield f"no cell is {process_function(process)}, the {process} of `{kernel}`"
 

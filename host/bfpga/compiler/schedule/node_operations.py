@@ -14,7 +14,7 @@ from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Policy
 from bfpga.contract.flows import Flow, Sample, everything
 from bfpga.contract.program import ArrayNode, KernelOperation, TensorSpec, Tile, Transfer
-from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, runs, shared_passes
+from bfpga.engines.array.cycles import column_groups, fetch_cycles, occupied_cycles, runs, shared_passes, skips_zeros
 from bfpga.engines.array.descriptors import (
     Placement,
     compute_descriptor,
@@ -318,7 +318,7 @@ class NodeOperations:
         config = self.config
         if config.skips_weights:
             return shared_passes(config, descriptor)
-        times = (runs if config.skips_activations else column_groups)(config, descriptor)
+        times = (runs if skips_zeros(config, descriptor) else column_groups)(config, descriptor)
         if self.node.uniform_weights:
             times *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
         return times

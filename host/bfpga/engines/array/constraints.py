@@ -46,6 +46,10 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
     if config.skip_groups:
         yield from skip_findings(config)
+    if config.dense_beside and not config.skips_activations:
+        text = "is true; only a skip array of source activations has the weight words of a systolic array"
+        yield Finding("dense_beside", text)
+    if config.skip_groups and not config.dense_beside:
         return
     if config.multiplier == "shift" and config.shift_columns:
         yield Finding("shift_columns", "are beside columns of DSP blocks; with `multiplier: shift` all columns are")

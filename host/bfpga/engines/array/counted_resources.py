@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
-from bfpga.contract.processes import ARRAY, PROCESSES, SCRATCHPAD, WEIGHTS
+from bfpga.contract.processes import ARRAY, PROCESSES, SCRATCHPAD, SKIP_ARRAY, WEIGHTS
 from bfpga.engines.array.resources import (
     DOT_TILES,
     ROW_EXPONENT_BITS,
@@ -96,9 +96,11 @@ class Fit:
 def resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
     cells = logic(numbers(config))
-    if config.skip_groups:
+    if config.skip_groups and not config.dense_beside:
         cells[ARRAY] = skip_logic(config)
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
+    if config.dense_beside:
+        parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
     lut, stored, ff, halves = stream_cells(config)
     parts[STREAMS] = Resources(0, -(-halves // 2), lut + stored, ff)
     parts[BESIDE_KERNEL] = BESIDE
@@ -140,7 +142,8 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
         memory = weight_memory(config)
         return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
     if ip == ARRAY:
-        return skip_memories(config) if config.skip_groups else Resources(dsp=array_dsp(config))
+        skips = config.skip_groups and not config.dense_beside
+        return skip_memories(config) if skips else Resources(dsp=array_dsp(config))
     return Resources(dsp=OTHER_DSP, bram36=keep_buffer(config).bram36) if ip == "post" else Resources()
 
 

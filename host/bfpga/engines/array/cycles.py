@@ -12,7 +12,7 @@ ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
 WORD_BITS = 32
 #: Flags as numbers: the compiler asks for them a hundred thousand times, and enumerations are slow.
 _POWER_OF_TWO, _TWO_HOT, _NEIGHBOURS = int(Flag.POWER_OF_TWO), int(Flag.TWO_HOT), int(Flag.NEIGHBOURS)
-_LANES_APART = int(Flag.LANES_APART)
+_LANES_APART, _SKIP_ARRAY = int(Flag.LANES_APART), int(Flag.SKIP_ARRAY)
 _WIDE_OUT, _WIDE_IN = int(Flag.WIDE | Flag.KEEP), int(Flag.WIDE | Flag.KEPT)
 
 
@@ -37,10 +37,15 @@ def fetch_cycles(config: SystolicConfig) -> int:
     return 0 if config.kernel == "processes" else DESCRIPTOR_WORDS * WORD_BITS // config.stream_bits
 
 
+def on_skip_array(config: SystolicConfig, descriptor: Descriptor) -> bool:
+    """Whether a skip array computes a GEMM: every one of a kernel without a systolic array."""
+    chosen = not config.dense_beside or bool(descriptor.flags & _SKIP_ARRAY)
+    return config.skip_groups > 0 and chosen and descriptor.operation == Operation.GEMM
+
+
 def skips_zeros(config: SystolicConfig, descriptor: Descriptor) -> bool:
     """Whether an operation multiplies without zeros, of weights or of activations: a GEMM of a skip array."""
-    gemm = descriptor.operation == Operation.GEMM and not descriptor.flags & Flag.KEPT
-    return config.skip_groups > 0 and gemm
+    return on_skip_array(config, descriptor) and not descriptor.flags & Flag.KEPT
 
 
 def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -58,7 +63,7 @@ def row_blocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Passes over a group of output pixels; a skip array computes all its channels before others."""
     if takes_single_words(config, descriptor):
         return -(-descriptor.output_rows // config.lanes)
-    return 1 if config.skip_groups else descriptor.blocks
+    return 1 if on_skip_array(config, descriptor) else descriptor.blocks
 
 
 def passes(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -95,7 +100,7 @@ def drain_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
         words = 1
     elif config.skips_weights:
         words = -(-descriptor.output_rows // config.lanes)
-    elif config.skips_activations:
+    elif on_skip_array(config, descriptor):
         words *= descriptor.blocks
     if sends_accumulators(descriptor):
         return words * config.lanes * descriptor.write_slots
@@ -197,7 +202,7 @@ def weight_reads(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Weight words that a GEMM multiplies by, each as often as it is read."""
     if config.skips_weights:
         return shared_passes(config, descriptor) * descriptor.entry_words
-    if config.skips_activations:
+    if on_skip_array(config, descriptor):
         return runs(config, descriptor) * kernel_steps(config, descriptor) if skips_zeros(config, descriptor) else 0
     return passes(config, descriptor) * kernel_steps(config, descriptor)
 
@@ -210,7 +215,7 @@ def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     if config.kernel == "processes":
         # The next group's pixels are found one a clock meanwhile.
         steps = pass_steps(config, descriptor)
-        if config.skip_groups and descriptor.operation == Operation.GEMM:
+        if on_skip_array(config, descriptor):
             steps = kernel_steps(config, descriptor) * descriptor.read_slots  # of kept sums
         group = row_blocks(config, descriptor) * steps
         return column_groups(config, descriptor) * max(group, active_columns(config, descriptor))

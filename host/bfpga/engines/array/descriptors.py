@@ -183,7 +183,7 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if piece is not None:
         _entries(config, piece, result)
     elif config.skips_activations and skips_zeros(config, result):
-        _chunks(config, node, result)
+        set_chunks(config, node, result)
     output_stage(node, result)
     return result
 
@@ -365,7 +365,7 @@ def _entries(config: SystolicConfig, piece: Piece, result: Descriptor) -> None:
     result.steps = max(clocks.total, left)
 
 
-def _chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
+def set_chunks(config: SystolicConfig, node: ArrayNode, result: Descriptor) -> None:
     """Chunks of a GEMM on a skip array of activations; ``steps``: clocks of a pass with the zeros of its input."""
     channels = channels_at_step(node, result.channel_words, config)
     operation = SparseOperation.of(config, result, channels, node.input_share)

@@ -91,8 +91,8 @@ def dsp_columns(config: SystolicConfig) -> int:
 
 def array_dsp(config: SystolicConfig) -> int:
     """DSP blocks of the dot tiles: one a product, or one for the products of two rows when packed (BFP 7)."""
-    if config.skip_groups:
-        return config.macs_per_clock // 2
+    if config.skip_groups and not config.dense_beside:
+        return config.skip_macs // 2
     products = dsp_columns(config) * config.rows * config.lanes
     return products // 2 if config.multiplier == "dsp_packed" else products
 

@@ -25,12 +25,12 @@ def skip_memories(config: SystolicConfig) -> Resources:
     window = memory_blocks(ROOM * config.skip_chunk, lanes * config.format.container_bits)
     depth = SUM_BUFFERS * passes * config.skip_halves * (1 << (config.rows - 1).bit_length())
     sums = memory_blocks(depth, config.columns * config.accumulator_bits)
-    return Resources(dsp=config.macs_per_clock // 2, bram36=config.skip_groups * window + sums)
+    return Resources(dsp=config.skip_macs // 2, bram36=config.skip_groups * window + sums)
 
 
 def skip_logic(config: SystolicConfig) -> Resources:
     """Groups, and the selection of the sums that leave among those of all groups."""
-    pairs, groups = config.macs_per_clock // 2, config.skip_groups
+    pairs, groups = config.skip_macs // 2, config.skip_groups
     way_out = selection(groups * config.skip_halves, config.columns * config.accumulator_bits)
     return Resources(
         lut=round(pairs * PAIR_LUT + groups * GROUP_LUT + way_out), ff=pairs * PAIR_FF + groups * GROUP_FF

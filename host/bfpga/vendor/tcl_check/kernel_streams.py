@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.processes import PROCESSES, ProcessStream, process_function, process_streams
+from bfpga.contract.processes import ProcessStream, kernel_processes, process_function, process_streams
 from bfpga.vendor.finding import Finding
 from bfpga.vendor.tcl_check.built import BuiltCell, BuiltDesign
 
@@ -17,7 +17,7 @@ def kernel_stream_findings(config: SystolicConfig, built: BuiltDesign) -> Iterat
     if config.kernel != "processes":
         return
     by_ip = {cell.ip: cell for cell in built.cells.values()}
-    cells = {process: by_ip.get(f"xilinx.com:hls:{process_function(process)}") for process in PROCESSES}
+    cells = {process: by_ip.get(f"xilinx.com:hls:{process_function(process)}") for process in kernel_processes(config)}
     for process, cell in cells.items():
         if cell is None:
             problem = f"there is no cell of {process_function(process)}, the {process} of the kernel"

@@ -160,7 +160,10 @@ template <class Config, class Storage, class Multiplying = SystolicMultiplying<C
 class ProcessKernel {
    public:
     ProcessKernel() {
-        for (const char* name : {"sequencer", "scratchpad", "weights", "array", "post", "store"}) {
+        std::vector<const char*> names = {"sequencer", "scratchpad", "weights"};
+        Multiplying::name_arrays(names);
+        names.insert(names.end(), {"post", "store"});
+        for (const char* name : names) {
             scheduler_.add(name);
         }
         join_streams();
@@ -177,7 +180,7 @@ class ProcessKernel {
         KernelStatus status = {0, 0, 0, 0, 0, 0, 0};
         join_streams();
         scheduler_.outside({&output, &weights, &input});
-        const std::vector<ProcessScheduler::Body> bodies = {
+        std::vector<ProcessScheduler::Body> bodies = {
             [&] {
                 status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
                                         post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
@@ -190,12 +193,13 @@ class ProcessKernel {
             [&] {
                 multiplying_.run_weights(weights_commands_, weights, parameters_, weights_reports_, descriptor_trace);
             },
-            [&] { multiplying_.run_array(operands_, sums_); },
-            [&] {
-                post_.run(post_commands_, sums_, vectors_, parameters_, results_, exponents_, counts_, post_reports_);
-            },
-            [&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); },
         };
+        multiplying_.add_arrays(bodies, operands_, sums_);
+        bodies.push_back([&] {
+            multiplying_.run_post(post_, post_commands_, sums_, vectors_, parameters_, results_, exponents_, counts_,
+                                  post_reports_);
+        });
+        bodies.push_back([&] { store_.run(store_commands_, exponents_, stored_, credits_, output, store_reports_); });
         try {
             scheduler_.run(bodies);
         } catch (...) {

@@ -1,5 +1,7 @@
 // The array in a simulation of a kernel, with the process of its weights and the streams between the two.
 #pragma once
+#include <vector>
+
 #include "bfpga/processes/array.hpp"
 #include "bfpga/processes/weights.hpp"
 
@@ -27,8 +29,17 @@ class SystolicMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums) {
-        array_.run(operands, weight_words_, sums);
+    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+
+    template <class Bodies>
+    void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
+                    stream<wire_t<SumBeat<Config>>>& sums) {
+        bodies.push_back([this, &operands, &sums] { array_.run(operands, weight_words_, sums); });
+    }
+
+    template <class Post, class Commands, class Sums, class... Streams>
+    void run_post(Post& post, Commands& commands, Sums& sums, Streams&... streams) {
+        post.run(commands, sums, streams...);
     }
 
     // As after the reset that a board needs when a start has failed: no sum is left in the pipeline.

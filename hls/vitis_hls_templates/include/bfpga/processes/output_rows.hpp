@@ -73,7 +73,7 @@ class OutputRows {
 };
 
 // The same of an array that skips zeros of activations, whose blocks stay for all groups of a run: run, block of output
-// rows, group of output pixels, row. Of MAX and SUM a run is a group.
+// rows, group of output pixels, row. Of other operations a run is a group.
 template <class Config>
 class OutputRows<Config, true> {
     using coordinate_t = typename Geometry<Config>::coordinate_t;
@@ -86,7 +86,7 @@ class OutputRows<Config, true> {
    public:
     void start(const Descriptor& d, int32_t blocks, int32_t rows_of_block) {
 #pragma HLS INLINE
-        const bool products = static_cast<Operation>(d.operation) == Operation::Gemm;
+        const bool slices = on_skip_array<Config>(d);
         const int32_t others = d.groups - 1;
         group_ = static_cast<coordinate_t>(group_pixels<Config>(d));
         output_rows_ = d.output_rows;
@@ -97,9 +97,9 @@ class OutputRows<Config, true> {
         rows_left_ = d.output_rows;
         row_.start(rows_of_block);
         block_.start(blocks);
-        runs_.start(products ? (others >> shift) + 1 : d.groups);
-        whole_.start(products ? groups_of_run : 1);
-        rest_.start(products ? (others & (groups_of_run - 1)) + 1 : 1);
+        runs_.start(slices ? (others >> shift) + 1 : d.groups);
+        whole_.start(slices ? groups_of_run : 1);
+        rest_.start(slices ? (others & (groups_of_run - 1)) + 1 : 1);
         exists_ = true;
         lane_ = 0;
         ends_word_ = Config::lanes == 1;

@@ -33,11 +33,19 @@ inline int pass_words(const Descriptor& d) {
     return single_words<Config>(d) ? 1 : doubled ? 2 * Config::words_per_block : Config::words_per_block;
 }
 
+// Whether a skip array computes an operation: every GEMM, unless a systolic array is beside it.
+template <class Config>
+inline bool on_skip_array(const Descriptor& d) {
+#pragma HLS INLINE
+    const bool chosen = !Config::dense_beside || d.has(Flag::SkipArray);
+    return Config::skip_groups > 0 && chosen && static_cast<Operation>(d.operation) == Operation::Gemm;
+}
+
 // Whether windows are read half by half and in chunks, for a skip array.
 template <class Config>
 inline bool reads_chunks(const Descriptor& d) {
 #pragma HLS INLINE
-    return Config::skip_groups > 0 && static_cast<Operation>(d.operation) == Operation::Gemm && !d.has(Flag::Kept);
+    return on_skip_array<Config>(d) && !d.has(Flag::Kept);
 }
 
 // Columns that have a pixel in a group; the descriptor says it where rows of pixels shall be whole: for columns that

@@ -17,6 +17,9 @@
 
 namespace bfpga {
 
+// In the place of the stream of sums of a skip array where there is one array.
+struct NoSums {};
+
 template <class Config, class Storage>
 class PostProcess {
     using accumulator_t = int_t<Config::accumulator_bits>;
@@ -48,6 +51,17 @@ class PostProcess {
              stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results, stream<command_t>& exponents,
              Counts& counts, stream<command_t>& reports) {
 #pragma HLS INLINE
+        NoSums skip_sums;
+        run(commands, sums, skip_sums, vectors, parameters, results, exponents, counts, reports);
+    }
+
+    // `skip_sums`: those of a skip array beside the systolic array.
+    template <class SkipSums, class Counts>
+    void run(stream<command_t>& commands, stream<wire_t<Sums>>& sums, SkipSums& skip_sums,
+             stream<wire_t<Vectors>>& vectors, stream<wire_t<RowParameters>>& parameters,
+             stream<wire_t<Results>>& results, stream<command_t>& exponents, Counts& counts,
+             stream<command_t>& reports) {
+#pragma HLS INLINE
         if (commands.read() != 0) {
             layers_.clear_policies();
         }
@@ -69,7 +83,7 @@ class PostProcess {
             } else if (operation == Operation::None) {
                 running = false;
             } else {
-                compute(d, sums, vectors, parameters, results);
+                compute(d, sums, skip_sums, vectors, parameters, results);
                 values_.finish(d, counts);
             }
         }
@@ -101,7 +115,8 @@ class PostProcess {
     }
 
     // A GEMM, MAX or SUM.
-    void compute(const Descriptor& d, stream<wire_t<Sums>>& sums, stream<wire_t<Vectors>>& vectors,
+    template <class SkipSums>
+    void compute(const Descriptor& d, stream<wire_t<Sums>>& sums, SkipSums& skip_sums, stream<wire_t<Vectors>>& vectors,
                  stream<wire_t<RowParameters>>& parameters, stream<wire_t<Results>>& results) {
 #pragma HLS INLINE
         PolicySlot<Config> policy = layers_.policy(d.policy_slot);
@@ -126,7 +141,8 @@ class PostProcess {
             const bool waits = words_.completes() && !last_row && draining_;
             const bool takes_vector = words_.combines() && !waits;
             const bool fills = takes_vectors() && !vector_.there();
-            running = !(leaves && rows_.last());
+            const bool ends = leaves && rows_.last();
+            running = !ends;
             if (leaves) {
                 row(policy, results);
             }
@@ -137,7 +153,7 @@ class PostProcess {
                 vector_.next(vectors);
             }
             if (reads_sums_ && (!sum_there || parameters_there)) {
-                sum_.next(sums);
+                next_sum(ends, sums, skip_sums);
             }
             if (!combined_ && (!parameter_.there() || takes_parameters)) {
                 parameter_.next(parameters);
@@ -146,8 +162,27 @@ class PostProcess {
         finish(d, policy);
     }
 
+    // The next row of sums.
+    void next_sum(bool, stream<wire_t<Sums>>& sums, NoSums&) {
+#pragma HLS INLINE
+        sum_.next(sums);
+    }
+
+    // The same of two arrays; behind the last row none: the next operation's may come from the other array.
+    void next_sum(bool ends, stream<wire_t<Sums>>& sums, stream<wire_t<Sums>>& skip_sums) {
+#pragma HLS INLINE
+        if (ends) {
+            sum_.drop();
+        } else if (skips_) {
+            sum_.next(skip_sums);
+        } else {
+            sum_.next(sums);
+        }
+    }
+
     void start(const Descriptor& d, const LayerExponents& exponents) {
 #pragma HLS INLINE
+        skips_ = on_skip_array<Config>(d);
         combined_ = static_cast<Operation>(d.operation) != Operation::Gemm;
         simulation_check(Config::wide_memory || !d.has(Flag::Wide), "a kernel without accumulators in memory",
                          "is to move some, policy slot", d.policy_slot);
@@ -284,6 +319,7 @@ class PostProcess {
     CountRegisters<Config> values_;
     // Of the operation
     bool combined_, kept_, keeps_, sends_, reads_sums_, stands_in_;
+    bool skips_;               // its sums come from a skip array
     bool wide_out_, wide_in_;  // accumulators go to the activation memory, or come from there
     int32_t output_exponent_;
     OutputRows<Config> rows_;

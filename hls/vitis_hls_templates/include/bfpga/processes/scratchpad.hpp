@@ -43,6 +43,18 @@ class ScratchpadProcess {
              stream<wire_t<ResultBeat<Config>>>& results, stream<wire_t<GroupBeat<Config>>>& stored,
              stream<bool>& credits, Windows& windows, stream<command_t>& reports, Trace& trace) {
 #pragma HLS INLINE
+        NoOperands skip_operands;
+        run(commands, loads, operands, skip_operands, vectors, results, stored, credits, windows, reports, trace);
+    }
+
+    // `skip_operands`: those of a skip array beside the systolic array.
+    template <class Operands, class Windows, class Trace>
+    void run(stream<command_t>& commands, stream<wire_t<GroupBeat<Config>>>& loads,
+             stream<wire_t<OperandBeat<Config>>>& operands, Operands& skip_operands,
+             stream<wire_t<VectorBeat<Config>>>& vectors, stream<wire_t<ResultBeat<Config>>>& results,
+             stream<wire_t<GroupBeat<Config>>>& stored, stream<bool>& credits, Windows& windows,
+             stream<command_t>& reports, Trace& trace) {
+#pragma HLS INLINE
         clear();
         bool running = true;
         PipelinedLoop loop("Scratchpad");
@@ -54,11 +66,12 @@ class ScratchpadProcess {
 #pragma HLS LOOP_TRIPCOUNT min=64 max=1048576
             loop.iteration();
             running = !ended_;
-            access(operands, vectors, stored);
+            access(operands, skip_operands, vectors, stored);
             advance(loads, results, credits, windows, trace);
             receive(commands);
         } while (running);
         operands.write(to_wire(stop_beat()));
+        send(stop_beat(), skip_operands);
         reports.write(static_cast<command_t>(low_bits<32>(work_)));
     }
 
@@ -92,8 +105,9 @@ class ScratchpadProcess {
     }
 
     // Reads and writes that the registers say.
-    void access(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<VectorBeat<Config>>>& vectors,
-                stream<wire_t<GroupBeat<Config>>>& stored) {
+    template <class Operands>
+    void access(stream<wire_t<OperandBeat<Config>>>& operands, Operands& skip_operands,
+                stream<wire_t<VectorBeat<Config>>>& vectors, stream<wire_t<GroupBeat<Config>>>& stored) {
 #pragma HLS INLINE
         PortRequest<Config> request[T::ports];
 #pragma HLS ARRAY_PARTITION variable=request complete dim=0
@@ -114,7 +128,13 @@ class ScratchpadProcess {
             send_vector(word, request, mine, vectors);
         }
         if (reads && !reader_.vector()) {
-            send_operands(word, mine, operands);
+            const OperandBeat<Config> beat = operand_beat(word, mine);
+            const bool skips = Config::dense_beside && reader_.chunks().chunked();
+            if (skips) {
+                send(beat, skip_operands);
+            } else {
+                operands.write(to_wire(beat));
+            }
         }
     }
 
@@ -159,8 +179,14 @@ class ScratchpadProcess {
         stored.write(to_wire(beat));
     }
 
-    void send_operands(const Word<Config> (&word)[T::ports], const bool (&mine)[Config::columns],
-                       stream<wire_t<OperandBeat<Config>>>& operands) const {
+    static void send(const OperandBeat<Config>&, NoOperands&) {}
+
+    static void send(const OperandBeat<Config>& beat, stream<wire_t<OperandBeat<Config>>>& operands) {
+#pragma HLS INLINE
+        operands.write(to_wire(beat));
+    }
+
+    OperandBeat<Config> operand_beat(const Word<Config> (&word)[T::ports], const bool (&mine)[Config::columns]) const {
 #pragma HLS INLINE
         OperandBeat<Config> beat;
     Columns_Operands:
@@ -176,7 +202,7 @@ class ScratchpadProcess {
         beat.last = reader_.issue().last;
         reader_.chunks().mark(beat);
         beat.stop = false;
-        operands.write(to_wire(beat));
+        return beat;
     }
 
     void send_vector(const Word<Config> (&word)[T::ports], const PortRequest<Config> (&request)[T::ports],

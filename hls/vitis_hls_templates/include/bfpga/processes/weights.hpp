@@ -316,7 +316,6 @@ class PassRows {
 struct NoChunks {
     void start(const Descriptor&) {}
     void step(bool, bool, bool) {}
-    bool ends() const { return false; }
 };
 
 // The walk of a GEMM over its weight words and the parameters of its rows: as often as `Rows` says through all blocks.
@@ -344,8 +343,7 @@ class WeightRead {
     bool streams() const { return streams_; }
     bool last_word() const { return ends_pass_ && last_pass_; }
     bool row() const { return rows_ && pass_rows_.exists(); }
-    // Whether the word is the last one of a chunk.
-    bool ends_chunk() const { return chunks_.ends(); }
+    const Chunks& chunks() const { return chunks_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
     weight_address_t word_address() const { return address_; }

@@ -28,6 +28,8 @@ namespace bfpga {
 
 // In the place of the stream of credits where the array holds no windows.
 struct NoWindows {};
+// In the place of the stream of operands of a skip array where there is one array.
+struct NoOperands {};
 
 // What the nest says of a step that goes, besides what it is: how its loops stand.
 struct WindowStep {
@@ -76,6 +78,7 @@ class PassChunks {
     // Whether those of a pass may be awaited besides; `returned`: others have come.
     bool has_room(const AwaitedPasses& awaited, bool returned) const { return !awaited.most() | returned; }
 
+    bool chunked() const { return false; }
     // Whether the array has left all chunks; whether it has left another one.
     bool left_all() const { return true; }
     bool hears(NoWindows&) const { return false; }
@@ -199,6 +202,7 @@ class PassChunks<Config, ChunkOrder::Passes> {
     // Three groups of pixels: those of the pass that would begin, and one that the flags do not know of yet.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
 
+    bool chunked() const { return chunked_; }
     bool left_all() const { return !held_.any(); }
     bool hears(stream<bool>& windows) const {
 #pragma HLS INLINE

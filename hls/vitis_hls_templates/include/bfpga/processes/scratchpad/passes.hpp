@@ -71,7 +71,7 @@ class PassNest {
         kernel_height_.set(static_cast<limit_t>(d.kernel_height));
         words_.set(single ? static_cast<limit_t>(1) : static_cast<limit_t>(d.channel_words));
         const limit_t blocks = single ? static_cast<limit_t>(output_words<Config>(d)) : static_cast<limit_t>(d.blocks);
-        const bool whole = Config::skip_groups > 0 && !single;
+        const bool whole = on_skip_array<Config>(d);
         const bool chunked = reads_chunks<Config>(d);
         chunks_.take(d);
         blocks_.set(blocks);

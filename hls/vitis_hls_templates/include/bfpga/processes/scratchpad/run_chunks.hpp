@@ -32,6 +32,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         room_ = true;
         next_ = Step();
         begins_ = false;
+        windows_ = false;
         waits_ = false;
     }
 
@@ -81,6 +82,8 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // Three: those of the pass that would begin, and what the flags do not know of yet.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
 
+    // Whether the skip array gets what is read, not the systolic array beside it.
+    bool chunked() const { return chunked_; }
     bool left_all() const { return !held_.any(); }
     bool hears(stream<bool>& windows) const {
 #pragma HLS INLINE
@@ -93,7 +96,9 @@ class PassChunks<Config, ChunkOrder::Runs> {
     void step(bool go, bool stops, bool left, bool awaits, bool starts) {
 #pragma HLS INLINE
         waits_ = stops | (waits_ & !resumes());
-        begins_ = starts | (begins_ & awaits & !chunked_);
+        const bool in_order = Config::dense_beside && !windows_;
+        begins_ = starts | (begins_ & awaits & !(chunked_ | in_order));
+        windows_ = chunked_ | (windows_ & awaits);
         const bool begun = go & next_.begins_segment;
         room_ = held_.room(begun);
         held_.step(begun, left);
@@ -145,8 +150,11 @@ class PassChunks<Config, ChunkOrder::Runs> {
     template <class Beat>
     void mark(Beat& beat) const {
 #pragma HLS INLINE
-        beat.first = issue_.first;
-        beat.last = issue_.last;
+        // Of a beat for a systolic array the pass's first and last step are meant, which it has.
+        if (!Config::dense_beside || chunked_) {
+            beat.first = issue_.first;
+            beat.last = issue_.last;
+        }
         beat.opens = issue_.opens;
         beat.closes = issue_.closes;
         beat.single = issue_.single;
@@ -207,9 +215,10 @@ class PassChunks<Config, ChunkOrder::Runs> {
     Step next_, issue_;
     // Room of the array
     HeldChunks held_;
-    bool room_;    // for another one; what the array has just left is not counted
-    bool begins_;  // an operation waits for the one before
-    bool waits_;   // a step waits
+    bool room_;     // for another one; what the array has just left is not counted
+    bool begins_;   // an operation waits for the one before
+    bool windows_;  // results of windows are awaited
+    bool waits_;    // a step waits
 };
 
 }  // namespace bfpga

@@ -6,8 +6,8 @@
 
 namespace bfpga {
 
-// Counts the turns of runs of N; the last run has what is left.
-template <int N, int Bits>
+// Counts the turns of runs of N; the last run has what is left. `MaySingle`: or of runs of one turn each.
+template <int N, int Bits, bool MaySingle = false>
 class RunTurns {
     using turn_t = uint_t<bit_length(N)>;
 
@@ -19,6 +19,15 @@ class RunTurns {
         runs_.set(runs);
         rest_ = rest;
         first_ = alone ? rest : static_cast<turn_t>(N - 1);
+        singles_ = false;
+    }
+
+    // Runs of one turn each.
+    void set_singles(int32_t turns) {
+#pragma HLS INLINE
+        set(static_cast<int_t<Bits>>(turns), 0);
+        first_ = 0;
+        singles_ = true;
     }
 
     // The runs of `turns` turns; N is a power of two.
@@ -55,7 +64,7 @@ class RunTurns {
         const turn_t left = wraps ? again : static_cast<turn_t>(left_ - 1);
         const bool last = wraps ? (on ? next_single_ : single_) : left_ == 1;
         // What the run behind has is known a clock after the run has begun.
-        const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : static_cast<turn_t>(N - 1);
+        const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : whole();
         left_ = starts ? first_ : next ? left : left_;
         last_ = starts ? first_ == 0 : next ? last : last_;
         is_first_ = starts | (next ? wraps : is_first_);
@@ -68,7 +77,11 @@ class RunTurns {
     }
 
    private:
+    // Turns of a whole run after the first one.
+    turn_t whole() const { return static_cast<turn_t>(MaySingle && singles_ ? 0 : N - 1); }
+
     Turns<Bits> runs_;
+    bool singles_;
     // Turns after the first one: of the last run, of the first one; of the run, of the one behind it; after this one
     turn_t rest_, first_, others_, next_others_, left_;
     bool single_, next_single_, last_, is_first_;

@@ -42,8 +42,17 @@ class SkipMultiplying {
         run_weights(commands, source, parameters, reports, trace, Groups());
     }
 
-    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums) {
-        run_array(operands, sums, Groups());
+    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+
+    template <class Bodies>
+    void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
+                    stream<wire_t<SumBeat<Config>>>& sums) {
+        bodies.push_back([this, &operands, &sums] { run_array(operands, sums, Groups()); });
+    }
+
+    template <class Post, class Commands, class Sums, class... Streams>
+    void run_post(Post& post, Commands& commands, Sums& sums, Streams&... streams) {
+        post.run(commands, sums, streams...);
     }
 
     void reset() { array_ = std::make_unique<Array>(); }

@@ -24,12 +24,17 @@ class SliceRows {
     // How often all blocks are gone through: for each run.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE
-        return ((d.groups - 1) >> shift) + 1;
+        return on_skip_array<Config>(d) ? ((d.groups - 1) >> shift) + 1 : d.groups;
     }
 
     void start(const Descriptor& d) {
 #pragma HLS INLINE
-        groups_.set_turns(d.groups);
+        // For a systolic array a run is one group.
+        if (on_skip_array<Config>(d)) {
+            groups_.set_turns(d.groups);
+        } else {
+            groups_.set_singles(d.groups);
+        }
         rows_.set(static_cast<coordinate_t>(Config::rows));
         output_rows_ = static_cast<coordinate_t>(d.output_rows);
         base_ = static_cast<parameter_address_t>(d.parameter_base);
@@ -61,7 +66,7 @@ class SliceRows {
 
    private:
     Turns<G::coordinate_bits> rows_;
-    RunTurns<groups, G::coordinate_bits> groups_;
+    RunTurns<groups, G::coordinate_bits, Config::dense_beside> groups_;
     coordinate_t output_rows_, of_block_;  // that the output has, of them from the block on
     coordinate_t left_;                    // from the row on that is due
     bool exists_;
@@ -74,12 +79,14 @@ class WordChunks {
    public:
     void start(const Descriptor& d) {
 #pragma HLS INLINE
-        simulation_check(d.has(Flag::Kept) || d.chunk_steps > 0, "a descriptor", "has no steps of a chunk; it has",
-                         d.chunk_steps);
+        chunked_ = on_skip_array<Config>(d);
+        simulation_check(!reads_chunks<Config>(d) || d.chunk_steps > 0, "a descriptor",
+                         "has no steps of a chunk; it has", d.chunk_steps);
         steps_.set(static_cast<typename Geometry<Config>::coordinate_t>(d.chunk_steps));
     }
 
-    // Of the word that is due.
+    // Whether the words go to a skip array; whether the one that is due ends a chunk.
+    bool chunked() const { return chunked_; }
     bool ends() const { return ends_; }
 
     // One clock, a word ahead; `on`: the next one is due, `last`: the block's last one.
@@ -93,7 +100,7 @@ class WordChunks {
 
    private:
     Turns<Geometry<Config>::coordinate_bits> steps_;
-    bool ends_;
+    bool chunked_, ends_;
 };
 
 // The words of a systolic array, each of which tells whether it ends a chunk.
@@ -106,11 +113,28 @@ struct StoredSlices {
     static void send(const WeightWord<Config>& word, const Read& read,
                      stream<wire_t<WeightBeat<Config>>>& weight_words) {
 #pragma HLS INLINE
+        weight_words.write(to_wire(beat(word, read)));
+    }
+
+    // Of two arrays, to that which computes the operation.
+    static void send(const WeightWord<Config>& word, const Read& read, stream<wire_t<WeightBeat<Config>>>& weight_words,
+                     stream<wire_t<WeightBeat<Config>>>& skip_words) {
+#pragma HLS INLINE
+        if (read.chunks().chunked()) {
+            skip_words.write(to_wire(beat(word, read)));
+        } else {
+            weight_words.write(to_wire(beat(word, read)));
+        }
+    }
+
+   private:
+    static WeightBeat<Config> beat(const WeightWord<Config>& word, const Read& read) {
+#pragma HLS INLINE
         WeightBeat<Config> weight;
         weight.weight = word;
-        weight.two_hot = read.ends_chunk();
+        weight.two_hot = read.chunks().chunked() && read.chunks().ends();
         weight.power_of_two = false;
-        weight_words.write(to_wire(weight));
+        return weight;
     }
 };
 

@@ -1,6 +1,7 @@
 // An array that skips zeros of activations in a simulation of a kernel, with the process of its weights.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "bfpga/processes/skip/slice_read.hpp"
 #include "bfpga/processes/sparse_array.hpp"
@@ -32,8 +33,17 @@ class SparseMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    void run_array(stream<wire_t<OperandBeat<Config>>>& operands, stream<wire_t<SumBeat<Config>>>& sums) {
-        array_->run(operands, weight_words_, sums, windows_);
+    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+
+    template <class Bodies>
+    void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
+                    stream<wire_t<SumBeat<Config>>>& sums) {
+        bodies.push_back([this, &operands, &sums] { array_->run(operands, weight_words_, sums, windows_); });
+    }
+
+    template <class Post, class Commands, class Sums, class... Streams>
+    void run_post(Post& post, Commands& commands, Sums& sums, Streams&... streams) {
+        post.run(commands, sums, streams...);
     }
 
     void reset() { array_ = std::make_unique<Array>(); }

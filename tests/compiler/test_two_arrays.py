@@ -1,0 +1,138 @@
+"""Which array of a kernel with two computes a layer: for all samples, or for each by a count of its input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from small_networks import Network
+from two_arrays import TWO_ARRAYS, WITH_TWO_ARRAYS
+
+from bfpga.compiler.compiler import compile_network
+from bfpga.compiler.dispatch.two_arrays import ArrayClocks
+from bfpga.compiler.options import CompileOptions, LayerOptions
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.predicates import counted_in, predicate_of
+from bfpga.contract.program import ArrayNode, Program
+from bfpga.devices.comparison import first_mismatch
+from bfpga.devices.emulator import Emulator
+from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
+from bfpga.program.choices import program_operations
+from bfpga.verify.check import simulation
+
+Samples = npt.NDArray[np.float32]
+MAJORITY = CompileOptions(dispatch="majority")
+#: A threshold between the counts of the samples below.
+BAND = CompileOptions(dispatch="band", band_dense=60, band_sparse=65)
+
+
+def network() -> Network:
+    """Two convolutions whose values in between are rectified."""
+    layers = Network(4, 6, 6)
+    layers.add("Relu", layers.conv(8, 4, 3, pads=[1, 1, 1, 1]))
+    layers.conv(12, 8, 3, pads=[1, 1, 1, 1])
+    return layers
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    """Means of their own, so that some have more values above zero behind the first layer than others."""
+    drawn = np.random.default_rng(5).normal(size=(24, 4, 6, 6))
+    return (drawn + np.linspace(-2, 2, 24)[:, None, None, None]).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("two") / "two.onnx"
+    onnx.save(network().model(), str(target))
+    return target
+
+
+def compiled(path: Path, samples: Samples, options: CompileOptions, **changes: Any) -> Program:
+    accelerator = replace(WITH_TWO_ARRAYS, systolic=replace(TWO_ARRAYS, **changes))
+    return compile_network(path, accelerator, samples, options)
+
+
+def ways(program: Program) -> dict[str, list[tuple[bool, bool | None]]]:
+    """Of each layer its products: whether of the skip array, and by which sense of a register they run."""
+    found: dict[str, list[tuple[bool, bool | None]]] = {}
+    for item in program_operations(program):
+        if item.descriptor.operation == Operation.GEMM:
+            predicate = predicate_of(item.descriptor)
+            skips = bool(item.descriptor.flags & Flag.SKIP_ARRAY)
+            found.setdefault(item.layer, []).append((skips, None if predicate is None else predicate.unless))
+    return found
+
+
+def test_a_counted_input_decides_for_each_sample_and_another_for_all(path: Path, samples: Samples) -> None:
+    """The first layer has no counted input: nobody measures that most of it is zero."""
+    program = compiled(path, samples, MAJORITY)
+    first, second = ways(program).values()
+    assert first == [(False, None)]
+    assert second == [(False, False), (True, True)]
+    counting = [item for item in program_operations(program) if counted_in(item.descriptor)]
+    assert [item.descriptor.count_threshold for item in counting] == [(6 * 6 * 8 - 1) // 2]
+
+
+def test_without_registers_or_with_an_engine_that_is_asked_for_there_is_one_way(path: Path, samples: Samples) -> None:
+    assert all(len(own) == 1 for own in ways(compiled(path, samples, MAJORITY, count_registers=0)).values())
+    asked = CompileOptions(dispatch="majority", engine="systolic_array")
+    assert list(ways(compiled(path, samples, asked)).values()) == [[(False, None)], [(False, None)]]
+
+
+def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path: Path, samples: Samples) -> None:
+    program = compiled(path, samples, BAND)
+    inputs = {"x": samples}
+    expected = Emulator(program).run(inputs, trace=True)
+    second = [node.name for node in program.nodes if isinstance(node, ArrayNode)][-1]
+    taken = next(layer.choices for layer in expected.layers if layer.name == second)
+    assert taken is not None
+    assert set(taken) == {False, True}
+    found = simulation("csim")(program).run(inputs, trace=True)
+    assert first_mismatch(program, expected, found) is None
+    assert next(layer.choices for layer in found.layers if layer.name == second) == taken
+    alone = Emulator(compiled(path, samples, BAND, count_registers=0)).run(inputs, trace=False)
+    for name, values in expected.outputs.items():
+        assert np.array_equal(values, alone.outputs[name])
+
+
+def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 values; the skip array takes twice as many clocks as values, the systolic array 120."""
+    monkeypatch.setattr(ArrayClocks, "dense", 120)
+    monkeypatch.setattr(ArrayClocks, "skipping", lambda self, values: 2 * values)
+    clocks = ArrayClocks(TWO_ARRAYS, 100, [])
+    assert clocks.threshold(LayerOptions()) == 59
+    assert clocks.threshold(LayerOptions(dispatch="majority")) == 49
+    assert clocks.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=50)) == 59
+    assert clocks.threshold(LayerOptions(dispatch="band", band_dense=20, band_sparse=30)) == 70
+    assert clocks.threshold(LayerOptions(dispatch="band", band_dense=60, band_sparse=80)) == 39
+    monkeypatch.setattr(ArrayClocks, "dense", 0)
+    assert clocks.threshold(LayerOptions()) == -1
+
+
+def test_with_the_same_numbers_of_both_arrays_clocks_choose_the_systolic_array(path: Path, samples: Samples) -> None:
+    """A step takes a clock for each group of pixels on either array, so the skip array is never faster."""
+    assert all(own == [(False, None)] for own in ways(compiled(path, samples, CompileOptions())).values())
+
+
+def test_an_operation_goes_from_one_array_to_the_other_and_back(path: Path, samples: Samples) -> None:
+    program = compiled(path, samples, CompileOptions())
+    (node, *_) = (node for node in program.nodes if isinstance(node, ArrayNode))
+    (operation,) = (
+        item for item in program_operations(program)
+        if item.layer == node.name and item.descriptor.operation == Operation.GEMM
+    )  # fmt: skip
+    assert may_choose(program.config, operation.descriptor)
+    skips = on_skip_array(program.config, node, operation.descriptor)
+    assert skips.chunk_steps > 0
+    back = on_other_array(program.config, node, skips)
+    assert back == operation.descriptor
+    assert not may_choose(replace(program.config, dense_beside=False), operation.descriptor)
+    streamed = replace(operation.descriptor, flags=operation.descriptor.flags | Flag.STREAM_WEIGHTS)
+    assert not may_choose(program.config, streamed)
+
