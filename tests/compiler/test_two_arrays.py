@@ -86,6 +86,7 @@ def test_without_registers_or_with_an_engine_that_is_asked_for_there_is_one_way(
 
 
 def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path: Path, samples: Samples) -> None:
+    """SC R139: values between layers are dispatched for each sample."""
     program = compiled(path, samples, BAND)
     inputs = {"x": samples}
     expected = Emulator(program).run(inputs, trace=True)
@@ -102,7 +103,7 @@ def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path:
 
 
 def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 values; the skip array takes twice as many clocks as values, the systolic array 120."""
+    """SC R11, SC R12, SC R13. 100 values; the skip array takes two clocks for each, the systolic array 120."""
     monkeypatch.setattr(ArrayClocks, "dense", 120)
     monkeypatch.setattr(ArrayClocks, "skipping", lambda self, values: 2 * values)
     clocks = ArrayClocks(TWO_ARRAYS, 100, [])
