@@ -20,7 +20,9 @@ from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.comparison import first_mismatch
+from bfpga.devices.csim import CSimulation
 from bfpga.devices.emulator import Emulator
+from bfpga.devices.streaming_device import StreamingDevice
 from bfpga.engines.array.two_arrays import may_choose, on_other_array, on_skip_array
 from bfpga.program.choices import program_operations
 from bfpga.verify.check import simulation
@@ -86,6 +88,7 @@ def test_without_registers_or_with_an_engine_that_is_asked_for_there_is_one_way(
 
 
 def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path: Path, samples: Samples) -> None:
+    """SC R139: values between layers are dispatched for each sample."""
     program = compiled(path, samples, BAND)
     inputs = {"x": samples}
     expected = Emulator(program).run(inputs, trace=True)
@@ -102,7 +105,7 @@ def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path:
 
 
 def test_rules_make_thresholds_of_clocks_of_shares_or_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 values; the skip array takes twice as many clocks as values, the systolic array 120."""
+    """SC R11, SC R12, SC R13. 100 values; the skip array takes two clocks for each, the systolic array 120."""
     monkeypatch.setattr(ArrayClocks, "dense", 120)
     monkeypatch.setattr(ArrayClocks, "skipping", lambda self, values: 2 * values)
     clocks = ArrayClocks(TWO_ARRAYS, 100, [])
@@ -136,3 +139,23 @@ def test_an_operation_goes_from_one_array_to_the_other_and_back(path: Path, samp
     streamed = replace(operation.descriptor, flags=operation.descriptor.flags | Flag.STREAM_WEIGHTS)
     assert not may_choose(program.config, streamed)
 
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_systolic_array_waits_for_results_of_windows(tmp_path: Path, order: int) -> None:
+    """A run of the first layer has more results than their stream holds; the second layer needs none of them."""
+    layers = Network(2, 16, 18)
+    first = layers.conv(8, 2, 3, pads=[1, 1, 1, 1])
+    second = layers.conv(8, 2, 3, source="x", pads=[1, 1, 1, 1])
+    layers.add("Add", first, second)
+    onnx.save(layers.model(), str(tmp_path / "beside.onnx"))
+    samples = np.random.default_rng(1).normal(size=(2, 2, 16, 18)).astype(np.float32)
+    program = compiled(tmp_path / "beside.onnx", samples, CompileOptions(), skip_passes=16, activation_words=4096)
+    (node, *_) = (node for node in program.nodes if isinstance(node, ArrayNode))
+    for item in program_operations(program):
+        if item.layer == node.name and item.descriptor.operation == Operation.GEMM:
+            item.descriptor = on_skip_array(program.config, node, item.descriptor)
+    kernel = CSimulation(program.config, "native", program.accelerator, program.digest)
+    kernel.disturb(order)
+    found = StreamingDevice(program, kernel, "csim").run({"x": samples}, trace=False)
+    assert first_mismatch(program, Emulator(program).run({"x": samples}, trace=False), found) is None
