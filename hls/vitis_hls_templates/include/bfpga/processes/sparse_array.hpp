@@ -66,13 +66,14 @@ class SparseArrayProcess {
             const typename Forwarder::Moves moves = forwarder_.send(sums_.takes(), leaving, row);
             sums_.step(row, leaving, moves.ends_group, moves.ends_pass, sums);
             spreader_.loaded(loaded);
-            spreader_.step(weights_, needs_, weight_words);
             begin_segment(begins);
         Groups_Step:
             for (int g = 0; g < T::groups; ++g) {
 #pragma HLS UNROLL
                 finishes[g] = group_[g].step(queues_, weights_, forwarder_, g, loaded, begins);
             }
+            // Behind the reads of the groups, which need none of its words yet.
+            spreader_.step(weights_, needs_, weight_words);
             forwarder_.step(moves, finishes);
             queue();
             give_back(windows);
