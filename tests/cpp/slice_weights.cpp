@@ -37,6 +37,8 @@ struct Numbers {
     static constexpr int shift_columns = 0;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 48;
+    static constexpr bool ultra_activations = false;
+    static constexpr bool ultra_weights = false;
     static constexpr int parameter_rows = 40;
     static constexpr int stream_bits = 64;
     static constexpr int words_per_beat = 4;

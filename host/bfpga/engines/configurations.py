@@ -51,7 +51,7 @@ def config_from_dict(values: dict[str, Any]) -> SystolicConfig:
     """The inverse of ``config_to_dict``; KeyError, TypeError or ValueError for values that are no configuration."""
     values = dict(values)
     values["format"] = BlockFormat(**values["format"])
-    values["functions"] = tuple(values["functions"])
+    values.update({name: tuple(values[name]) for name in ("functions", "ultra_ram")})
     if values.get("shift") is not None:
         values["shift"] = ShiftFormat.from_dict(values["shift"])
     for engine in BESIDE:
