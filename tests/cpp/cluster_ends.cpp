@@ -87,13 +87,14 @@ struct Steps {
 
     template <class Config>
     void run() const {
-        using Beat = bfpga::StepBeat<bfpga::ClusterOf<Config>>;
-        constexpr int cells = bfpga::ClusterUnitTypes<bfpga::ClusterOf<Config>>::cells;
+        using Kernels = bfpga::KernelsBeat<bfpga::ClusterConfig<Config>>;
+        using Beat = bfpga::StepBeat<bfpga::ClusterConfig<Config>>;
+        constexpr int cells = bfpga::ClusterUnitTypes<bfpga::ClusterConfig<Config>>::cells;
         constexpr int weights = Config::rows * Config::lanes;
-        BeatSender<bfpga::KernelsBeat> kernels("kernels", 1, static_cast<unsigned>(work->rarely));
+        BeatSender<Kernels> kernels("kernels", 1, static_cast<unsigned>(work->rarely));
         BeatSender<bfpga::WeightBeat<Config>> words("weight_words", 2, static_cast<unsigned>(work->rarely));
         for (int n = 0; n <= work->layers; ++n) {
-            bfpga::KernelsBeat beat = {};
+            Kernels beat = {};
             beat.stop = n == work->layers;
             if (!beat.stop) {
                 beat.words = static_cast<bfpga::line_t>(work->layer[3 * n]);
@@ -139,12 +140,13 @@ struct Grids {
 
     template <class Config>
     void run() const {
-        using Beat = bfpga::BlockBeat<bfpga::ClusterOf<Config>>;
-        constexpr int cells = bfpga::ClusterUnitTypes<bfpga::ClusterOf<Config>>::cells;
-        BeatSender<bfpga::OutputsBeat> outputs("outputs", 1, static_cast<unsigned>(work->rarely));
+        using Outputs = bfpga::OutputsBeat<bfpga::ClusterConfig<Config>>;
+        using Beat = bfpga::BlockBeat<bfpga::ClusterConfig<Config>>;
+        constexpr int cells = bfpga::ClusterUnitTypes<bfpga::ClusterConfig<Config>>::cells;
+        BeatSender<Outputs> outputs("outputs", 1, static_cast<unsigned>(work->rarely));
         BeatSender<Beat> blocks("blocks", 2, static_cast<unsigned>(work->rarely));
         for (int n = 0; n <= work->layers; ++n) {
-            bfpga::OutputsBeat beat = {};
+            Outputs beat = {};
             beat.stop = n == work->layers;
             if (!beat.stop) {
                 const int32_t* number = work->layer + 9 * n;
@@ -154,7 +156,7 @@ struct Grids {
                 for (int k = 0; k < beat.fields; ++k) {
                     *field[k] = static_cast<bfpga::line_t>(number[k]);
                 }
-                beat.pixels = static_cast<bfpga::OutputsBeat::pixel_t>(number[8]);
+                beat.pixels = static_cast<typename Outputs::pixel_t>(number[8]);
             }
             outputs.words.push_back(bfpga::to_wire(beat));
         }

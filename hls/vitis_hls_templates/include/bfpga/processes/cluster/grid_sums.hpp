@@ -20,7 +20,7 @@ constexpr int grid_guard = 6;
 // The cells of two grids, a bank for each cell of a block.
 template <class Config>
 class GridBanks {
-    using C = ClusterOf<Config>;
+    using C = ClusterConfig<Config>;
     using T = ClusterUnitTypes<C>;
     static constexpr int blocks = Config::cluster_blocks;
     static constexpr int words = 2 * blocks * T::planes;
@@ -81,11 +81,12 @@ class GridBanks {
 // The walk over the outputs of a grid: pixel after pixel of a group, again for each channel, group after group.
 template <class Config>
 class OutputWalk {
-    using T = ClusterUnitTypes<ClusterOf<Config>>;
+    using T = ClusterUnitTypes<ClusterConfig<Config>>;
+    using Outputs = OutputsBeat<ClusterConfig<Config>>;
     using block_t = typename GridBanks<Config>::block_t;
     using phase_t = typename T::phase_t;
     using plane_t = typename T::plane_t;
-    using pixel_t = OutputsBeat::pixel_t;
+    using pixel_t = typename Outputs::pixel_t;
 
     // A pixel: where its block's row begins, its block in that row, its cell, what is left behind it.
     struct Pixel {
@@ -96,7 +97,7 @@ class OutputWalk {
     };
 
    public:
-    void start(const OutputsBeat& outputs) {
+    void start(const Outputs& outputs) {
 #pragma HLS INLINE
         outputs_ = outputs;
         pixel_.base = 0;
@@ -130,7 +131,7 @@ class OutputWalk {
     }
 
    private:
-    static void begin_row(Pixel& pixel, const OutputsBeat& outputs) {
+    static void begin_row(Pixel& pixel, const Outputs& outputs) {
 #pragma HLS INLINE
         pixel.block = 0;
         pixel.column = static_cast<phase_t>(outputs.first_column);
@@ -158,7 +159,7 @@ class OutputWalk {
         return behind;
     }
 
-    OutputsBeat outputs_;
+    Outputs outputs_;
     Pixel pixel_, group_;  // the group's first one
     plane_t plane_;
     line_t column_;
@@ -166,8 +167,9 @@ class OutputWalk {
 
 template <class Config>
 class GridSums {
-    using C = ClusterOf<Config>;
+    using C = ClusterConfig<Config>;
     using T = ClusterUnitTypes<C>;
+    using Outputs = OutputsBeat<C>;
     using Blocks = BlockBeat<C>;
     using Sums = SumBeat<Config>;
     using block_t = typename GridBanks<Config>::block_t;
@@ -183,7 +185,7 @@ class GridSums {
     }
 
     // Until outputs with `stop` have come and all sums have left.
-    void run(stream<wire_t<OutputsBeat>>& outputs, stream<wire_t<Blocks>>& blocks, stream<wire_t<Sums>>& sums) {
+    void run(stream<wire_t<Outputs>>& outputs, stream<wire_t<Blocks>>& blocks, stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         clear();
         bool running = true;
@@ -309,12 +311,12 @@ class GridSums {
         guard_[0] = closes;
     }
 
-    HeldBeat<OutputsBeat> outputs_;
+    HeldBeat<Outputs> outputs_;
     HeldBeat<Blocks> block_;
     GridBanks<Config> banks_;
     OutputWalk<Config> walk_;
-    OutputsBeat outputs_kept_[2];  // of each grid
-    OutputsBeat filling_;
+    Outputs outputs_kept_[2];  // of each grid
+    Outputs filling_;
     bool fills_, sends_;           // a grid comes, one leaves
     bool filled_, sent_, opened_;  // which one, and which can be read next: the second
     bool full_[2], readable_[2];

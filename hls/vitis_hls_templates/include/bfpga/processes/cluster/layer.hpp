@@ -7,7 +7,7 @@ namespace bfpga {
 
 // The numbers of a cluster out of those of a kernel: a block of output channels is in flight.
 template <class Config>
-struct ClusterOf {
+struct ClusterConfig {
     static constexpr int lanes = Config::lanes;
     static constexpr int kernel_rows = Config::cluster_kernel;
     static constexpr int kernel_columns = Config::cluster_kernel;
@@ -26,6 +26,7 @@ struct ClusterOf {
 };
 
 // Weight words that come for a block of output channels: words of channels, of each the taps of the kernel, row by row.
+template <class Config>
 struct KernelsBeat {
     static constexpr int fields = 3;
     static constexpr int bits = PackedLines<fields>::bits + 2;
@@ -56,6 +57,7 @@ struct KernelsBeat {
 
 // Which cells of the full grid are outputs: pixel (y, x) is cell (first_row + y * stride_row, first_column + x *
 // stride_column).
+template <class Config>
 struct OutputsBeat {
     static constexpr int fields = 8;
     static constexpr int pixel_bits = 20;
@@ -98,6 +100,7 @@ struct OutputsBeat {
 };
 
 // A map that is cut into pieces: equal ones, or from these on so that their work becomes even.
+template <class Config>
 struct PartitionBeat {
     static constexpr int fields = 4;
     static constexpr int difference_bits = 32;

@@ -18,9 +18,10 @@ namespace bfpga {
 
 template <class Config>
 class StepMaker {
-    using C = ClusterOf<Config>;
+    using C = ClusterConfig<Config>;
     using T = ClusterUnitTypes<C>;
     using Steps = StepBeat<C>;
+    using Kernels = KernelsBeat<C>;
     using Words = WeightBeat<Config>;
     static constexpr int lanes = C::lanes;
     static constexpr int planes = C::planes;
@@ -43,7 +44,7 @@ class StepMaker {
     }
 
     // Until kernels with `stop` have come. `words`: the weights of a tap, in all kernels and channels.
-    void run(stream<wire_t<KernelsBeat>>& kernels, stream<wire_t<Words>>& words, stream<wire_t<Steps>>& steps) {
+    void run(stream<wire_t<Kernels>>& kernels, stream<wire_t<Words>>& words, stream<wire_t<Steps>>& steps) {
 #pragma HLS INLINE
         clear();
         bool running = true;
@@ -178,7 +179,7 @@ class StepMaker {
 
     void begin_kernels() {
 #pragma HLS INLINE
-        const KernelsBeat& beat = kernels_.beat();
+        const Kernels& beat = kernels_.beat();
         words_left_ = beat.words;
         // A kernel smaller than the largest lies behind zeros.
         first_row_ = static_cast<line_t>(T::rows - beat.rows);
@@ -228,7 +229,7 @@ class StepMaker {
         }
     }
 
-    HeldBeat<KernelsBeat> kernels_;
+    HeldBeat<Kernels> kernels_;
     HeldBeat<Words> word_;
     Step step_;
     line_t words_left_;
