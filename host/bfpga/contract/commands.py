@@ -78,12 +78,12 @@ _ENTRY_COMMANDS = (
     ),
 )
 #: What processes hear for a sparse cluster: how large the map is that is read; and what the cluster does with it.
-_CLUSTER_COMMANDS = (_with(COMMANDS[0], "map_groups map_cells"),)
+_CLUSTER_COMMANDS = (_with(COMMANDS[0], "map_groups map_cells most_moves"),)
 _CLUSTER_COMMAND = _command(
     "array",
     (Operation.GEMM,),
-    "flags output_pixels output_width kernel_height kernel_width stride_y stride_x pad_top pad_left input_height "
-    "input_width channel_words blocks map_groups most_moves work_difference map_cells",
+    "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x pad_top pad_left "
+    "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells",
 )
 #: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1

@@ -211,7 +211,7 @@ class Descriptor:
     map_groups: int = shared("piece_rows", flag=Flag.CLUSTER)  # groups of `columns` cells of the map
     most_moves: int = shared("piece_columns", flag=Flag.CLUSTER)  # of limits of pieces; 0: they are of equal size
     work_difference: int = shared("count_step", flag=Flag.CLUSTER)  # of two pieces that is let be, in counts
-    map_cells: int = shared("tap_x_word", flag=Flag.CLUSTER)  # cells of the map
+    map_cells: int = shared("input_group_word", flag=Flag.CLUSTER)  # cells of the map
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""

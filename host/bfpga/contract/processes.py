@@ -40,7 +40,7 @@ AWAITED_PASSES = 16
 SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
 #: Of a sparse cluster: bits of a map to cut, of the limits of a piece, of a map to compute, of the outputs of a map;
 #: steps that wait for a unit; words of operands for which there is room before a credit, for each column.
-PARTITION_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS, CLUSTER_AHEAD, COLUMN_OPERANDS = 74, 132, 63, 92, 64, 8
+PARTITION_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS, CLUSTER_AHEAD, COLUMN_OPERANDS = 74, 132, 63, 102, 64, 8
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
