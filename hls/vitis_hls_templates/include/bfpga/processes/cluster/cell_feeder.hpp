@@ -1,16 +1,17 @@
-// Leads a sparse cluster that stands in the place of a kernel's array: hears the commands, takes operands, and gives the
-// cells of the map one by one to those behind it.
+// Leads a sparse cluster that stands in the place of a kernel's array: hears the commands, takes operands, and gives
+// the cells of the map one by one to those behind it.
 //
-// The map of an operation comes word of channels by word of channels, in groups of pixels, once for each block of output
-// channels; where the pieces follow the map's work, once more before, to be counted. What a block is goes to whoever
-// computes it before the block's cells do.
+// The map of an operation comes word of channels by word of channels, in groups of pixels, once for each block of
+// output channels; where the pieces follow the map's work, once more before, to be counted. What a block is goes to
+// whoever computes it before the block's cells do.
 //
 // Nobody waits for ever. Operands come in segments of a pass, each with a credit, and `operands` has room for all
-// segments that credits allow: so the scratchpad is not held up when this process waits. It waits where its streams have
-// no room, which end at processes that need nothing that comes later:
+// segments that credits allow: so the scratchpad is not held up when this process waits. It waits where its streams
+// have no room, which end at processes that need nothing that comes later:
 // * whoever computes a block needs its cells, limits and weights alone. The cells of earlier blocks have gone; the
 //   partition gets all that it counts before the first block; weights and parameters come in the order of the blocks;
-// * units get the end of a word of channels at once, and all of their steps: who is behind has both waiting (broadcast);
+// * units get the end of a word of channels at once, and all of their steps: who is behind has both waiting
+// (broadcast);
 // * the collector takes the blocks of the grid in an order of its own. A unit that has to wait for it has all cells of
 //   its map, and so have the others;
 // * sums leave when `grid_sums` has all of a grid, and the output stage takes them behind those of operations before.
@@ -207,10 +208,10 @@ class CellFeeder {
                          "has a stride beyond the largest kernel; stride_y is", d.stride_y);
         simulation_check(ends || (d.pad_top < d.kernel_height && d.pad_left < d.kernel_width), "an operation",
                          "has a padding as large as its kernel; pad_top is", d.pad_top);
-        simulation_check(ends || static_cast<int>(beat.block_rows) * static_cast<int>(beat.block_columns) <=
-                                     Config::cluster_blocks,
-                         "an operation", "has a grid of more blocks than there is room for; block_rows is",
-                         static_cast<int>(beat.block_rows));
+        simulation_check(
+            ends || static_cast<int>(beat.block_rows) * static_cast<int>(beat.block_columns) <= Config::cluster_blocks,
+            "an operation", "has a grid of more blocks than there is room for; block_rows is",
+            static_cast<int>(beat.block_rows));
         return beat;
     }
 

@@ -63,8 +63,8 @@ class ClusterArray {
     // The names of the processes, in the order of their bodies.
     static void name(std::vector<const char*>& names) {
         static const std::vector<std::string> of_units = unit_names();
-        names.insert(names.end(), {"array", "partition", "distributor", "step_maker", "broadcast", "collector",
-                                   "grid_sums"});
+        names.insert(names.end(),
+                     {"array", "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums"});
         for (const std::string& unit : of_units) {
             names.push_back(unit.c_str());
         }

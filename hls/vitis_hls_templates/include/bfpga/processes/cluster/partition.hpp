@@ -247,9 +247,9 @@ class PartitionProcess {
 // II=1: a piece a clock.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            const Limits beat = piece_limits<Config>(
-                {partition_.row[band], partition_.row[band + 1]},
-                {partition_.column[band][piece], partition_.column[band][piece + 1]});
+            const Limits beat =
+                piece_limits<Config>({partition_.row[band], partition_.row[band + 1]},
+                                     {partition_.column[band][piece], partition_.column[band][piece + 1]});
             limits.write(to_wire(beat));
             grid_limits.write(to_wire(beat));
             const bool last = piece == across - 1;
