@@ -63,8 +63,9 @@ class ClusterLayer:
     def words(self, kernel: ClusterKernel) -> np.ndarray:
         """Weight words (words, rows, lanes): block, word of channels, tap."""
         padded = _whole(_whole(self.weights, 0, kernel.rows), 3, kernel.lanes)
-        kernels, rows, columns, channels = padded.shape
-        words = padded.reshape(kernels // kernel.rows, kernel.rows, rows * columns, channels // kernel.lanes, kernel.lanes)
+        count, rows, columns, channels = padded.shape
+        words = padded.reshape(-1, kernel.rows, rows * columns, channels // kernel.lanes, kernel.lanes)
+        assert len(words) * kernel.rows == count
         return words.transpose(0, 3, 2, 1, 4).reshape(-1, kernel.rows, kernel.lanes).astype(np.int32)
 
     def expected(self, kernel: ClusterKernel) -> list[np.ndarray]:
