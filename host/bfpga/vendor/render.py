@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
@@ -505,7 +505,9 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     files = _FILES | _tops(config)
     counter = context | counter_context(config)
     return {
-        path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
+        path: _environment().get_template(template).render(
+            counter if path.endswith(".v") else context, source=PurePosixPath(path).stem
+        )
         for path, template in files.items()
     }
 

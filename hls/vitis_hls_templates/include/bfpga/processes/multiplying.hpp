@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/weights.hpp"
 
 namespace bfpga {
@@ -16,6 +17,9 @@ class SystolicMultiplying {
     void join(const Join& join) {
         join(weight_words_, Config::weight_words_depth);
     }
+
+    // What the sequencer tells the array.
+    NoArrayCommands& commands() { return commands_; }
 
     // Runs the scratchpad between its `streams`, and those that it has to the array besides.
     template <class Scratchpad, class Trace, class... Streams>
@@ -46,6 +50,7 @@ class SystolicMultiplying {
     void reset() { array_ = ArrayProcess<Config, Storage>(); }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config> weights_;
     ArrayProcess<Config, Storage> array_;
     stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/slice_read.hpp"
 #include "bfpga/processes/sparse_array.hpp"
 
@@ -26,6 +27,8 @@ class MixedMultiplying {
         join(skip_operands_, Config::skip_operands_depth);
         join(skip_sums_, Config::skip_sums_depth);
     }
+
+    NoArrayCommands& commands() { return commands_; }
 
     template <class Scratchpad, class Trace, class Commands, class Loads, class Operands, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
@@ -59,6 +62,7 @@ class MixedMultiplying {
     }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config, StoredSlices<Config>> weights_;
     ArrayProcess<Config, Storage> array_;
     std::unique_ptr<Skips> skips_;

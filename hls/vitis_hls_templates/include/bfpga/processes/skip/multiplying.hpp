@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/entry_read.hpp"
 #include "bfpga/processes/skip_array.hpp"
 
@@ -30,6 +31,8 @@ class SkipMultiplying {
             join(entries, Config::skip_queue);
         }
     }
+
+    NoArrayCommands& commands() { return commands_; }
 
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
@@ -58,6 +61,7 @@ class SkipMultiplying {
     void reset() { array_ = std::make_unique<Array>(); }
 
    private:
+    NoArrayCommands commands_;
     using Stream = stream<wire_t<Entry<Config>>>;
 
     template <class Source, class Trace, int... G>

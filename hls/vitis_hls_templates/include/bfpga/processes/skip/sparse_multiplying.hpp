@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/slice_read.hpp"
 #include "bfpga/processes/sparse_array.hpp"
 
@@ -21,6 +22,8 @@ class SparseMultiplying {
         join(windows_, Config::windows_depth);
         join(weight_words_, Config::weight_words_depth);
     }
+
+    NoArrayCommands& commands() { return commands_; }
 
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
@@ -49,6 +52,7 @@ class SparseMultiplying {
     void reset() { array_ = std::make_unique<Array>(); }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config, StoredSlices<Config>> weights_;
     std::unique_ptr<Array> array_;
     stream<bool> windows_{"windows"};
