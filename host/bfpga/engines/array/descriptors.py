@@ -297,7 +297,7 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     result.map_groups = -(-result.map_cells // result.group_columns)
     if may_balance(part, node, config):
         result.most_moves = config.cluster_moves
-        result.work_difference = work_difference(part, result.channel_words * config.lanes, config)
+        result.work_difference = work_difference(part.rows, part.columns, result.channel_words * config.lanes, config)
 
 
 def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:

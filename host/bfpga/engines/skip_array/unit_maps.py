@@ -64,9 +64,13 @@ def may_balance(part: MapPart, node: ArrayNode, config: SystolicConfig) -> bool:
     return wide and node.groups == 1 and config.cluster_units > 1
 
 
-def work_difference(part: MapPart, channels: int, config: SystolicConfig) -> int:
-    """The threshold of the work of two pieces, in counts: points are of the nominal area of a piece (SC 9, I2)."""
-    return part.rows * part.columns * channels * config.cluster_threshold // (100 * config.cluster_units)
+def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig) -> int:
+    """The threshold of the work of two pieces, in counts: points are of the nominal area of a piece (SC 9, I2).
+
+    channels: in whole words of them.
+    """
+    words = -(-channels // config.lanes)
+    return rows * columns * words * config.lanes * config.cluster_threshold // (100 * config.cluster_units)
 
 
 def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: SystolicConfig) -> list[Tile]:
