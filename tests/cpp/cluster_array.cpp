@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/cluster/multiplying.hpp"
@@ -106,9 +107,9 @@ struct Run {
     void run() const {
         using Weights = bfpga::WeightBeat<Config>;
         bfpga::ProcessScheduler scheduler(1 << 16);
-        std::vector<const char*> names;
+        std::vector<std::string> names;
         bfpga::ClusterArray<Config>::name(names);
-        for (const char* name : names) {
+        for (const std::string& name : names) {
             scheduler.add(name);
         }
         bfpga::stream<bfpga::command_t> commands("array_commands");

@@ -160,10 +160,10 @@ template <class Config, class Storage, class Multiplying = SystolicMultiplying<C
 class ProcessKernel {
    public:
     ProcessKernel() {
-        std::vector<const char*> names = {"sequencer", "scratchpad", "weights"};
+        std::vector<std::string> names = {"sequencer", "scratchpad", "weights"};
         Multiplying::name_arrays(names);
         names.insert(names.end(), {"post", "store"});
-        for (const char* name : names) {
+        for (const std::string& name : names) {
             scheduler_.add(name);
         }
         join_streams();

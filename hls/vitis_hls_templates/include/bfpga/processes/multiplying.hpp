@@ -1,5 +1,6 @@
 // The array in a simulation of a kernel, with the process of its weights and the streams between the two.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
@@ -33,7 +34,7 @@ class SystolicMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,

@@ -61,12 +61,11 @@ class ClusterArray {
     }
 
     // The names of the processes, in the order of their bodies.
-    static void name(std::vector<const char*>& names) {
-        static const std::vector<std::string> of_units = unit_names();
+    static void name(std::vector<std::string>& names) {
         names.insert(names.end(),
                      {"array", "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums"});
-        for (const std::string& unit : of_units) {
-            names.push_back(unit.c_str());
+        for (int u = 0; u < units; ++u) {
+            names.push_back("unit_" + std::to_string(u));
         }
     }
 
@@ -89,14 +88,6 @@ class ClusterArray {
         GridSums<Config> grid;
         std::array<DataStationaryProcess<C>, units> unit;
     };
-
-    static std::vector<std::string> unit_names() {
-        std::vector<std::string> names;
-        for (int u = 0; u < units; ++u) {
-            names.push_back("unit_" + std::to_string(u));
-        }
-        return names;
-    }
 
     template <class Bodies, std::size_t... U>
     void add(Bodies& bodies, stream<command_t>& commands, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -158,7 +149,7 @@ class ClusterMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { ClusterArray<Config>::name(names); }
+    static void name_arrays(std::vector<std::string>& names) { ClusterArray<Config>::name(names); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,

@@ -2,6 +2,7 @@
 // process of their weights.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
@@ -42,7 +43,7 @@ class MixedMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_, skip_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.insert(names.end(), {"array", "skip_array"}); }
+    static void name_arrays(std::vector<std::string>& names) { names.insert(names.end(), {"array", "skip_array"}); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,

@@ -45,7 +45,7 @@ class SkipMultiplying {
         run_weights(commands, source, parameters, reports, trace, Groups());
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,

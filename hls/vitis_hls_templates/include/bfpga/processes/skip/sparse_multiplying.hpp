@@ -1,6 +1,7 @@
 // An array that skips zeros of activations in a simulation of a kernel, with the process of its weights.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/sequencer.hpp"
@@ -36,7 +37,7 @@ class SparseMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
