@@ -60,7 +60,7 @@ class GridBanks {
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
             const accumulator_t cell = cell_[n][word];
-            found = place == n ? cell : found;
+            found = static_cast<accumulator_t>(found | (place == n ? cell : static_cast<accumulator_t>(0)));
             if (place == n) {
                 cell_waiver_.reads(n * words + word);
             }
@@ -176,8 +176,9 @@ class GridSums {
     using plane_t = typename T::plane_t;
 
    public:
-    GridSums() : outputs_kept_() {
+    GridSums() : outputs_kept_(), row_() {
 #pragma HLS ARRAY_PARTITION variable=outputs_kept_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=row_.sum complete dim=0
 #pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
@@ -243,7 +244,7 @@ class GridSums {
         const bool ends_group = walk_.ends_group();
         const bool ended = sends_ && walk_.last();
         if (sends_) {
-            row_.sum[walk_.place()] = banks_.read(sent_, walk_.block(), walk_.plane(), walk_.row(), walk_.column());
+            put(banks_.read(sent_, walk_.block(), walk_.plane(), walk_.row(), walk_.column()), walk_.place());
             if (ends_group) {
                 sums.write(to_wire(row_));
             }
@@ -253,6 +254,18 @@ class GridSums {
         }
         sends_ = starts || (sends_ && !ended);
         return ended;
+    }
+
+    // A pixel of the row that leaves.
+    void put(typename T::accumulator_t sum, int place) {
+#pragma HLS INLINE
+    Columns_Put:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+            if (i == place) {
+                row_.sum[i] = sum;
+            }
+        }
     }
 
     // A block of a channel, or the begin of a grid; whether the grid is whole with it.

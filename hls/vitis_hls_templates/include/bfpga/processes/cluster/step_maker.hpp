@@ -81,6 +81,7 @@ class StepMaker {
         word_.drop();
         step_ = Waits;
         list_ = 0;
+        rest_ = 0;
         next_list_ = 0;
         lane_ = 0;
     }
@@ -96,17 +97,17 @@ class StepMaker {
         return none ? static_cast<places_t>(3) : whole;
     }
 
-    // The list without its first place.
-    places_t rest() const {
+    // A list without its first place.
+    static places_t rest_of(places_t list) {
 #pragma HLS INLINE
-        const places_t less = static_cast<places_t>(list_ - 1);
-        return static_cast<places_t>(list_ & less);
+        const places_t less = static_cast<places_t>(list - 1);
+        return static_cast<places_t>(list & less);
     }
 
     // The step of the list's first place.
     Steps made(bool stops) const {
 #pragma HLS INLINE
-        const places_t first = static_cast<places_t>(list_ ^ rest());
+        const places_t first = static_cast<places_t>(list_ ^ rest_);
         const places_t any = any_[static_cast<int>(lane_)];
         const int plane = number_of(first);
         Steps step;
@@ -118,7 +119,7 @@ class StepMaker {
         }
         step.plane = static_cast<typename T::plane_t>(plane);
         step.adds = static_cast<places_t>(any & first) != 0;
-        step.last = rest() == 0;
+        step.last = rest_ == 0;
         step.stop = stops;
         return step;
     }
@@ -139,10 +140,11 @@ class StepMaker {
 #pragma HLS INLINE
         const bool last_column = column_ == T::columns - 1;
         const bool last_row = row_ == T::rows - 1;
-        const bool ends = rest() == 0;
+        const bool ends = rest_ == 0;
         const bool last_lane = lane_ == lanes - 1;
         // A list has two places at least, so the one behind it is known when it ends.
         const places_t next = next_list_;
+        const places_t next_rest = rest_of(next);
         next_list_ = list_of(any_[last_lane ? 0 : static_cast<int>(lane_) + 1]);
         switch (step_) {
             case Waits:
@@ -160,12 +162,14 @@ class StepMaker {
                 }
                 break;
             case Begins:
-                list_ = list_of(any_[0]);
                 lane_ = 0;
+                list_ = list_of(any_[0]);
+                rest_ = rest_of(list_of(any_[0]));
                 step_ = Steps_Leave;
                 break;
             default:
-                list_ = ends ? next : rest();
+                list_ = ends ? next : rest_;
+                rest_ = ends ? next_rest : rest_of(rest_);
                 if (ends) {
                     lane_ = last_lane ? static_cast<typename T::lane_t>(0) : static_cast<typename T::lane_t>(lane_ + 1);
                 }
@@ -236,9 +240,10 @@ class StepMaker {
     line_t first_row_, first_column_, row_, column_;  // of the kernel in the largest one; where the tap lies
     bool first_;                                      // the tap is the first one of its word
     typename T::weight_t weight_[T::cells][lanes][planes];
-    bool valid_[T::cells];       // the kernel has this tap
-    places_t any_[lanes];        // kernels with a weight in a channel
-    places_t list_, next_list_;  // places that are left; those of the next channel
+    bool valid_[T::cells];  // the kernel has this tap
+    places_t any_[lanes];   // kernels with a weight in a channel
+    places_t list_, rest_;  // places that are left; without the first of them
+    places_t next_list_;    // those of the next channel
     typename T::lane_t lane_;
 };
 
