@@ -16,7 +16,7 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.array.constraints import findings
-from bfpga.engines.skip_array.unit_maps import map_fits
+from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 from bfpga.verify.random_network import random_program
 
 CLUSTER = SystolicConfig(
@@ -42,7 +42,8 @@ def drawn(seed: int) -> Program:
         cluster_rows=int(rng.choice([1, 2, 3])), cluster_words=int(rng.choice([4, 8, 16])),
         cluster_lines=int(rng.choice([4, 8, 16])), activation_words=int(rng.choice([64, 1024])),
     )  # fmt: skip
-    config = replace(config, skip_groups=config.cluster_units)
+    passes = run_passes(config.columns, config.cluster_lines, config.cluster_kernel)
+    config = replace(config, skip_groups=config.cluster_units, skip_passes=passes)
     return random_program(rng, config) if not list(findings(config)) else drawn(seed + 1000)
 
 
