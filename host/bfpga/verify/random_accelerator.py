@@ -73,7 +73,7 @@ def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """A kernel of processes with a skip array of one of both sources in the place of its array, or as it is."""
+    """A kernel of processes with a skip array of one of both sources, or a cluster, in the place of its array."""
     kind = rng.random()
     if kind < 1 / 3:
         return config
@@ -81,7 +81,10 @@ def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     skipping = replace(
         config, format=packed, multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_chunk=64, skip_queue=16
     )
-    skipping = skipping_weights(rng, skipping) if kind < 2 / 3 else skipping_activations(rng, skipping)
+    if kind < 5 / 9:
+        skipping = with_cluster(rng, skipping)
+    else:
+        skipping = skipping_weights(rng, skipping) if kind < 7 / 9 else skipping_activations(rng, skipping)
     return skipping if not config_findings(skipping) else config
 
 
@@ -98,6 +101,19 @@ def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConf
         config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
         skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
         skip_queue=int(rng.choice([4, 16])), dense_beside=bool(rng.random() < 0.4),
+    )  # fmt: skip
+
+
+def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """With a sparse cluster of few units in the place of the array."""
+    down, across = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    return replace(
+        config, columns=int(rng.integers(1, 7)), rows=int(rng.choice([4, 8])), skip_groups=down * across,
+        skip_source="activations", skip_chunk=config.lanes, skip_queue=16, skip_passes=4096, wide_words=0,
+        cluster_rows=down, cluster_columns=across, cluster_kernel=int(rng.choice([2, 3, 3])),
+        cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
+        cluster_lines=int(rng.choice([8, 16])), cluster_blocks=int(rng.choice([32, 64])),
+        cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
     )  # fmt: skip
 
 

@@ -122,7 +122,8 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not 1 <= config.cluster_kernel <= MOST_KERNEL:
         yield Finding("kernel", f"is {config.cluster_kernel}; must be 1..{MOST_KERNEL}")
         return
-    for key, number in (("unit_words", config.cluster_words), ("map_lines", config.cluster_lines)):
+    sizes = {"unit_words": config.cluster_words, "map_lines": config.cluster_lines, "map_blocks": config.cluster_blocks}
+    for key, number in sizes.items():
         if not _is_power(number):
             yield Finding(key, f"is {number}; must be a power of two")
     kernel = config.cluster_kernel
