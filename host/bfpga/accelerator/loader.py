@@ -27,6 +27,7 @@ from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.configurations import config_to_dict
+from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -42,8 +43,8 @@ SOURCE_KEYS: dict[SkipSource, tuple[str, str]] = {
     "weights": ("groups", "is of `source: weights`; with activations each pixel of a pass has its own group"),
     "activations": ("passes", "is of `source: activations`; stored weights come with every pass"),
 }
-#: Of a sparse cluster: passes of a run, more than any map has; steps that await credits.
-MAP_PASSES, MAP_QUEUE = 4096, 16
+#: Of a sparse cluster: steps that await credits.
+MAP_QUEUE = 16
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
 
@@ -285,7 +286,7 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
         skip_source="activations",
         skip_chunk=section.lanes,
         skip_queue=MAP_QUEUE,
-        skip_passes=MAP_PASSES,
+        skip_passes=run_passes(section.columns, section.map_lines, section.kernel),
         cluster_rows=section.grid[0],
         cluster_columns=section.grid[1],
         cluster_kernel=section.kernel,

@@ -14,6 +14,7 @@ from bfpga.contract.configuration import ULTRA_MEMORIES, SystolicConfig, UltraRa
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.verify.random_engines import with_random_engines
@@ -106,13 +107,14 @@ def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConf
 
 def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     """With a sparse cluster of few units in the place of the array."""
-    down, across = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    down, across, columns = int(rng.integers(1, 3)), int(rng.integers(2, 4)), int(rng.integers(1, 7))
+    kernel, lines = int(rng.choice([2, 3, 3])), int(rng.choice([8, 16]))
     return replace(
-        config, columns=int(rng.integers(1, 7)), rows=int(rng.choice([4, 8])), skip_groups=down * across,
-        skip_source="activations", skip_chunk=config.lanes, skip_queue=16, skip_passes=4096, wide_words=0,
-        cluster_rows=down, cluster_columns=across, cluster_kernel=int(rng.choice([2, 3, 3])),
-        cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
-        cluster_lines=int(rng.choice([8, 16])), cluster_blocks=int(rng.choice([32, 64])),
+        config, columns=columns, rows=int(rng.choice([4, 8])), skip_groups=down * across,
+        skip_source="activations", skip_chunk=config.lanes, skip_queue=16, wide_words=0,
+        skip_passes=run_passes(columns, lines, kernel), cluster_rows=down, cluster_columns=across,
+        cluster_kernel=kernel, cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
+        cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
         cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
     )  # fmt: skip
 

@@ -295,7 +295,7 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
     result.map_cells = part.rows * part.columns
     result.map_groups = -(-result.map_cells // result.group_columns)
-    if may_balance(part, node, config):
+    if may_balance(part.rows, part.columns, node, config):
         result.most_moves = config.cluster_moves
         result.work_difference = work_difference(part.rows, part.columns, result.channel_words * config.lanes, config)
 

@@ -58,10 +58,15 @@ def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
     return piece_blocks(*equal_piece(rows, columns, config), config) <= config.cluster_words
 
 
-def may_balance(part: MapPart, node: ArrayNode, config: SystolicConfig) -> bool:
+def run_passes(columns: int, lines: int, kernel: int) -> int:
+    """Passes of a run, a power of two, that hold a whole map of so many lines and all of its outputs."""
+    groups = -(-(lines + kernel - 1) ** 2 // columns)
+    return 1 << (-(-groups // 2) - 1).bit_length()
+
+
+def may_balance(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> bool:
     """Whether limits of pieces move: every piece has a line, and the blocks of kernels read the same channels."""
-    wide = part.rows >= config.cluster_rows and part.columns >= config.cluster_columns
-    return wide and node.groups == 1 and config.cluster_units > 1
+    return rows >= config.cluster_rows and columns >= config.cluster_columns and node.groups == 1
 
 
 def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig) -> int:
