@@ -47,6 +47,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         last_alone_ = !chunked_ || (odd_ && ((((groups + 1) >> 1) - 1) & (Config::skip_passes - 1)) == 0);
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
+        counts_ = Config::has_cluster && chunked_ && d.most_moves != 0;
         simulation_check(!chunked_ || (d.chunk_steps >= 1 && d.chunk_steps <= T::chunk_steps), "an operation",
                          "has chunks that do not fit; steps of a chunk:", d.chunk_steps);
     }
@@ -121,6 +122,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         first_ = starts | (ends ? chunk_ends(now) : first_);
         begins_segment_ = starts | (ends ? segment_.last() || chunk_ends(now) : begins_segment_);
         opens_ = starts | (chunk ? now.window_ends : opens_);
+        counting_ = starts ? counts_ : counting_ & !(chunk & now.window_ends);
         half_ = !starts & (half ? !last_half_ : half_);
         const bool on_run = now.window_ends && now.last_block;
         // Whether the pass behind a step has no second half. What comes behind a pass with both halves is known in its
@@ -185,7 +187,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         next_.ends_runs = now.window_ends && passes_.last() && passes_.last_run();
         next_.last_block = now.last_block;
         next_.begins_segment = in_chunk & !half_ & begins_segment_;
-        next_.begins_slice = (first_ & opens_) & passes_.first();
+        next_.begins_slice = (first_ & opens_) & passes_.first() & !counting_;
         next_.half = half_;
         next_.first = first_;
         next_.last = ends;
@@ -198,6 +200,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // The operation
     bool chunked_, odd_, alone_;  // of its groups
     bool last_alone_;             // its last run has a single half alone
+    bool counts_;                 // its first slice is read to be counted, and has no results
     RunTurns<Config::skip_passes, Geometry<Config>::coordinate_bits> passes_;
     Turns<step_bits> steps_, segment_;
     // The step of the nest: its half, whether that is the last one, whether its pass has no second one; whether it is
@@ -205,6 +208,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     // the slot ends the step
     bool in_run_, in_next_;  // the pass behind has no second half: of the same run, of the next one
     bool half_, last_half_, single_, first_, opens_, begins_segment_, step_ends_;
+    bool counting_;  // it is of the slice that is counted
     // The step that comes, the one that is executed
     Step next_, issue_;
     // Room of the array
