@@ -38,7 +38,7 @@ def test_every_value_that_is_not_zero_is_of_one_unit(tmp_path: Path) -> None:
 
 
 def test_moves_make_units_more_equal(tmp_path: Path) -> None:
-    """Values lie in the upper half: equal pieces leave half of the units idle."""
+    """SC R25, SC R56: values lie in the upper half, so equal pieces leave half of the units idle."""
     compiled_program, samples = program(tmp_path)
     first, _ = unit_shares(compiled_program, samples)
     assert spread(first.equal) > 1.9

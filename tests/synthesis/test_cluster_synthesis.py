@@ -183,7 +183,7 @@ IN_KERNEL = {
     ),
     "grid_sums": (
         "GridSums<Config>", "grid_sums", "OutputsBeat<C> outputs, BlockBeat<C> blocks, SumBeat<Config> sums", ["Grid"],
-        1700,
+        2400,
     ),
     "partition": (
         "PartitionProcess<C>", "partition",

@@ -6,6 +6,8 @@ the whole map lie in a memory then, from which outputs leave while the next bloc
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
@@ -18,8 +20,10 @@ from bfpga.formats.arrays import Int64Array, IntArray
 EMPTY_STEPS, LEAST_STEPS = 2, 4
 #: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
 BLOCK_LATENCY = 48
-#: Clocks that a move of a limit takes for each candidate's pieces, about.
-MOVE_CLOCKS = 96
+#: Clocks from the last cell of a row that is counted to the next row.
+ROW_PAUSE = 8
+#: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
+MOVE_CLOCKS = 200
 
 
 def steps_of_channels(weights: IntArray) -> Int64Array:
@@ -49,6 +53,22 @@ def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> li
     return found
 
 
+def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> int:
+    """Clocks in which the steps of a block are made: two weights of a tap a clock, beside the steps of the word before.
+
+    steps: of all channels of the block together.
+    """
+    taps = descriptor.kernel_height * descriptor.kernel_width
+    return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + descriptor.channel_words)
+
+
+def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the outputs of a block leave: as many at a time as lie in different columns of their blocks."""
+    beside = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
+    rows = descriptor.output_pixels // descriptor.output_width
+    return max(rows * -(-descriptor.output_width // beside), descriptor.groups) * config.rows
+
+
 def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which the map comes once, all words of channels of a block: a beat of cells, a cell a clock."""
     beats = descriptor.map_groups * descriptor.read_slots
@@ -69,12 +89,15 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
     kernels = [min(config.rows, channels - first) for first in range(0, channels, config.rows)]
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
-    left = descriptor.groups * config.rows
+    left = left_clocks(config, descriptor)
     computed = [
-        max(feed, round(area * step * node.input_share)) + sums * count + BLOCK_LATENCY
+        max(feed, made_clocks(config, descriptor, step), round(area * step * node.input_share))
+        + sums * count
+        + BLOCK_LATENCY
         for step, count in zip(steps, kernels, strict=True)
     ]
-    counted = feed + MOVE_CLOCKS if descriptor.most_moves else 0
+    counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
+    counted *= descriptor.most_moves > 0
     return counted + computed[0] + sum(max(each, left) for each in computed[1:]) + left
 
 

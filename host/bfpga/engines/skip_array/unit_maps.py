@@ -81,6 +81,8 @@ def work_difference(rows: int, columns: int, channels: int, config: SystolicConf
 def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: SystolicConfig) -> list[Tile]:
     """The tile in as few parts as have maps with room; spec: of the input."""
     window = node.window
+    if tile.rows == 1:
+        tile = replace(tile, y1=tile.y0 + 1, step=1)
     if tile.step * window.stride_y > config.cluster_kernel and tile.rows > 1:
         rows = [replace(tile, y0=y, y1=y + 1, step=1) for y in range(tile.y0, tile.y1, tile.step)]
         return [part for row in rows for part in fitting_parts(node, spec, row, config)]

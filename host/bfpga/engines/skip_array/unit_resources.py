@@ -14,8 +14,11 @@ from bfpga.engines.interface.resource_units import Resources, half_blocks
 UNIT_CELL = 107, 135
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
-#: Of the others, and DSP blocks of the squares of work.
-PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS, PARTITION_DSP = (2131, 1702), (1800, 1500), (1800, 1500), 10
+#: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
+PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (1546, 1773)
+PARTITION_DSP, FEEDER_DSP = 10, 2
+#: Tables and flip-flops of the process of the cells beside its registers for the words of a beat.
+FEEDER_CELLS = 500, 780
 #: Copies of the table of work, one for each corner of a rectangle, and bits of a sum of it.
 WORK_COPIES, WORK_BITS = 4, 24
 #: Parts of the memory of a map's sums: one fills while the other one leaves.
@@ -44,7 +47,8 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
 def cells_logic(config: SystolicConfig) -> Resources:
     """The process that takes words of all columns and gives cells one by one."""
     word = config.lanes * config.format.mantissa_bits
-    return Resources(lut=300 + config.columns * word // 3, ff=400 + config.columns * word)
+    lut, ff = FEEDER_CELLS
+    return Resources(FEEDER_DSP, 0, lut + config.columns * word, ff + 4 * config.columns * word)
 
 
 def _shared(unit: tuple[int, int], units: int) -> Resources:
