@@ -63,14 +63,13 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
     # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
-    # that Yosys adds up beside the blocks: of DSP48E2, and of a block for each product those behind the second one.
+    # that Yosys adds up beside the blocks: of a block for each product those behind the second one.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
         lambda n: n["columns"] * n["word_bits"],
         lambda n: n["blocks"] * n["weight_word_bits"],
         lambda n: n["shift_tables"],
-        lambda n: n["dsp48e2"],
         lambda n: n["added_products"],
     ),
     # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
@@ -122,7 +121,6 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
         "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
-        "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
         "added_products": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),

@@ -20,6 +20,8 @@ from bfpga.formats.arrays import Int64Array, IntArray
 EMPTY_STEPS, LEAST_STEPS = 2, 4
 #: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
 BLOCK_LATENCY = 48
+#: Clocks from one grid that leaves to the next one.
+LEAVING = 10
 #: Clocks from the last cell of a row that is counted to the next row.
 ROW_PAUSE = 8
 #: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
@@ -63,10 +65,16 @@ def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> i
 
 
 def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
-    """Clocks in which the outputs of a block leave: as many at a time as lie in different columns of their blocks."""
+    """Clocks in which the outputs of a block leave: pixels of a group beside each other in a row, channel by channel.
+
+    As many leave at a time as lie in different columns of their blocks.
+    """
     beside = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
-    rows = descriptor.output_pixels // descriptor.output_width
-    return max(rows * -(-descriptor.output_width // beside), descriptor.groups) * config.rows
+    pixels = descriptor.output_pixels
+    groups = np.arange(0, pixels, descriptor.group_columns)
+    ends = np.union1d(groups, np.arange(0, pixels + 1, descriptor.output_width))
+    parts = np.diff(np.union1d(ends, [pixels]))
+    return int((-(-parts // beside)).sum()) * config.rows + LEAVING
 
 
 def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -85,16 +93,14 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
     """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
     rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
     feed, area = feed_clocks(config, descriptor), rows * columns
-    channels = descriptor.output_rows
-    kernels = [min(config.rows, channels - first) for first in range(0, channels, config.rows)]
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [
         max(feed, made_clocks(config, descriptor, step), round(area * step * node.input_share))
-        + sums * count
+        + sums * config.rows
         + BLOCK_LATENCY
-        for step, count in zip(steps, kernels, strict=True)
+        for step in steps
     ]
     counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
     counted *= descriptor.most_moves > 0

@@ -15,7 +15,7 @@ UNIT_CELL = 107, 135
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
-PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (1546, 1773)
+PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (2260, 2223)
 PARTITION_DSP, FEEDER_DSP = 10, 2
 #: Tables and flip-flops of the process of the cells beside its registers for the words of a beat.
 FEEDER_CELLS = 500, 780
