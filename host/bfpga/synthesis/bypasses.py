@@ -6,6 +6,7 @@ its value in other clocks that is a selection for each bit; read a clock later, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -13,17 +14,26 @@ from bfpga.synthesis.netlist.pipeline import FIXED, WIRING, Pipeline
 from bfpga.synthesis.schedule_types import Schedule
 
 #: Bits of a variable below which it stays as it is: to know whether others wait is a whole schedule more.
-LEAST_BITS = 4096
+LEAST_BITS = 256
+_INDEX = re.compile(r"\[[^]]*\]")
 
 
 def bypassed_variables(body: LoopBody, schedule: Schedule) -> list[frozenset[int]]:
     """The registers of each variable that are passed by so, as the numbers of their STATE operations; the widest
-    first."""
-    found: dict[str, set[int]] = {}
+    first. Behind the variables come their fields, of all elements together."""
+    variables: dict[str, set[int]] = {}
+    fields: dict[str, set[int]] = {}
     for state in sorted(_passed_by(body, schedule)):
         register = body.registers[body.operations[state].register]
         if _keeps(body, register.next, state):
-            found.setdefault(register.name.partition("[")[0], set()).add(state)
+            variables.setdefault(register.name.partition("[")[0], set()).add(state)
+            fields.setdefault(_INDEX.sub("[]", register.name), set()).add(state)
+    wide = [*_wide(body, variables), *_wide(body, fields)]
+    return list(dict.fromkeys(wide))
+
+
+def _wide(body: LoopBody, found: dict[str, set[int]]) -> list[frozenset[int]]:
+    """Those with many bits, the widest first."""
     bits = {name: sum(body.operations[state].width for state in states) for name, states in found.items()}
     wide = sorted((name for name in found if bits[name] >= LEAST_BITS), key=lambda name: -bits[name])
     return [frozenset(found[name]) for name in wide]

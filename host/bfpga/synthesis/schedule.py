@@ -60,6 +60,8 @@ def schedule_loop(body: LoopBody, part: str, clock: Clock, forwards: bool = Fals
         return schedule
     read: frozenset[int] = frozenset()
     for variable in bypassed_variables(body, schedule):
+        if variable <= read:
+            continue
         of_both = TimingGraph(_read_later(dependences, read | variable), delays, clock.usable)
         later = _scheduled(of_both, dependences, groups, interval)
         other = _described(body, clock, of_both, later, limits) if later is not None else schedule
