@@ -46,7 +46,7 @@ WAITING = {
     "engines/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "engines/output/exponent_variants": "sliding windows; stored mantissas rescaled when an exponent moves",
     "engines/positions/schedule": "samples that shrink as a training goes on",
-    "include/bfpga/processes/cluster": "a sparse cluster in the place of the array of a kernel of processes",
+    "include/bfpga/processes/cluster/cluster": "units alone in a simulation, of whichever variant",
     "include/bfpga/sparse_cluster/units": "variants A to D of the sparse cluster, with queues of their own",
     "include/bfpga/array/shift_unit": "shift units with accumulators, a run-time distance and a mode in each word",
     "include/bfpga/output/positions": "scalar and vector units with a collector each",
@@ -298,7 +298,8 @@ def test_rooms_of_engines_have_the_same_files() -> None:
 
 
 def test_only_the_registry_knows_the_rooms_of_engines() -> None:
-    """Outside: what a section of a file describes, and commands about one engine's own host software."""
+    """Outside: what a section of a file describes, commands about one engine's own host software, and who cuts maps as
+    a cluster in the place of the array does."""
     rooms = tuple(f"engines.{engine.name}." for engine in BESIDE)
     importing = {
         module_name(path)
@@ -307,4 +308,5 @@ def test_only_the_registry_knows_the_rooms_of_engines() -> None:
         for target in imported_modules(ast.parse(path.read_text()))
         if target.startswith(rooms)
     }
-    assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition"}
+    cutting = {"compiler.dispatch.input_zeros", "report.unit_shares"}
+    assert importing == {"engines.registry", "accelerator.schema", "cli.report_partition", *cutting}

@@ -15,6 +15,7 @@ from array_layers import PlainKernel
 from memory_walk import MemoryWalk, check_coverage
 from reference_array import ReferenceKernel
 from small_networks import Network, attention_network, compiled, joined_network, residual_network
+from watched_kernel import Watched
 
 from bfpga.compiler.schedule.overlap import ahead, first_place, overlapped
 from bfpga.compiler.schedule.weight_plan import plan_weights
@@ -26,7 +27,7 @@ from bfpga.devices.kernel_device import KernelDevice, make_available
 from bfpga.devices.kernel_start import KernelResult
 from bfpga.devices.values import Values
 from bfpga.engines.array.cycles import operation_cycles
-from bfpga.engines.array.order import SampleRow, in_stream, parameter_range, weight_range
+from bfpga.engines.array.order import SampleRow, in_stream
 from bfpga.formats.block_format import BlockFormat
 from bfpga.program.cycles import program_cycles
 from bfpga.program.schedule import schedule
@@ -36,65 +37,6 @@ SMALL = SystolicConfig(
     format=BlockFormat(mantissa_bits=8), columns=5, rows=8, lanes=2, activation_words=96, weight_words=100,
     parameter_rows=32, accumulator_bits=24, kernel="processes",
 )  # fmt: skip
-
-
-class Recorded(dict[Any, Any]):
-    """A memory that notes the addresses that were used."""
-
-    def __init__(self, default: Any) -> None:
-        super().__init__()
-        self.default = default
-        self.read: set[Any] = set()
-        self.written: set[Any] = set()
-
-    def __getitem__(self, key: Any) -> Any:
-        self.read.add(key)
-        return super().__getitem__(key)
-
-    def __missing__(self, key: Any) -> Any:
-        return self.default
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.read.add(key)
-        return super().get(key, default)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.written.add(key)
-        super().__setitem__(key, value)
-
-    def used(self) -> tuple[set[Any], set[Any]]:
-        """What was read and written since the last call."""
-        result = self.read, self.written
-        self.read, self.written = set(), set()
-        return result
-
-
-class Watched(ReferenceKernel):
-    """Fails where an operation uses words that it has not stated, and knows the exponents before every operation."""
-
-    def __init__(self, config: SystolicConfig) -> None:
-        super().__init__(config)
-        self.memory, self.weights = Recorded([0] * config.lanes), Recorded(None)
-        self.parameters = Recorded((0, 0))
-        self.before: list[dict[int, int]] = []
-
-    def _execute(self, operation: KernelOperation, tensors: dict[str, BlockTensor], sample: int) -> int:
-        self.before.append(dict(self.exponents))
-        clocks = super()._execute(operation, tensors, sample)
-        d, used = operation.descriptor, operation.memory
-        read, written = self.memory.used()
-        if d.operation != Operation.WEIGHTS:
-            assert used is not None
-            assert {word for _, word in read} <= inside(used.reads)
-            assert {word for _, word in written} <= inside(used.writes)
-        for memory, stated in ((self.weights, weight_range(d)), (self.parameters, parameter_range(d))):
-            read, written = memory.used()
-            assert read | written <= inside((stated,))
-        return clocks
-
-
-def inside(ranges: Sequence[tuple[int, int]]) -> set[int]:
-    return {word for first, last in ranges for word in range(first, last)}
 
 
 class Overlapping(PlainKernel):

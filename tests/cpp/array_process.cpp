@@ -40,6 +40,7 @@ struct Array {
     static constexpr int skip_groups = 0;
     static constexpr bool skip_activations = false;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr bool wide_memory = false;
     static constexpr int activation_words = 16;
     static constexpr int weight_words = 16;

@@ -12,6 +12,7 @@ struct Build {
     static constexpr int skip_groups = skip_halves * COLUMNS;
     static constexpr bool skip_activations = true;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int skip_passes = PASSES;
     static constexpr int mantissa_bits = 8;
     static constexpr int container_bits = 8;

@@ -36,6 +36,7 @@ struct Build {
     static constexpr int skip_groups = 0;
     static constexpr bool skip_activations = false;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int count_registers = 0;
     static constexpr bool wide_memory = false;
     static constexpr int shift_columns = SHIFT_COLUMNS;

@@ -36,6 +36,7 @@ struct Pad {
     static constexpr int skip_chunk = 16 * LANES;
     static constexpr bool skip_activations = PASSES > 0;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int skip_passes = PASSES > 0 ? PASSES : 1;
     static constexpr int skip_queue = QUEUE;
     static constexpr bool wide_memory = false;

@@ -34,6 +34,7 @@ struct UnitConfig {
     static constexpr int skip_groups = 0;
     static constexpr bool skip_activations = false;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr bool tap_reuse = false;
     static constexpr bool wide_memory = false;
     static constexpr int stream_bits = BITS;

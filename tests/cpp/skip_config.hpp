@@ -6,6 +6,7 @@ struct SkipArray {
     static constexpr int skip_groups = GROUPS;
     static constexpr bool skip_activations = false;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int skip_halves = HALVES;
     static constexpr int skip_chunk = CHUNK;
     static constexpr int mantissa_bits = MANTISSA;

@@ -17,6 +17,7 @@ struct Numbers {
     static constexpr int skip_groups = GROUPS;
     static constexpr bool skip_activations = true;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int count_registers = 0;
     static constexpr int skip_halves = 2;
     static constexpr int skip_passes = 2;

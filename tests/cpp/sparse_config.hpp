@@ -7,6 +7,7 @@ struct SparseArray {
     static constexpr int skip_groups = skip_halves * COLUMNS;
     static constexpr bool skip_activations = true;
     static constexpr bool dense_beside = false;
+    static constexpr bool has_cluster = false;
     static constexpr int skip_chunk = CHUNK;
     static constexpr int skip_queue = QUEUE;
     static constexpr int skip_passes = PASSES;

@@ -63,9 +63,16 @@ def exact_compiler() -> tuple[str, ...]:
 
 
 @functools.cache
-def rendered_headers(skip_groups: int = 0, skip_source: SkipSource = "weights") -> dict[str, str]:
-    """Rendered header -> text, by the path it is included with."""
-    config = SystolicConfig(kernel="processes", skip_groups=skip_groups, skip_source=skip_source)
+def rendered_headers(
+    skip_groups: int = 0, skip_source: SkipSource = "weights", cluster: bool = False
+) -> dict[str, str]:
+    """Rendered header -> text, by the path it is included with. cluster: of a sparse cluster of 2 x 2 units."""
+    if cluster:
+        config = SystolicConfig(
+            kernel="processes", skip_groups=4, skip_source="activations", cluster_rows=2, cluster_columns=2
+        )
+    else:
+        config = SystolicConfig(kernel="processes", skip_groups=skip_groups, skip_source=skip_source)
     files = render_kernel("units", "0" * 16, config)
     return {path.removeprefix("include/"): files[path] for path in _RENDERED}
 
@@ -93,15 +100,22 @@ def _digest(
 
 @functools.cache
 def library(
-    source: str, integers: Integers, skip_groups: int = 0, skip_source: SkipSource = "weights"
+    source: str,
+    integers: Integers,
+    skip_groups: int = 0,
+    skip_source: SkipSource = "weights",
+    cluster: bool = False,
 ) -> ctypes.CDLL:
-    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups, source: of a skip array."""
+    """The library of ``tests/cpp/<source>.cpp`` with integers of one kind; groups, source: of a skip array.
+
+    cluster: a sparse cluster stands in the place of the array.
+    """
     include = library_directory()
     exact = integers == "exact"
     command = exact_compiler() if exact else (compiler(),)
     optimization = _OPTIMIZATION[:1] if exact else _OPTIMIZATION  # the warning is g++'s
     arguments = [*toolchain.WARNINGS, *optimization, "-fPIC", "-shared", *integer_flags(integers)]
-    headers = rendered_headers(skip_groups, skip_source)
+    headers = rendered_headers(skip_groups, skip_source, cluster)
     digest = _digest(command, [source, *arguments], [include, shim_directory(), SOURCES], headers)
     target = cache_directory() / "units" / f"{source}-{digest}.so"
     unit = [*arguments, "-I", str(shim_directory()), "-I", str(include), str(SOURCES / f"{source}.cpp")]

@@ -21,6 +21,7 @@ from reference import (
     select_exponent,
     shift,
 )
+from reference_cluster import block_sums
 from reference_engines import pixel_address, read_rectangle
 from reference_positions import ReferenceCollector
 from reference_skip import Term, entry_beats, entry_words, terms
@@ -172,6 +173,10 @@ class ReferenceKernel:
         if skips and self.config.skips_weights:
             self._entries(d, slot, groups, data)
             return groups * kernel_steps * d.blocks * d.read_slots
+        if flags & Flag.CLUSTER:
+            self._mapped(d, slot, data)
+            rounds = d.blocks + (d.most_moves > 0)
+            return rounds * d.channel_words * -(-d.input_height * d.input_width // kind.columns) * d.read_slots
         stream = bool(flags & Flag.STREAM_WEIGHTS)
         brought = self._brought(d, data, groups, kernel_steps) if stream else {}
         first = self.exponents[d.input_slot]
@@ -208,6 +213,24 @@ class ReferenceKernel:
         blocks = range(d.blocks)
         of_run = [{block: [next(words) for _ in range(steps)] for block in blocks} for _ in range(runs)]
         return {(group, block): of_run[group // together][block] for group in range(groups) for block in blocks}
+
+    def _mapped(self, d: Descriptor, slot: Slot, data: bytes) -> None:
+        """A GEMM of a sparse cluster, whose weights are used once, in the order of their words."""
+        count, columns = d.kernel_height * d.kernel_width * d.channel_words, self.config.columns
+        if d.flags & Flag.STREAM_WEIGHTS:
+            words = self._words(data, count * d.blocks)
+        else:
+            words = [self.weights[d.weight_base + n] for n in range(count * d.blocks)]
+        e_acc = self.exponents[d.input_slot]
+        self._begin(d, slot, e_acc)
+        for block in range(d.blocks):
+            own = words[block * count : (block + 1) * count]
+            sums = block_sums(self.config, d, self.memory.__getitem__, own, block)
+            for group in range(-(-d.output_pixels // columns)):
+                part = dict(enumerate(sums[group * columns : (group + 1) * columns]))
+                self._drain(d, slot, group, block, part, e_acc)
+        if d.flags & Flag.LAST:
+            self._learn(d, slot)
 
     def _entries(self, d: Descriptor, slot: Slot, groups: int, data: bytes) -> None:
         """A GEMM of a skip array: every pass, of two groups of columns, reads the same words."""

@@ -77,6 +77,14 @@ _ENTRY_COMMANDS = (
         "entry_words",
     ),
 )
+#: What processes hear for a sparse cluster: how large the map is that is read; and what the cluster does with it.
+_CLUSTER_COMMANDS = (_with(COMMANDS[0], "map_groups map_cells most_moves"),)
+_CLUSTER_COMMAND = _command(
+    "array",
+    (Operation.GEMM,),
+    "flags output_pixels output_width group_columns kernel_height kernel_width stride_y stride_x pad_top pad_left "
+    "input_height input_width channel_words blocks map_groups most_moves work_difference map_cells",
+)
 #: The word that a process hears, in the place of a command, of an operation that is skipped: one that it counts.
 SKIPPED = -1
 #: What `post` hears besides where operations count what they store.
@@ -87,10 +95,18 @@ TENSOR_COMMAND = _command("tensor", (Operation.LOAD,), "output_slot output_pixel
 
 def commands(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
     """The commands of the processes of a kernel, in the order of ``COMMANDS``."""
-    instead = _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
-    others = {command.process: command for command in instead}
+    others = {command.process: command for command in _instead(config)}
     chosen = tuple(others.get(command.process, command) for command in COMMANDS)
+    if config.has_cluster:
+        chosen = (*chosen, _CLUSTER_COMMAND)
     return tuple(map(_counting, chosen)) if config.count_registers else chosen
+
+
+def _instead(config: SystolicConfig) -> tuple[ProcessCommand, ...]:
+    """What processes hear in the place of those of ``COMMANDS``."""
+    if config.has_cluster:
+        return _CLUSTER_COMMANDS
+    return _CHUNK_COMMANDS if config.skips_activations else _ENTRY_COMMANDS if config.skips_weights else ()
 
 
 def _counting(command: ProcessCommand) -> ProcessCommand:

@@ -95,6 +95,22 @@ class SystolicConfig:
     #: Beside a skip array of source activations: a systolic array of the same columns, rows and lanes, which multiplies
     #: by the same weight words. Each GEMM says which of the two computes it (flag SKIP_ARRAY).
     dense_beside: bool = False
+    #: A sparse cluster in the place of the array (processes/cluster): rows and columns of its grid of units; 0: none.
+    #: Kernels have ``cluster_kernel`` rows and columns at most, ``rows`` of them are in flight. A unit holds
+    #: ``cluster_words`` blocks of sums for each of them, ``cluster_queue`` words of its piece wait for it. A map has
+    #: ``cluster_lines`` rows and columns at most, and ``cluster_blocks`` blocks of its full grid have room. Pieces are
+    #: balanced until they differ by ``cluster_threshold`` percentage points at most, with ``cluster_moves`` moves at
+    #: most; 0: they are of equal size. A cluster counts as a skip array of source activations with a group for each
+    #: unit, which reads whole maps as one run.
+    cluster_rows: int = 0
+    cluster_columns: int = 0
+    cluster_kernel: int = 3
+    cluster_words: int = 64
+    cluster_queue: int = 64
+    cluster_lines: int = 64
+    cluster_blocks: int = 512
+    cluster_threshold: int = 3
+    cluster_moves: int = 256
     #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
@@ -168,6 +184,16 @@ class SystolicConfig:
     def skips_activations(self) -> bool:
         """Whether a skip array multiplies by activations that are not zero; weights are those of a systolic array."""
         return self.skip_groups > 0 and self.skip_source == "activations"
+
+    @property
+    def has_cluster(self) -> bool:
+        """Whether a sparse cluster stands in the place of the array."""
+        return self.cluster_rows > 0
+
+    @property
+    def cluster_units(self) -> int:
+        """Units of the sparse cluster, each for a piece of a map."""
+        return self.cluster_rows * self.cluster_columns
 
     @property
     def keeps(self) -> bool:
@@ -264,6 +290,8 @@ class SystolicConfig:
     @property
     def skip_macs(self) -> int:
         """Products of a skip array in a clock."""
+        if self.has_cluster:
+            return self.cluster_units * self.cluster_kernel * self.cluster_kernel
         return self.skip_groups * (self.rows if self.skips_activations else self.skip_halves * self.columns)
 
     @property

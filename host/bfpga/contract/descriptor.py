@@ -61,6 +61,7 @@ class Flag(IntFlag):
     LANES_APART = 67108864  # GEMM on a skip array, channel by channel: a group gets one lane of each word alone
     SLIDES = 134217728  # GEMM of a skip array: a pass reads what its window has beyond that of the pass before
     SKIP_ARRAY = 268435456  # GEMM of a kernel with two arrays: the skip array computes it, not the systolic array
+    CLUSTER = 536870912  # GEMM that a sparse cluster in the place of the array computes
 
 
 class Policy(IntEnum):
@@ -91,14 +92,18 @@ class EntryOrder(IntEnum):
     INTERLEAVED = 2  # a round over the kernels
 
 
-#: What the metadata of a field calls the field whose word it shares, and the operations that have it.
-_SHARES, _OF = "shares", "of"
+#: What the metadata of a field calls the field whose word it shares, the operations that have it, and the flag that
+#: says that they do (0: all do).
+_SHARES, _OF, _IF = "shares", "of", "if"
 COMPUTING = (Operation.GEMM, Operation.MAX, Operation.SUM)
 
 
-def shared(other: str, of: tuple[Operation, ...] = (Operation.GEMM,)) -> int:
-    """A field of some operations in the word of one that these do not use: a descriptor has no more words."""
-    number: int = field(default=0, metadata={_SHARES: other, _OF: of})
+def shared(other: str, of: tuple[Operation, ...] = (Operation.GEMM,), flag: Flag = Flag.NONE) -> int:
+    """A field of some operations in the word of one that these do not use: a descriptor has no more words.
+
+    flag: only of those that have it.
+    """
+    number: int = field(default=0, metadata={_SHARES: other, _OF: of, _IF: flag})
     return number
 
 
@@ -202,17 +207,22 @@ class Descriptor:
     chunk_steps: int = shared("piece_rows")  # steps of a chunk of the window; the last chunk may have fewer
     chunk_buffers: int = shared("piece_columns")  # chunks that the array holds at a time; of activations: of a window
     entry_words: int = shared("count_step")  # of weights: stored words of entries that a pass reads from weight_base on
+    # A GEMM on a sparse cluster, which reads the map of its input cell by cell: input_height x input_width cells
+    map_groups: int = shared("piece_rows", flag=Flag.CLUSTER)  # groups of `columns` cells of the map
+    most_moves: int = shared("piece_columns", flag=Flag.CLUSTER)  # of limits of pieces; 0: they are of equal size
+    work_difference: int = shared("count_step", flag=Flag.CLUSTER)  # of two pieces that is let be, in counts
+    map_cells: int = shared("input_group_word", flag=Flag.CLUSTER)  # cells of the map
 
     def to_words(self) -> npt.NDArray[np.int32]:
         """The descriptor as ``DESCRIPTOR_WORDS`` int32 words."""
         words = np.zeros(DESCRIPTOR_WORDS, np.int32)
-        words[: len(FIELDS)] = [int(getattr(self, name)) for name in word_names(self.operation)]
+        words[: len(FIELDS)] = [int(getattr(self, name)) for name in word_names(self.operation, self.flags)]
         return words
 
     @staticmethod
     def from_words(words: Sequence[int] | npt.NDArray[np.int32]) -> Descriptor:
         """Inverse of ``to_words``."""
-        names = word_names(int(words[0]))
+        names = word_names(int(words[0]), int(words[1]))
         return Descriptor(**{name: int(word) for name, word in zip(names, words, strict=False)})
 
 
@@ -222,22 +232,28 @@ SHARED_WORDS: dict[str, str] = {
 }
 #: The fields that have words, in their order.
 FIELDS: tuple[str, ...] = tuple(item.name for item in fields(Descriptor) if item.name not in SHARED_WORDS)
-_FIELDS_OF: dict[int, tuple[str, ...]] = {
-    operation: tuple(
-        {
-            item.metadata[_SHARES]: item.name
-            for item in fields(Descriptor)
-            if _SHARES in item.metadata and operation in item.metadata[_OF]
-        }.get(name, name)
-        for name in FIELDS
-    )
-    for operation in COMPUTING
+
+
+def _names(operation: Operation, flags: int) -> tuple[str, ...]:
+    """The fields of an operation, those with a flag in the place of what others share a word with."""
+    names = {name: name for name in FIELDS}
+    for flagged in (False, True):
+        for item in fields(Descriptor):
+            flag = int(item.metadata.get(_IF, 0))
+            if operation in item.metadata.get(_OF, ()) and bool(flag) == flagged and flags & flag == flag:
+                names[item.metadata[_SHARES]] = item.name
+    return tuple(names.values())
+
+
+_CLUSTER = int(Flag.CLUSTER)
+_FIELDS_OF = {
+    (int(operation), flags): _names(operation, flags) for operation in COMPUTING for flags in (0, _CLUSTER)
 }
 
 
-def word_names(operation: int) -> tuple[str, ...]:
+def word_names(operation: int, flags: int = 0) -> tuple[str, ...]:
     """The fields that the words of an operation's descriptor hold, in their order."""
-    return _FIELDS_OF.get(operation, FIELDS)
+    return _FIELDS_OF.get((operation, flags & _CLUSTER), FIELDS)
 
 
 def word_of(name: str) -> int:

@@ -95,7 +95,7 @@ _POLICY_RANGES: dict[int, Callable[[], tuple[Range, ...]]] = {
 
 def problems(config: SystolicConfig, descriptor: Descriptor) -> Iterator[str]:
     """Fields of a descriptor that the kernel's registers do not hold, each in a sentence."""
-    for field in word_names(descriptor.operation):
+    for field in word_names(descriptor.operation, descriptor.flags):
         value = getattr(descriptor, field)
         if not WORD_MIN <= value <= WORD_MAX:
             yield f"{field} is {value}; a word holds {WORD_MIN}..{WORD_MAX}"

@@ -18,6 +18,10 @@ SEQUENCER, SCRATCHPAD, WEIGHTS, ARRAY, POST, STORE = PROCESSES = (
 )  # fmt: skip
 #: The process of a skip array that has a systolic array beside it.
 SKIP_ARRAY = "skip_array"
+#: The processes of a sparse cluster in the place of the array, beside its units: the array feeds them and leads.
+PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = (
+    "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums",
+)  # fmt: skip
 
 #: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
 HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
@@ -34,6 +38,9 @@ AWAITED_PASSES = 16
 #: come only when all results of windows are back; rows of parameters ahead of their sums, as many as a block of memory
 #: has.
 SKIP_FLAGS, SKIP_RESULTS, SKIP_PARAMETERS = 5, 64, 1024
+#: Of a sparse cluster: bits of a map to cut, of the limits of a piece, of a map to compute, of the outputs of a map;
+#: steps that wait for a unit; words of operands for which there is room before a credit, for each column.
+PARTITION_BITS, LIMITS_BITS, MAP_BITS, OUTPUT_BITS, CLUSTER_AHEAD, COLUMN_OPERANDS = 74, 132, 63, 102, 64, 8
 #: Clocks between the last access of what an operation of the scratchpad needs and its begin: more than any pipeline
 #: has between the stage that writes and the stage that reads; counts are compared in them.
 START_GUARD = 24
@@ -80,7 +87,14 @@ def process_function(process: str) -> str:
 
 def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
+    if config.has_cluster:
+        return (*PROCESSES, *CLUSTER, *cluster_units(config))
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
+
+
+def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
+    """The processes of the units of a sparse cluster, band by band."""
+    return tuple(f"unit_{unit}" for unit in range(config.cluster_units))
 
 
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
@@ -97,14 +111,18 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
         yield ProcessStream(f"{command.process}_commands", SEQUENCER, command.process, COMMAND_BITS, depth)
     yield ProcessStream("loads", SEQUENCER, SCRATCHPAD, group, SHALLOW)
     beside = SKIP_FLAGS if config.skip_groups else config.columns + 1 if config.tap_reuse else 0
-    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, SHALLOW)
+    waiting = max(SHALLOW, COLUMN_OPERANDS * config.columns) if config.has_cluster else SHALLOW
+    yield ProcessStream("operands", SCRATCHPAD, ARRAY, columns + config.columns + 4 + beside, waiting)
     if config.dense_beside:
         yield ProcessStream("skip_operands", SCRATCHPAD, SKIP_ARRAY, columns + config.columns + 4 + beside, SHALLOW)
     yield ProcessStream("vectors", SCRATCHPAD, POST, columns + 2 * config.columns + 1, SHALLOW)
     yield from _entry_streams(config) if config.skips_weights else _weight_streams(config)
+    if config.has_cluster:
+        yield from _cluster_streams(config)
     if config.skip_groups:
         yield ProcessStream("windows", SKIP_ARRAY if config.dense_beside else ARRAY, SCRATCHPAD, 1, SHALLOW)
-    yield ProcessStream("sums", ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
+    adds = GRID_SUMS if config.has_cluster else ARRAY
+    yield ProcessStream("sums", adds, POST, config.columns * config.accumulator_bits, SHALLOW)
     if config.dense_beside:
         yield ProcessStream("skip_sums", SKIP_ARRAY, POST, config.columns * config.accumulator_bits, SHALLOW)
     results = SKIP_RESULTS if config.skip_groups else SHALLOW
@@ -123,7 +141,12 @@ def _streams(config: SystolicConfig) -> Iterator[ProcessStream]:
 def _weight_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     """What the weights process sends."""
     weights = config.rows * config.lanes * config.weight_bits
-    yield ProcessStream("weight_words", WEIGHTS, ARRAY, weights + 2, SHALLOW)
+    multiplies = STEP_MAKER if config.has_cluster else ARRAY
+    yield ProcessStream("weight_words", WEIGHTS, multiplies, weights + 2, SHALLOW)
+    if config.has_cluster:
+        # Rows of a block leave behind all its weights: what they wait for are sums of blocks whose weights have gone.
+        yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, SKIP_PARAMETERS)
+        return
     if config.dense_beside:
         yield ProcessStream("skip_words", WEIGHTS, SKIP_ARRAY, weights + 2, SHALLOW)
     if config.skips_activations:
@@ -146,3 +169,27 @@ def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     # A row waits only behind rows of passes before its own, whose entries have all been sent.
     parameters = max(SKIP_PARAMETERS, config.skip_halves * config.rows)
     yield ProcessStream("parameters", WEIGHTS, POST, config.bias_bits + 16, parameters)
+
+
+def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
+    """The streams between the processes of a sparse cluster; bits as in bfpga/processes/cluster."""
+    cell = config.lanes * config.format.mantissa_bits
+    taps = config.cluster_kernel * config.cluster_kernel
+    place, phase = (config.cluster_words - 1).bit_length(), (config.cluster_kernel - 1).bit_length() + 1
+    piece, step = cell + place + 2 * phase + 5, taps * config.weight_bits + (config.rows - 1).bit_length() + 4
+    block = taps * config.accumulator_bits
+    yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
+    yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
+    yield ProcessStream("limits", PARTITION, DISTRIBUTOR, LIMITS_BITS, SHALLOW)
+    yield ProcessStream("grid_limits", PARTITION, COLLECTOR, LIMITS_BITS, SHALLOW)
+    yield ProcessStream("maps", ARRAY, DISTRIBUTOR, MAP_BITS, SHALLOW)
+    yield ProcessStream("grid_maps", ARRAY, COLLECTOR, MAP_BITS, SHALLOW)
+    yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)
+    yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
+    yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
+    for number, unit in enumerate(cluster_units(config)):
+        yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, unit, piece, config.cluster_queue)
+        yield ProcessStream(f"steps_{number}", BROADCAST, unit, step, CLUSTER_AHEAD)
+        yield ProcessStream(f"sums_{number}", unit, COLLECTOR, block, SHALLOW)
+    yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)

@@ -66,6 +66,8 @@ BEATS = {
 ACTIVATION_ORDER = ("group", "word", "pixel", "lane")
 #: Order of the weights of a layer: row blocks, taps, channel words, then rows and lanes of a weight word.
 WEIGHT_ORDER = ("block", "tap", "word", "row", "lane")
+#: The same for a sparse cluster, which computes all taps of a word of channels before the next one.
+CLUSTER_WEIGHT_ORDER = ("block", "word", "tap", "row", "lane")
 
 
 def packed_word(fields: Mapping[str, BeatField], **values: Any) -> Any:

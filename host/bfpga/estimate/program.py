@@ -20,6 +20,7 @@ from bfpga.engines.array.cycles import (
     fetch_cycles,
     first_window,
     kernel_steps,
+    on_cluster,
     pass_steps,
     passes,
     skips_zeros,
@@ -32,6 +33,8 @@ from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.registry import COMPUTE, operation_engine
 from bfpga.engines.skip_array.activation_cycles import SparseOperation, first_weights, last_unit
 from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.unit_clocks import feed_clocks
+from bfpga.engines.skip_array.unit_maps import grid_blocks
 from bfpga.program.cycles import ProgramCycles, occupied_clocks, program_cycles, step_operations
 from bfpga.program.explanation import node_engine
 
@@ -219,6 +222,14 @@ def sparse_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -
     return {"weights": cycles} if decides == "weights" else {"weights": first, decides: passing}
 
 
+def cluster_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
+    """The same for a GEMM of a sparse cluster: cells that come, sums and outputs that leave, or values of its units."""
+    fed = feed_clocks(config, descriptor) * (descriptor.blocks + (descriptor.most_moves > 0))
+    left = grid_blocks(descriptor.input_height, descriptor.input_width, config) * descriptor.output_rows
+    rest = cycles - left
+    return {"output stage": left, "windows" if fed >= rest // 2 and fed * 10 >= rest * 9 else "array": rest}
+
+
 def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """Clocks of one operation of the array by what they are spent on; the sum is ``cycles``.
 
@@ -228,6 +239,8 @@ def operation_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int
     """
     if Operation(descriptor.operation) not in COMPUTE:
         return {"transfer": cycles}
+    if on_cluster(config, descriptor):
+        return cluster_limits(config, descriptor, cycles)
     if skips_zeros(config, descriptor) and config.skips_activations:
         return sparse_limits(config, descriptor, cycles)
     if skips_zeros(config, descriptor):

@@ -27,12 +27,14 @@ from bfpga.contract.program import (
 from bfpga.engines.array.cycles import (
     fetch_cycles,
     occupied_cycles,
+    on_cluster,
     operation_cycles,
     selection_cycles,
     skips_zeros,
 )
 from bfpga.engines.array.order import in_stream
 from bfpga.engines.registry import COMPUTE, operation_engine
+from bfpga.engines.skip_array.unit_clocks import most_clocks
 from bfpga.program.schedule import COMMAND_CLOCKS, RESULT_LATENCY, schedule
 
 #: Clocks of an operation of a configuration.
@@ -69,7 +71,8 @@ def longest_clocks(config: SystolicConfig, operation: KernelOperation) -> int:
     overhead = COMMAND_CLOCKS + RESULT_LATENCY + START_GUARD if config.kernel == "processes" else 0
     if skips_zeros(config, operation.descriptor):
         # Groups may wait for each other, and the model knows of none of that.
-        overhead += LONGEST_PASS * occupied_clocks(config, operation)
+        clocks = most_clocks if on_cluster(config, operation.descriptor) else occupied_cycles
+        overhead += LONGEST_PASS * clocks(config, operation.descriptor)
     return started_clocks(config, operation) + overhead
 
 

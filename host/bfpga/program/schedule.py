@@ -33,6 +33,7 @@ from bfpga.engines.array.cycles import (
     drain_cycles,
     kernel_steps,
     occupied_cycles,
+    on_cluster,
     operation_cycles,
     passes,
     sends_accumulators,
@@ -506,7 +507,8 @@ def _copy(task: _Task, waits: Sequence[int]) -> _Task:
 def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) -> _Task:
     operation, flags = descriptor.operation, descriptor.flags
     work = occupied_cycles(config, descriptor)
-    if config.skips_activations and skips_zeros(config, descriptor):
+    skips = config.skips_activations and not config.has_cluster and skips_zeros(config, descriptor)
+    if skips:
         work -= first_weights(config, descriptor)  # which may come before
     computes = operation in ARRAY_OPERATIONS
     moved, rate = _weight_beats(config, descriptor) * config.weight_stream_bits / 8, rates.weights
@@ -520,7 +522,8 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
         count, drained = passes(config, descriptor), drain_cycles(config, descriptor)
         kept = flags & _KEPT and not takes_accumulators(descriptor)
         steps = 0 if kept else kernel_steps(config, descriptor) * step_slots(config, descriptor)
-        reads = count * steps / work
+        beats = operation_cycles(config, descriptor) if on_cluster(config, descriptor) else count * steps
+        reads = min(1.0, beats / work)
         words = drained // max(config.lanes, descriptor.write_slots)
         rows = count * words * config.lanes
         written = 0 if flags & _MEASURE else words * descriptor.write_slots
@@ -529,7 +532,7 @@ def _task(config: SystolicConfig, descriptor: Descriptor, rates: StreamRates) ->
         writes = min(1.0, count * written / work)
     engine = COMPUTER if computes else _ENGINE_OF[Operation(operation)]
     task = _Task(engine, work, (), operation == Operation.GEMM, reads, writes, streamed, rows)
-    if config.skips_activations and skips_zeros(config, descriptor):
+    if skips:
         task.first, task.last = first_weights(config, descriptor), last_unit(config, descriptor)
         task.tail = last_sums(config, descriptor)
     return task

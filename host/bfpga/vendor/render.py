@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
@@ -28,6 +28,8 @@ from bfpga.contract.functions import ACTIVATION_EXPONENT, ARGUMENT_BITS, GRID_BI
 from bfpga.contract.layout import BITS, ENUMERATIONS, layout, layout_digest
 from bfpga.contract.processes import (
     AWAITED_PASSES,
+    CLUSTER,
+    CLUSTER_AHEAD,
     HOST_STREAMS,
     PROCESSES,
     SEQUENCER,
@@ -35,6 +37,7 @@ from bfpga.contract.processes import (
     START_GUARD,
     STORE_CREDITS,
     WAITING_COUNTS,
+    cluster_units,
     kernel_processes,
     process_function,
     process_streams,
@@ -78,6 +81,15 @@ _WIRE_TYPES = {
     "skip_sums": "bfpga::wire_t<bfpga::SumBeat<Config>>",
 }
 _ENTRY_TYPE = "bfpga::wire_t<bfpga::Entry<Config>>"
+#: The same of a sparse cluster in the place of the array; of streams for each unit the name before its number.
+CLUSTER_CONFIG = "bfpga::ClusterConfig<Config>"
+_CLUSTER_TYPES = {
+    "partitions": "PartitionBeat", "counted": "MapCellBeat", "limits": "LimitsBeat", "grid_limits": "LimitsBeat",
+    "maps": "MapBeat", "grid_maps": "MapBeat", "cells": "MapCellBeat", "kernels": "KernelsBeat",
+    "outputs": "OutputsBeat", "steps": "StepBeat", "blocks": "BlockBeat",
+}  # fmt: skip
+#: Steps of a channel at least: clocks from a sum of a kernel to its next one.
+LEAST_STEPS = 4
 #: Includes of headers of the library, in C++.
 _INCLUDE = re.compile(r'^#include "(bfpga/[^"]+)"', re.MULTILINE)
 #: Includes of rendered headers beside a file.
@@ -175,6 +187,11 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             dense_beside=config.dense_beside,
         ),
         _group(
+            "Whether a sparse cluster stands in the place of the array",
+            has_cluster=config.has_cluster,
+        ),
+        *_cluster(config),
+        _group(
             "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
             weight_bits=config.weight_bits,
             weight_container_bits=config.weight_container_bits,
@@ -227,6 +244,28 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             dependence_latency=DEPENDENCE_LATENCY,
         ),
         *(_engine_header(engine, config) for engine in engines_beside(config)),
+    ]
+
+
+def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
+    """Numbers of a sparse cluster in the place of the array."""
+    if not config.has_cluster:
+        return []
+    return [
+        _group(
+            "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
+            "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
+            "full grid",
+            cluster_rows=config.cluster_rows,
+            cluster_columns=config.cluster_columns,
+            cluster_kernel=config.cluster_kernel,
+            cluster_words=config.cluster_words,
+            cluster_queue=config.cluster_queue,
+            cluster_steps=max(config.rows, LEAST_STEPS),
+            cluster_ahead=CLUSTER_AHEAD,
+            cluster_lines=config.cluster_lines,
+            cluster_blocks=config.cluster_blocks,
+        )
     ]
 
 
@@ -343,7 +382,7 @@ def _command_kinds(config: SystolicConfig) -> Iterator[str]:
     """What the commands of the processes of a kernel follow from: its layout, and what most kernels have not."""
     yield f"layout_{layout_digest(config.functions)[:8]}"
     if config.skip_groups:
-        yield "skip_array" if config.skips_weights else "sparse_array"
+        yield "cluster" if config.has_cluster else "skip_array" if config.skips_weights else "sparse_array"
     if config.count_registers:
         yield "counting"
 
@@ -352,8 +391,18 @@ def _wires(config: SystolicConfig) -> list[dict[str, str]]:
     """The streams between the processes of a kernel, with the C++ types of their words."""
     if config.kernel != "processes":
         return []
-    types = _WIRE_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE)
+    types = _WIRE_TYPES | dict.fromkeys(_entry_streams(config), _ENTRY_TYPE) | _cluster_types(config)
     return [{"name": wire.name, "type": types.get(wire.name, _COMMAND_TYPE)} for wire in process_streams(config)]
+
+
+def _cluster_types(config: SystolicConfig) -> dict[str, str]:
+    """The words of the streams of a sparse cluster."""
+    if not config.has_cluster:
+        return {}
+    beats = dict(_CLUSTER_TYPES)
+    for unit in range(config.cluster_units):
+        beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
+    return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
 
 
 def _entry_streams(config: SystolicConfig) -> list[str]:
@@ -424,7 +473,9 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "host_ports": _host_ports(),
         "wires": _wires(config),
         "skip_array": config.skips_weights,
-        "sparse_array": config.skips_activations and not config.dense_beside,
+        "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
+        "cluster": config.has_cluster,
+        "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
         "entries": _entry_streams(config),
@@ -466,7 +517,9 @@ def render_kernel(name: str, digest: str, config: SystolicConfig) -> dict[str, s
     files = _FILES | _tops(config)
     counter = context | counter_context(config)
     return {
-        path: _environment().get_template(template).render(counter if path.endswith(".v") else context)
+        path: _environment().get_template(template).render(
+            counter if path.endswith(".v") else context, source=PurePosixPath(path).stem
+        )
         for path, template in files.items()
     }
 
@@ -478,7 +531,15 @@ def top_files(config: SystolicConfig) -> tuple[str, ...]:
 
 def _tops(config: SystolicConfig) -> dict[str, str]:
     """The top functions of a kernel."""
-    return _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {})
+    return _TOPS[config.kernel] | (_SKIP_TOP if config.dense_beside else {}) | _cluster_tops(config)
+
+
+def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
+    """The top functions of a sparse cluster; units have one template."""
+    if not config.has_cluster:
+        return {}
+    tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in CLUSTER}
+    return tops | {f"src/{unit}.cpp": "processes/unit.cpp.j2" for unit in cluster_units(config)}
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bfpga.contract.engine_numbers import ARRAY, EngineName
 from bfpga.contract.program import ArrayNode, PolicySpec, Program, TensorSpec, Window
 from bfpga.engines.array.tap_reuse import choose_tap_reuse
 from bfpga.engines.registry import engines_beside
+from bfpga.engines.skip_array.unit_maps import refusal
 from bfpga.errors import ModelError
 from bfpga.formats.arrays import IntArray
 from bfpga.verify.random_choices import with_random_choices
@@ -84,7 +85,16 @@ class NetworkBuilder:
         for beside in engines_beside(self.config):
             if beside.name == engine:
                 return engine_window(self.rng, spec, self.config, beside)
-        return random_window(self.rng, spec, 5)
+        return self.product_window(spec, 5)
+
+    def product_window(self, spec: TensorSpec, largest: int) -> Window:
+        """A window of products: of a sparse cluster one that its units have memories for."""
+        if not self.config.has_cluster:
+            return random_window(self.rng, spec, largest)
+        window = random_window(self.rng, spec, self.config.cluster_kernel)
+        while refusal(window, spec.height, spec.width, self.config):
+            window = random_window(self.rng, spec, self.config.cluster_kernel)
+        return window
 
     def convolution(self, source: str) -> str:
         """A convolution with any groups, or two that write side by side into one tensor (concatenation)."""
@@ -146,7 +156,7 @@ class NetworkBuilder:
         rng, inner = self.rng, self.tensors[source].channels // groups
         weight_format = self.weight_format() if engine == ARRAY else "linear"
         weights = self.weights((channels, window.kernel_height, window.kernel_width, inner), weight_format)
-        if weight_format == "linear" and (len(self.config.engines) > 1 or self.config.skips_weights):
+        if weight_format == "linear" and self.passes_over_zeros():
             weights = pruned(rng, weights)
         macs = weights.size * window.output_height * window.output_width
         limit = (1 << (self.config.bias_bits - 1)) - 1
@@ -165,6 +175,10 @@ class NetworkBuilder:
         )  # fmt: skip
         self.choose_engine(self.nodes[-1])
 
+    def passes_over_zeros(self) -> bool:
+        """Whether zeros of weights take no time somewhere."""
+        return len(self.config.engines) > 1 or self.config.skips_weights or self.config.has_cluster
+
     def choose_engine(self, node: ArrayNode) -> None:
         """Any engine beside the array that takes the layer, or rarely the array."""
         spec, beside = self.tensors[node.inputs[0]], engines_beside(self.config)
@@ -176,7 +190,7 @@ class NetworkBuilder:
     def averaging(self, source: str) -> str:
         """Average pooling: every channel by itself, the same weight at every tap."""
         spec = self.tensors[source]
-        window = random_window(self.rng, spec, 4)
+        window = self.product_window(spec, 4)
         output = self.tensor(window.output_height, window.output_width, spec.channels)
         shape = (spec.channels, window.kernel_height, window.kernel_width, 1)
         weight_format = self.weight_format()

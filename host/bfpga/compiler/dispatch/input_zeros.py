@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bfpga.compiler.numbers.sampled_inputs import count_zeros
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.program import ArrayNode, TensorSpec
+from bfpga.contract.program import ArrayNode, TensorSpec, Tile
 from bfpga.engines.array.descriptors import blocks_of
 from bfpga.engines.array.streams import input_window
-from bfpga.engines.skip_array.input_share import input_share
-from bfpga.formats.arrays import IntArray
+from bfpga.engines.skip_array.input_share import MOST_SAMPLES, input_share
+from bfpga.engines.skip_array.unit_maps import equal_piece, fitting_parts, map_part
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import fold_columns
 
 
@@ -36,7 +38,27 @@ def measure_zeros(
         if spec.folded is not None:
             used = fold_columns(used, spec)
         if used.shape[1:] == (spec.height, spec.width, spec.channels):
-            node.input_share = input_share(node, words_read(node, config), used, config)
+            share = cluster_share if config.has_cluster else input_share
+            node.input_share = share(node, words_read(node, config), used, config)
+
+
+def cluster_share(node: ArrayNode, blocks: Sequence[range], used: BoolArray, config: SystolicConfig) -> float:
+    """Values of the unit with most of them, over those of the largest of equal pieces without a zero.
+
+    Arguments as of ``input_share``; where blocks read different channels, limits of pieces do not move.
+    """
+    height, width, channels = used.shape[1:]
+    spec = TensorSpec(node.inputs[0], height, width, channels)
+    whole = Tile(0, node.window.output_height, 0, node.channels)
+    most = full = 0
+    for tile in fitting_parts(node, spec, whole, config):
+        part = map_part(node.window, tile, height, width)
+        rows, columns = equal_piece(part.rows, part.columns, config)
+        for sample in used[:MOST_SAMPLES]:
+            cells = sample[part.row : part.row + part.rows, part.column : part.column + part.columns]
+            most += max(kernel_partition(cells, config, 0 if len(blocks) > 1 else None).loads)
+            full += rows * columns * channels
+    return most / full
 
 
 def words_read(node: ArrayNode, config: SystolicConfig) -> list[range]:

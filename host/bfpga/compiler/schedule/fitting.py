@@ -5,6 +5,7 @@ from __future__ import annotations
 from bfpga.compiler.lower.layers import ArrayTensor, Layer, Lowered
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.engines.array.regions import region_words
+from bfpga.engines.skip_array.unit_maps import refusal
 
 #: Layers whose weights are made at run time.
 COMPUTED_WEIGHTS = ("matmul", "scale")
@@ -12,14 +13,17 @@ NO_ENTRIES = (
     "its second operand is computed, and a skip array multiplies by weights that the compiler has stored as entries; "
     "an accelerator with a systolic array computes it"
 )
+ELSEWHERE = "an accelerator with a systolic array computes it"
+NO_STEPS = f"its second operand is computed, and a sparse cluster takes weights that the compiler stores; {ELSEWHERE}"
 
 
 def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
     """Operators whose layers need more memory than one output row's strip leaves, each with the reason."""
     result = {}
     for layer in lowered.layers:
-        if config.skips_weights and layer.kind in COMPUTED_WEIGHTS:
-            result[layer.operators[0].name] = NO_ENTRIES
+        refused = _refused(layer, lowered, config)
+        if refused:
+            result[layer.operators[0].name] = refused
             continue
         words = _smallest_matmul(layer, config) if layer.kind == "matmul" else _smallest_strip(layer, lowered, config)
         if words > config.activation_words:
@@ -36,6 +40,17 @@ def misfits(lowered: Lowered, config: SystolicConfig) -> dict[str, str]:
             reason += "an accelerator with `kernel: loop` computes it"
             result[layer.operators[0].name] = reason
     return result
+
+
+def _refused(layer: Layer, lowered: Lowered, config: SystolicConfig) -> str:
+    """Why an array that skips zeros does not compute a layer, whatever its memories; nothing if it does."""
+    if layer.kind in COMPUTED_WEIGHTS:
+        return NO_ENTRIES if config.skips_weights else NO_STEPS if config.has_cluster else ""
+    if config.has_cluster and layer.kind == "gemm":
+        source = lowered.tensors[layer.inputs[0]]
+        reason = refusal(layer.window, source.height, source.width, config)
+        return f"{reason}; {ELSEWHERE}" if reason else ""
+    return ""
 
 
 def _smallest_strip(layer: Layer, lowered: Lowered, config: SystolicConfig) -> int:

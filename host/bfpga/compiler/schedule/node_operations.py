@@ -24,9 +24,11 @@ from bfpga.engines.array.descriptors import (
     weight_words,
 )
 from bfpga.engines.array.regions import ActivationMemory, Region, memory_use
+from bfpga.engines.array.streams import repeats_words
 from bfpga.engines.beside.operations import EngineOperations
 from bfpga.engines.registry import engine_beside
 from bfpga.engines.skip_array.sliding import sliding_parts
+from bfpga.engines.skip_array.unit_maps import fitting_parts
 from bfpga.errors import ModelError
 from bfpga.program.cycles import occupied_clocks
 
@@ -277,6 +279,8 @@ class NodeOperations:
         node, whole = self.node, Tile(strip.y0, strip.y1, tile.m0, tile.m1)
         if self.engine is not None:
             return [(part, flags) for part in self.engine.tiles(whole)]
+        if self.config.has_cluster and node.kind == "gemm":
+            return [(part, flags) for part in self._map_parts(whole, flags, sample)]
         kept = node.policy.sample is not None and node.policy.flow in KEEPING and keeps(node)
         if flags & Flag.MEASURE:
             if not kept:
@@ -287,6 +291,11 @@ class NodeOperations:
         return [(part, flags | Flag.KEPT | self.place.flag) for part in self._kept_parts(sample, whole)] + [
             (part, flags) for part in other_parts(sample, whole)
         ]
+
+    def _map_parts(self, whole: Tile, flags: Flag, sample: Sample) -> list[Tile]:
+        """What single operations compute of a part, or measure of it, on a sparse cluster: maps that have room."""
+        parts = sampled_parts(sample, whole) if flags & Flag.MEASURE else [whole]
+        return [fitting for part in parts for fitting in fitting_parts(self.node, self.spec, part, self.config)]
 
     def _computed_parts(self, whole: Tile) -> list[tuple[Tile, Flag]]:
         """What single operations compute of a part of the array's, with their flags."""
@@ -319,7 +328,7 @@ class NodeOperations:
         if config.skips_weights:
             return shared_passes(config, descriptor)
         times = (runs if skips_zeros(config, descriptor) else column_groups)(config, descriptor)
-        if self.node.uniform_weights:
+        if repeats_words(self.node, config):
             times *= descriptor.blocks * descriptor.kernel_height * descriptor.kernel_width
         return times
 

@@ -15,7 +15,7 @@ import numpy as np
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import LeadRule, Policy
 from bfpga.contract.flows import Sample, everything
-from bfpga.contract.program import ArrayNode
+from bfpga.contract.program import ArrayNode, Tile
 from bfpga.engines.array.accumulators import Accumulate, Block, accumulator_function
 from bfpga.engines.array.streams import working_columns
 from bfpga.engines.output.collector import collect, rule_exponent
@@ -212,13 +212,9 @@ class LayerEngine:
         e3 = np.broadcast_to(stage.e3, stage.v.shape)
         columns = working_columns(self.layer, self.config)
         seen = []
-        for y0, y1, m0, m1 in self._tile_ranges():
-            part = (0, slice(y0 * width, y1 * width, columns), slice(m0, m1))
+        for tile in self.layer.tiles or [Tile(0, self.layer.window.output_height, 0, self.layer.channels)]:
+            x0, x1 = tile.columns(width)
+            pixels = (np.arange(tile.y0, tile.y1)[:, None] * width + np.arange(x0, x1)).reshape(-1)[::columns]
+            part = (0, pixels, slice(tile.m0, tile.m1))
             seen.append(magnitudes(stage.v[part], e3[part], e4, self.config.format).reshape(-1))
         return np.concatenate(seen)
-
-    def _tile_ranges(self) -> Iterator[tuple[int, int, int, int]]:
-        if not self.layer.tiles:
-            yield 0, self.layer.window.output_height, 0, self.layer.channels
-        for tile in self.layer.tiles:
-            yield tile.y0, tile.y1, tile.m0, tile.m1

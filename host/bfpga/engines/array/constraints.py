@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.contract.limits import largest_coordinate
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.interface.engine import Finding
+from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
@@ -20,6 +22,8 @@ MOST_LANES, MOST_PASSES = 64, 64
 LEAST_QUEUE = 4
 #: Groups of columns that a skip array computes at once.
 SKIP_HALVES = 2
+#: Fewest and most units of a cluster (SC 2.2), fewest kernels in flight, most rows and columns of a kernel.
+LEAST_UNITS, MOST_UNITS, LEAST_KERNELS, MOST_KERNEL = 2, 32, 4, 5
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
 POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
@@ -44,7 +48,9 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.parameter_rows < config.accumulator_rows:
         needed = config.accumulator_rows
         yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
-    if config.skip_groups:
+    if config.has_cluster:
+        yield from cluster_findings(config)
+    elif config.skip_groups:
         yield from skip_findings(config)
     if config.dense_beside and not config.skips_activations:
         text = "is true; only a skip array of source activations has the weight words of a systolic array"
@@ -102,6 +108,40 @@ def activation_findings(config: SystolicConfig) -> Iterator[Finding]:
         yield Finding("chunk", f"is {config.skip_chunk}; must be a power of two of words of {config.lanes} channels")
     if config.skip_queue < LEAST_QUEUE or not _is_power(config.skip_queue):
         yield Finding("queue", f"is {config.skip_queue}; must be a power of two, {LEAST_QUEUE} at least")
+
+
+def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a sparse cluster in the place of the array."""
+    if not LEAST_UNITS <= config.cluster_units <= MOST_UNITS:
+        yield Finding("grid", f"has {config.cluster_units} units; must have {LEAST_UNITS}..{MOST_UNITS}")
+    if not LEAST_KERNELS <= config.rows <= MOST_LANES or not _is_power(config.rows):
+        text = f"is {config.rows}; must be a power of two, {LEAST_KERNELS}..{MOST_LANES}: kernels in flight of a unit"
+        yield Finding("rows", text)
+    if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
+        text = f"has mantissas of {config.format.mantissa_bits} bits; a unit takes {SKIP_MANTISSA_BITS} at most"
+        yield Finding("format", text)
+    if not 1 <= config.cluster_kernel <= MOST_KERNEL:
+        yield Finding("kernel", f"is {config.cluster_kernel}; must be 1..{MOST_KERNEL}")
+        return
+    sizes = {"unit_words": config.cluster_words, "map_lines": config.cluster_lines, "map_blocks": config.cluster_blocks}
+    for key, number in sizes.items():
+        if not _is_power(number):
+            yield Finding(key, f"is {number}; must be a power of two")
+    kernel = config.cluster_kernel
+    if config.skip_passes < run_passes(config.columns, config.cluster_lines, kernel):
+        yield Finding("map_lines", f"is {config.cluster_lines}; a run of {config.skip_passes} passes holds fewer cells")
+    if 2 * config.skip_passes > largest_coordinate(config):
+        text = f"is {config.cluster_lines}; activation memories of {config.activation_words} words hold no such map"
+        yield Finding("map_lines", text)
+    if not map_fits(kernel, kernel, config):
+        text = f"is {config.cluster_words}; sums of a map of {kernel} x {kernel} cells must have room in a unit"
+        yield Finding("unit_words", text)
+    least = 2 * config.format.mantissa_bits + (kernel * kernel - 1).bit_length()
+    if config.accumulator_bits < least:
+        text = f"is {config.accumulator_bits}; must be {least} at least for products of {kernel} x {kernel} weights"
+        yield Finding("accumulator_bits", text)
+    if config.wide_memory or config.wide_words:
+        yield Finding("wide_words", f"is {config.wide_words}; must be 0: a sparse cluster keeps no accumulators")
 
 
 def _is_power(number: int) -> bool:

@@ -37,6 +37,7 @@ from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.resource_units import Resources, address_bits, lut_memory_tables
 from bfpga.engines.output.resources import keep_buffer
 from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.skip_array.unit_resources import cells_logic, cluster_resources
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
@@ -95,9 +96,13 @@ class Fit:
 def resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
     cells = logic(numbers(config))
-    if config.skip_groups and not config.dense_beside:
+    if config.has_cluster:
+        cells[ARRAY] = cells_logic(config)
+    elif config.skip_groups and not config.dense_beside:
         cells[ARRAY] = skip_logic(config)
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
+    if config.has_cluster:
+        parts |= cluster_resources(config)
     if config.dense_beside:
         parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
     lut, stored, ff, halves = stream_cells(config)
@@ -139,6 +144,8 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     if ip == WEIGHTS:
         memory = weight_memory(config)
         return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
+    if ip == ARRAY and config.has_cluster:
+        return Resources()
     if ip == ARRAY:
         skips = config.skip_groups and not config.dense_beside
         return skip_memories(config) if skips else Resources(dsp=array_dsp(config))

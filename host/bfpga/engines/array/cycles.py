@@ -6,6 +6,7 @@ from bfpga.contract.configuration import TRANSFER_DEPTH, SystolicConfig, WeightF
 from bfpga.contract.descriptor import DESCRIPTOR_WORDS, Descriptor, Flag, LeadRule, Operation, Policy
 from bfpga.engines.skip_array.activation_cycles import first_weights
 from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.unit_clocks import beats
 
 #: Operations that the array computes.
 ARRAY_OPERATIONS = (Operation.GEMM, Operation.MAX, Operation.SUM)
@@ -46,6 +47,11 @@ def on_skip_array(config: SystolicConfig, descriptor: Descriptor) -> bool:
 def skips_zeros(config: SystolicConfig, descriptor: Descriptor) -> bool:
     """Whether an operation multiplies without zeros, of weights or of activations: a GEMM of a skip array."""
     return on_skip_array(config, descriptor) and not descriptor.flags & Flag.KEPT
+
+
+def on_cluster(config: SystolicConfig, descriptor: Descriptor) -> bool:
+    """Whether a sparse cluster in the place of the array computes an operation."""
+    return config.has_cluster and skips_zeros(config, descriptor)
 
 
 def column_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -176,6 +182,8 @@ def occupied_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """
     if not skips_zeros(config, descriptor):
         return operation_cycles(config, descriptor)
+    if config.has_cluster:
+        return descriptor.steps
     if config.skips_activations:
         return shared_passes(config, descriptor) * descriptor.steps + first_weights(config, descriptor)
     return shared_passes(config, descriptor) * descriptor.steps + first_window(config, descriptor)
@@ -209,6 +217,8 @@ def weight_reads(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def computing_cycles(config: SystolicConfig, descriptor: Descriptor) -> int:
     """``operation_cycles`` of GEMM, MAX and SUM."""
+    if on_cluster(config, descriptor):
+        return beats(config, descriptor)
     if skips_zeros(config, descriptor):
         # Beats of operands.
         return column_groups(config, descriptor) * kernel_steps(config, descriptor) * descriptor.read_slots

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import lcm
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
@@ -17,13 +16,16 @@ from bfpga.engines.array.cycles import (
 )
 from bfpga.engines.array.pitch import read_slots, split, write_slots, write_steps
 from bfpga.engines.array.regions import Region, memory_use
-from bfpga.engines.array.streams import InputWindow, block_rows, input_window, working_columns
+from bfpga.engines.array.streams import InputWindow, block_rows, input_window, repeats_words, working_columns
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.activation_cycles import SparseOperation
 from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.dealing import even_runs
 from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
+from bfpga.engines.skip_array.unit_clocks import cluster_clocks
+from bfpga.engines.skip_array.unit_maps import map_part, may_balance, work_difference
 from bfpga.errors import ProgramError
 
 
@@ -33,7 +35,7 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
     Runs start at whole words of the output. Only grouped convolutions need more than one.
     """
     if node.kind == "gemm" and config.skips_weights:
-        return _even_runs(node.channels, config)
+        return even_runs(node.channels, config.skip_groups, config.lanes, config.rows)
     if node.kind == "gemm" and order_is_seen(node, config):
         return _single_blocks(node, config)
     if node.kind != "gemm" or node.groups == 1:
@@ -51,16 +53,6 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
 def _single_blocks(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
-
-
-def _even_runs(channels: int, config: SystolicConfig) -> list[tuple[int, int]]:
-    """As few runs as a pass of a skip array allows, as equal as whole rounds of its groups are."""
-    unit = lcm(config.skip_groups, config.lanes)
-    unit = unit if unit <= config.rows else config.lanes
-    most = config.rows // unit * unit
-    size = -(-channels // -(-channels // most))
-    size = -(-size // unit) * unit
-    return [(m, min(m + size, channels)) for m in range(0, channels, size)]
 
 
 def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool:
@@ -90,7 +82,7 @@ def weight_words(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> i
     if config.skips_weights:
         return piece_of(node, config, m0, m1).words
     words = input_window(node, config, m0, m1).channel_words
-    return words if node.uniform_weights else blocks_of(node, config, m1 - m0) * taps(node) * words
+    return words if repeats_words(node, config) else blocks_of(node, config, m1 - m0) * taps(node) * words
 
 
 def blocks_of(node: ArrayNode, config: SystolicConfig, channels: int) -> int:
@@ -169,7 +161,10 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
     if result.blocks == 1:
         result.block_step = 0
     _walk(config, place, result)
-    _read_side(config, place, result, window.first_word)
+    if config.has_cluster and node.kind == "gemm":
+        _read_map(config, place, result, window.first_word)
+    else:
+        _read_side(config, place, result, window.first_word)
     _write_side(config, place, result)
     if place.flags & Flag.KEPT:
         result.kernel_height = result.kernel_width = result.channel_words = 1
@@ -179,9 +174,11 @@ def compute_descriptor(config: SystolicConfig, place: Placement) -> Descriptor:
         _accumulators(config, place, place.kept, result)
     _steps(config, place, result)
     if node.kind == "gemm":
-        _weights(place, result)
+        _weights(config, place, result)
     if piece is not None:
         _entries(config, piece, result)
+    elif config.has_cluster and node.kind == "gemm":
+        result.steps = cluster_clocks(config, node, tile.m0, result)
     elif config.skips_activations and skips_zeros(config, result):
         set_chunks(config, node, result)
     output_stage(node, result)
@@ -272,6 +269,27 @@ def _read_side(config: SystolicConfig, place: Placement, result: Descriptor, fir
     result.tap_y_word, result.tap_y_bank = split(config, window.dilation_y * pitch, words)
 
 
+def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, first_word: int) -> None:
+    """The map that a sparse cluster reads cell by cell; what outputs take of its sums, window and padding say."""
+    node, tile, region, window = place.node, place.tile, place.inputs[0], place.node.window
+    part = map_part(window, tile, place.spec.height, place.spec.width)
+    result.flags |= int(Flag.CLUSTER)
+    result.kernel_height, result.kernel_width = window.kernel_height, window.kernel_width
+    result.stride_y, result.stride_x = window.stride_y * tile.step, window.stride_x
+    result.pad_top, result.pad_left = part.pad_top, part.pad_left
+    result.input_height, result.input_width = part.rows, part.columns
+    words = result.input_pixel_words = region.pixel_words
+    word, result.input_bank = split(config, region.pixel(part.row) + part.column, words)
+    result.input_word = region.base + word + first_word
+    result.input_step_word, result.input_step_bank = split(config, 1, words)
+    result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
+    result.map_cells = part.rows * part.columns
+    result.map_groups = -(-result.map_cells // result.group_columns)
+    if may_balance(part.rows, part.columns, node, config):
+        result.most_moves = config.cluster_moves
+        result.work_difference = work_difference(part.rows, part.columns, result.channel_words * config.lanes, config)
+
+
 def _operands(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     """The taps of SUM are its operands: the second lies a fixed distance from the first."""
     result.dilation_y = result.dilation_x = 0
@@ -326,7 +344,7 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
     if place.kept is not None and place.flags & Flag.KEEP:
         output_pitch = width
     result.read_slots, result.read_runs = read_slots(
-        columns, config.banks, width, pixels, result.stride_x, result.stride_y, place.inputs[0].pitch
+        columns, config.banks, *_walked(result), place.inputs[0].pitch
     )
     if place.flags & Flag.KEPT:
         result.read_slots, result.read_runs = 1, 0
@@ -342,9 +360,16 @@ def _steps(config: SystolicConfig, place: Placement, result: Descriptor) -> None
         result.groups = column_groups(config, result)
 
 
-def _weights(place: Placement, result: Descriptor) -> None:
+def _walked(result: Descriptor) -> tuple[int, int, int, int]:
+    """What the columns read side by side: pixels of a row, pixels in all, strides along a row and across rows."""
+    if result.flags & Flag.CLUSTER:
+        return result.input_width, result.map_cells, 1, 1
+    return result.output_width, result.output_pixels, result.stride_x, result.stride_y
+
+
+def _weights(config: SystolicConfig, place: Placement, result: Descriptor) -> None:
     result.weight_base, result.parameter_base = place.weight_base, place.parameter_base
-    if not place.node.uniform_weights:
+    if not repeats_words(place.node, config):
         result.weight_tap_step = result.channel_words
         result.weight_block_step = result.kernel_height * result.kernel_width * result.channel_words
 

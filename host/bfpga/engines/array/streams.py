@@ -16,7 +16,14 @@ import numpy.typing as npt
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig
 from bfpga.contract.descriptor import Flag, Operation
 from bfpga.contract.program import ArrayNode, BlockTensor, KernelOperation, Transfer
-from bfpga.contract.streams import ACTIVATION_ORDER, PARAMETER_ROW, TENSOR_HEADER, WEIGHT_ORDER, reordered
+from bfpga.contract.streams import (
+    ACTIVATION_ORDER,
+    CLUSTER_WEIGHT_ORDER,
+    PARAMETER_ROW,
+    TENSOR_HEADER,
+    WEIGHT_ORDER,
+    reordered,
+)
 from bfpga.engines.array import shift_words
 from bfpga.engines.array.cycles import tensor_beats
 from bfpga.engines.array.order import descriptor_words
@@ -62,6 +69,11 @@ def parameter_rows(node: ArrayNode, config: SystolicConfig, channels: int) -> in
     """Parameter rows of so many output channels, which is how many rows of sums their passes give."""
     block = parameter_block(node, config)
     return -(-channels // block) * block
+
+
+def repeats_words(node: ArrayNode, config: SystolicConfig) -> bool:
+    """Whether every tap and row block of a node uses the same words; a cluster reads words one after the other."""
+    return node.uniform_weights and not config.has_cluster
 
 
 def working_columns(node: ArrayNode, config: SystolicConfig) -> int:
@@ -123,7 +135,7 @@ def pack_weight_words(words: IntArray, config: SystolicConfig) -> bytes:
 def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> bytes:
     """Weight words of output channels [m0, m1) in ``WEIGHT_ORDER``, docs sections 2 and 3.
 
-    With ``uniform_weights`` only the words of one tap of the first block: every tap and block uses them.
+    With words that repeat only the words of one tap of the first block: every tap and block uses them.
     Of a skip array the entry words of a pass.
     """
     if config.skips_weights:
@@ -135,7 +147,7 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     taps = np.asarray(node.weights).reshape(node.channels, -1, node.weights.shape[3])
     outputs, inputs = node.channels // node.groups, taps.shape[2]
     size = block_rows(node, config)
-    if node.uniform_weights:
+    if repeats_words(node, config):
         taps, m1 = taps[:, :1], min(m1, m0 + size)
     blocks = -(-(m1 - m0) // size)
     width = window.channel_words * config.lanes
@@ -149,7 +161,8 @@ def pack_weights(node: ArrayNode, config: SystolicConfig, m0: int, m1: int) -> b
     else:
         words[row[:, None], :, first[:, None] + np.arange(inputs)] = taps[m0:m1].transpose(0, 2, 1)
     shaped = words.reshape(blocks, size, taps.shape[1], window.channel_words, config.lanes)
-    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), WEIGHT_ORDER)
+    order = CLUSTER_WEIGHT_ORDER if config.has_cluster else WEIGHT_ORDER
+    ordered = reordered(shaped, ("block", "row", "tap", "word", "lane"), order)
     return pack_weight_words(_encoded(ordered, node, config), config)
 
 

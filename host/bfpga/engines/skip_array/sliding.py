@@ -22,7 +22,7 @@ START = 40
 def group_pixels(tile: Tile, config: SystolicConfig) -> int:
     """Pixels of a group: half a row of a strip, or all of it where the columns are enough; else as many as columns."""
     width = tile.x1 - tile.x0
-    if width == 0:
+    if width == 0 or config.skips_activations:
         return config.columns
     return width if width <= config.columns else width // config.skip_halves
 

@@ -160,10 +160,10 @@ template <class Config, class Storage, class Multiplying = SystolicMultiplying<C
 class ProcessKernel {
    public:
     ProcessKernel() {
-        std::vector<const char*> names = {"sequencer", "scratchpad", "weights"};
+        std::vector<std::string> names = {"sequencer", "scratchpad", "weights"};
         Multiplying::name_arrays(names);
         names.insert(names.end(), {"post", "store"});
-        for (const char* name : names) {
+        for (const std::string& name : names) {
             scheduler_.add(name);
         }
         join_streams();
@@ -182,9 +182,10 @@ class ProcessKernel {
         scheduler_.outside({&output, &weights, &input});
         std::vector<ProcessScheduler::Body> bodies = {
             [&] {
-                status = sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_,
-                                        post_commands_, store_commands_, loads_, scratchpad_reports_, weights_reports_,
-                                        post_reports_, store_reports_, counts_, descriptor_trace);
+                status =
+                    sequencer_.run(descriptors, clear, input, scratchpad_commands_, weights_commands_, post_commands_,
+                                   store_commands_, loads_, scratchpad_reports_, weights_reports_, post_reports_,
+                                   store_reports_, counts_, multiplying_.commands(), descriptor_trace);
             },
             [&] {
                 multiplying_.run_scratchpad(scratchpad_, scratchpad_reports_, descriptor_trace, scratchpad_commands_,

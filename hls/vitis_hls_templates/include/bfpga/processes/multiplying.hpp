@@ -1,8 +1,10 @@
 // The array in a simulation of a kernel, with the process of its weights and the streams between the two.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/weights.hpp"
 
 namespace bfpga {
@@ -17,6 +19,9 @@ class SystolicMultiplying {
         join(weight_words_, Config::weight_words_depth);
     }
 
+    // What the sequencer tells the array.
+    NoArrayCommands& commands() { return commands_; }
+
     // Runs the scratchpad between its `streams`, and those that it has to the array besides.
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
@@ -29,7 +34,7 @@ class SystolicMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -46,6 +51,7 @@ class SystolicMultiplying {
     void reset() { array_ = ArrayProcess<Config, Storage>(); }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config> weights_;
     ArrayProcess<Config, Storage> array_;
     stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};

@@ -48,6 +48,35 @@ inline bool reads_chunks(const Descriptor& d) {
     return on_skip_array<Config>(d) && !d.has(Flag::Kept);
 }
 
+// The operation as its reading side has it. A sparse cluster gets its map cell by cell: as a kernel of one tap would,
+// once for each block, and once more if it is to be counted.
+template <class Config>
+inline Descriptor reading_of(const Descriptor& d) {
+#pragma HLS INLINE
+    Descriptor reading = d;
+    if (Config::has_cluster && on_skip_array<Config>(d)) {
+        reading.output_pixels = d.map_cells;
+        reading.output_width = d.input_width;
+        reading.groups = d.map_groups;
+        reading.kernel_height = 1;
+        reading.kernel_width = 1;
+        reading.stride_y = 1;
+        reading.stride_x = 1;
+        reading.dilation_y = 1;
+        reading.dilation_x = 1;
+        reading.pad_top = 0;
+        reading.pad_left = 0;
+        reading.tap_x_word = 0;
+        reading.tap_x_bank = 0;
+        reading.tap_y_word = 0;
+        reading.tap_y_bank = 0;
+        reading.chunk_steps = 1;
+        reading.chunk_buffers = d.channel_words;
+        reading.blocks = d.blocks + (d.most_moves != 0 ? 1 : 0);
+    }
+    return reading;
+}
+
 // Columns that have a pixel in a group; the descriptor says it where rows of pixels shall be whole: for columns that
 // take taps from their neighbours, and for a skip array.
 template <class Config>

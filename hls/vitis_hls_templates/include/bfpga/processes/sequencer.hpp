@@ -19,6 +19,11 @@ namespace bfpga {
 // A word of what a process counted in a start.
 using report_t = int_t<32>;
 
+// Stands for the commands of an array that hears none.
+struct NoArrayCommands {
+    void send(command_t, int, bool, bool, bool) {}
+};
+
 template <class Config>
 class SequencerProcess {
     using Words = BeatWords<Config>;
@@ -48,6 +53,20 @@ class SequencerProcess {
                      stream<report_t>& scratchpad_report, stream<report_t>& weights_report,
                      stream<report_t>& post_report, stream<report_t>& store_report, Counts& counts, Trace& trace) {
 #pragma HLS INLINE
+        NoArrayCommands array;
+        return run(descriptors, clear, source, scratchpad_command, weights_command, post_command, store_command, loads,
+                   scratchpad_report, weights_report, post_report, store_report, counts, array, trace);
+    }
+
+    // `array`: the commands of an array that hears some.
+    template <class Source, class Counts, class Array, class Trace>
+    KernelStatus run(int32_t descriptors, bool clear, Source& source, stream<command_t>& scratchpad_command,
+                     stream<command_t>& weights_command, stream<command_t>& post_command,
+                     stream<command_t>& store_command, stream<wire_t<GroupBeat<Config>>>& loads,
+                     stream<report_t>& scratchpad_report, stream<report_t>& weights_report,
+                     stream<report_t>& post_report, stream<report_t>& store_report, Counts& counts, Array& array,
+                     Trace& trace) {
+#pragma HLS INLINE
         CheckedSource<Config::stream_bits, Source> input(source);
         post_command.write(static_cast<command_t>(clear ? 1 : 0));
         start(descriptors, clear);
@@ -63,7 +82,7 @@ class SequencerProcess {
             const Sent sent = due(now);
             const index_t skip_left = skip_left_;
             next(now);
-            send_words(sent, scratchpad_command, weights_command, post_command, store_command);
+            send_words(sent, scratchpad_command, weights_command, post_command, store_command, array);
             choices_.step(counts, counts_now_);
             if (now.reads) {
                 expect(input, now);
@@ -261,8 +280,9 @@ class SequencerProcess {
         }
     }
 
+    template <class Array>
     void send_words(const Sent& sent, stream<command_t>& scratchpad, stream<command_t>& weights,
-                    stream<command_t>& post, stream<command_t>& store) {
+                    stream<command_t>& post, stream<command_t>& store, Array& array) {
 #pragma HLS INLINE
         const int index = static_cast<int>(sent.index);
         const command_t word = sent.value;
@@ -282,6 +302,10 @@ class SequencerProcess {
         }
         if (sent.word && hears_store_ && StoreCommand::has(index)) {
             store.write(sent.first && !sent.ends ? with_choices(word) : word);
+        }
+        if (sent.word) {
+            const bool skips = Choices<Config>::exist && skips_ && !sent.ends;
+            array.send(word, index, sent.first, sent.ends, skips);
         }
         counts_now_ = Choices<Config>::exist && sent.word && sent.flags && !sent.ends && hears_post_ &&
                       counted_in(static_cast<int32_t>(word)) != 0;

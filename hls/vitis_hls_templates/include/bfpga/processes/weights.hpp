@@ -271,6 +271,9 @@ class PassRows {
     using parameter_address_t = typename G::parameter_address_t;
 
    public:
+    // Whether rows wait for the words of their pass.
+    static constexpr bool behind_words = false;
+
     // How often all blocks are gone through: for each group of output pixels.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE
@@ -342,7 +345,7 @@ class WeightRead {
     bool word() const { return words_; }
     bool streams() const { return streams_; }
     bool last_word() const { return ends_pass_ && last_pass_; }
-    bool row() const { return rows_ && pass_rows_.exists(); }
+    bool row() const { return rows_go() && pass_rows_.exists(); }
     const Chunks& chunks() const { return chunks_; }
     bool two_hot() const { return two_hot_; }
     bool power_of_two() const { return power_of_two_; }
@@ -379,14 +382,15 @@ class WeightRead {
         // Side by side, not one behind the other: each of these is few levels of logic.
         const bool opens = gate_.opens();
         const bool sends = words_ && may;
-        const bool last_row = pass_rows_.last();
+        const bool goes = rows_go();
+        const bool last_row = pass_rows_.last() && (!Rows::behind_words || goes);
         const bool rows_end = !rows_ || last_row;
         const bool last_word = may && ends_pass_;
         const bool pass = works_ && rows_end && (!words_ || last_word);
         const bool turn = pass && last_block_;
         const bool ended = over_;
         walk_words(sends, sends && ends_tap_, pass, turn || gate_.begins());
-        pass_rows_.step(rows_, turn, last_block_, gate_.begins());
+        pass_rows_.step(goes, turn, last_block_, gate_.begins());
         walk_taps(sends || opens);
         const bool words = (opens & more_words_) | (words_ & !last_word);
         const bool rows = (opens & more_rows_) | (rows_ & !last_row);
@@ -400,6 +404,9 @@ class WeightRead {
     }
 
    private:
+    // Whether a row is due, be it one that the output has not.
+    bool rows_go() const { return rows_ && !(Rows::behind_words && words_); }
+
     // The passes are one ahead: what the pass that goes on ends, and what follows it, is a register.
     void walk_passes(bool on) {
 #pragma HLS INLINE

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bfpga/numeric/checks.hpp"
@@ -35,7 +36,7 @@ class ProcessScheduler : public StreamWaits {
     explicit ProcessScheduler(int patience = 8192) : patience_(patience) {}
 
     // A process more; processes run in this order.
-    void add(const char* name) { processes_.emplace_back(new Process(*this, name)); }
+    void add(const std::string& name) { processes_.emplace_back(new Process(*this, name)); }
 
     // The ends that somebody outside serves, the most urgent first.
     void outside(std::vector<OutsideEnd*> ends) { ends_ = std::move(ends); }
@@ -103,7 +104,7 @@ class ProcessScheduler : public StreamWaits {
     enum class Waits { Nothing, Word, Room, Perhaps };
 
     struct Process {
-        Process(ProcessScheduler& own, const char* text) : scheduler(own), name(text), coroutine(stack_bytes) {}
+        Process(ProcessScheduler& own, const std::string& text) : scheduler(own), name(text), coroutine(stack_bytes) {}
 
         void start(const Body& work) {
             body = &work;
@@ -135,7 +136,7 @@ class ProcessScheduler : public StreamWaits {
         }
 
         ProcessScheduler& scheduler;
-        const char* name;
+        const std::string name;
         Coroutine coroutine;
         const Body* body = nullptr;
         const std::string* stream = nullptr;
@@ -212,7 +213,7 @@ class ProcessScheduler : public StreamWaits {
         std::string text;
         for (const std::unique_ptr<Process>& process : processes_) {
             if (process->coroutine.running()) {
-                text += (text.empty() ? "`" : ", `") + std::string(process->name) + "` " + reason(*process);
+                text += (text.empty() ? "`" : ", `") + process->name + "` " + reason(*process);
             }
         }
         return text;

@@ -30,7 +30,7 @@ class ClusterProcesses {
             names_.push_back("unit " + std::to_string(u));
         }
         for (const std::string& name : names_) {
-            scheduler_.add(name.c_str());
+            scheduler_.add(name);
             piece_.emplace_back((name + ": pieces").c_str());
             step_.emplace_back((name + ": steps").c_str());
             sum_.emplace_back((name + ": sums").c_str());

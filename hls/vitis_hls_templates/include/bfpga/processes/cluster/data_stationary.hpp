@@ -12,6 +12,11 @@
 
 namespace bfpga {
 
+// Stands for the stream of reports where nobody hears them.
+struct NoReports {
+    void write(int_t<32>) const {}
+};
+
 template <class Config>
 class DataStationaryProcess {
     using T = ClusterUnitTypes<Config>;
@@ -23,9 +28,17 @@ class DataStationaryProcess {
    public:
     DataStationaryProcess() : task_(), place_(0), pitch_(1), plane_(0), last_plane_(0), last_place_(0) { clear(); }
 
-    // Computes until a `stop` has come. `reports`: values that were issued, and steps that they took (SC R153).
+    // Computes until a `stop` has come, and counts for nobody.
+    void run(stream<wire_t<Pieces>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums) {
+#pragma HLS INLINE
+        NoReports reports;
+        run(pieces, steps, sums, reports);
+    }
+
+    // As above; `reports`: values that were issued, and steps that they took (SC R153).
+    template <class Reports>
     void run(stream<wire_t<Pieces>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums,
-             stream<int_t<32>>& reports) {
+             Reports& reports) {
 #pragma HLS INLINE
         clear();
         sums_.clear();

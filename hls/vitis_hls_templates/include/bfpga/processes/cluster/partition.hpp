@@ -5,6 +5,8 @@
 // made. A threshold out of reach is a result like any other: the report says so.
 #pragma once
 #include "bfpga/processes/cluster/exchange.hpp"
+#include "bfpga/processes/cluster/layer.hpp"
+#include "bfpga/processes/cluster/piece_limits.hpp"
 #include "bfpga/processes/held_beat.hpp"
 
 namespace bfpga {
@@ -14,6 +16,7 @@ class PartitionProcess {
     using T = ClusterUnitTypes<Config>;
     using Cells = MapCellBeat<Config>;
     using Limits = LimitsBeat<Config>;
+    using Maps = PartitionBeat<Config>;
     using work_t = typename WorkTable<Config>::work_t;
     static constexpr int bands = Config::grid_rows;
     static constexpr int across = Config::grid_columns;
@@ -42,14 +45,7 @@ class PartitionProcess {
         }
         read_start(numbers);
         count(static_cast<line_t>(number[0]), static_cast<line_t>(number[1]), static_cast<line_t>(number[2]), cells);
-        int_t<32> moves = 0;
-        bool moving = true;
-    Moves:
-        while (moving) {
-            find_loads();
-            moving = !met(number[3]) && moves < number[4] && search_.move(partition_, table_);
-            moves += moving ? 1 : 0;
-        }
+        const int_t<32> moves = search(number[3], number[4]);
         send(limits, grid_limits);
         reports.write(moves);
         reports.write(met(number[3]) ? 1 : 0);
@@ -57,7 +53,98 @@ class PartitionProcess {
         reports.write(static_cast<int_t<32>>(smallest_));
     }
 
+    // All maps of a start of a kernel. Pieces are equal, or begin so and follow the work of `cells`, which come word of
+    // channels by word of channels then, each a raster.
+    void run(stream<wire_t<Maps>>& maps, stream<wire_t<Cells>>& cells, stream<wire_t<Limits>>& limits,
+             stream<wire_t<Limits>>& grid_limits) {
+#pragma HLS INLINE
+        bool running = true;
+    Maps_Cut:
+        while (running) {
+            const Maps map = from_wire<Maps>(maps.read());
+            running = !map.stop;
+            if (running) {
+                start_equal(map.rows, map.columns);
+                if (map.moves != 0) {
+                    count_words(map, cells);
+                    search(map.work_difference, static_cast<int_t<32>>(map.moves));
+                }
+                send(limits, grid_limits);
+            }
+        }
+    }
+
    private:
+    // Moves limits as long as that is allowed and helps; how often.
+    int_t<32> search(int_t<32> threshold, int_t<32> most) {
+#pragma HLS INLINE
+        int_t<32> moves = 0;
+        bool moving = true;
+    Moves:
+        while (moving) {
+            find_loads();
+            moving = !met(threshold) && moves < most && search_.move(partition_, table_);
+            moves += moving ? 1 : 0;
+        }
+        return moves;
+    }
+
+    void start_equal(line_t rows, line_t columns) {
+#pragma HLS INLINE
+    Rows_Start:
+        for (int b = 0; b <= bands; ++b) {
+#pragma HLS UNROLL
+            partition_.row[b] = equal_limit<bands>(rows, b);
+        }
+    Bands_Start:
+        for (int b = 0; b < bands; ++b) {
+#pragma HLS UNROLL
+        Columns_Start:
+            for (int c = 0; c <= across; ++c) {
+#pragma HLS UNROLL
+                partition_.column[b][c] = equal_limit<across>(columns, c);
+            }
+        }
+    }
+
+    // The table of the work of a map whose words of channels come one after the other: the work left of and above a
+    // cell is that of its columns up to it, and each word adds its own.
+    void count_words(const Maps& map, stream<wire_t<Cells>>& cells) {
+#pragma HLS INLINE
+        line_t row = 0, column = 0, word = 0;
+        work_t work = 0;
+        int pause = 0;
+        bool counting = true;
+        simulation_check(map.rows <= Config::map_lines && map.columns <= Config::map_lines, "a map",
+                         "has more lines than the partition counts; rows:", static_cast<int>(map.rows));
+        PipelinedLoop loop("Words");
+    Words_Count:
+        while (counting) {
+// II=1: what is carried is a sum; what a column and a cell had was written before a pause.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=65536
+            loop.iteration();
+            if (pause > 0) {
+                --pause;
+            } else {
+                const work_t more = nonzeros(from_wire<Cells>(cells.read()));
+                const work_t of_column = columns_.add(column, more, row == 0);
+                work = static_cast<work_t>((column == 0 ? static_cast<work_t>(0) : work) + of_column);
+                const bool adds = word != 0;
+                const work_t before =
+                    table_.above(0, static_cast<line_t>(row + 1), static_cast<line_t>(column + 1), adds);
+                table_.write(row, column, static_cast<work_t>((adds ? before : static_cast<work_t>(0)) + work));
+                const bool last_column = column == static_cast<line_t>(map.columns - 1);
+                const bool last_row = last_column && row == static_cast<line_t>(map.rows - 1);
+                column = last_column ? static_cast<line_t>(0) : static_cast<line_t>(column + 1);
+                row = last_row ? static_cast<line_t>(0) : last_column ? static_cast<line_t>(row + 1) : row;
+                pause = last_column ? table_guard : 0;
+                counting = !(last_row && word == static_cast<line_t>(map.words - 1));
+                word = last_row ? static_cast<line_t>(word + 1) : word;
+            }
+        }
+    }
+
     void read_start(stream<int_t<32>>& numbers) {
 #pragma HLS INLINE
     Rows_Read:
@@ -160,7 +247,9 @@ class PartitionProcess {
 // II=1: a piece a clock.
 #pragma HLS PIPELINE II=1
             loop.iteration();
-            const Limits beat = limits_of(band, piece);
+            const Limits beat =
+                piece_limits<Config>({partition_.row[band], partition_.row[band + 1]},
+                                     {partition_.column[band][piece], partition_.column[band][piece + 1]});
             limits.write(to_wire(beat));
             grid_limits.write(to_wire(beat));
             const bool last = piece == across - 1;
@@ -169,44 +258,8 @@ class PartitionProcess {
         }
     }
 
-    Limits limits_of(int band, int piece) const {
-#pragma HLS INLINE
-        Limits beat;
-        beat.row = partition_.row[band];
-        beat.end_row = partition_.row[band + 1];
-        beat.column = partition_.column[band][piece];
-        beat.end_column = partition_.column[band][piece + 1];
-        beat.block_row = block<T::rows>(beat.row);
-        beat.block_column = block<T::columns>(beat.column);
-        beat.end_block_row = static_cast<line_t>(block<T::rows>(end<T::rows>(beat.end_row)) + 1);
-        beat.end_block_column = static_cast<line_t>(block<T::columns>(end<T::columns>(beat.end_column)) + 1);
-        beat.taken_row = beat.row;
-        beat.taken_column = beat.column;
-        beat.taken_end_row = static_cast<line_t>(beat.end_row + T::rows - 1);
-        beat.taken_end_column = static_cast<line_t>(beat.end_column + T::columns - 1);
-        const int down = static_cast<int>(beat.end_block_row) - static_cast<int>(beat.block_row);
-        const int beside = static_cast<int>(beat.end_block_column) - static_cast<int>(beat.block_column);
-        beat.last_place = static_cast<line_t>(down * beside - 1);
-        beat.used = true;
-        return beat;
-    }
-
-    // The last line of the full grid behind the end of a piece.
-    template <int Kernel>
-    static line_t end(line_t line) {
-#pragma HLS INLINE
-        return static_cast<line_t>(line + Kernel - 2);
-    }
-
-    // The block of a line.
-    template <int Kernel>
-    static line_t block(line_t line) {
-#pragma HLS INLINE
-        constexpr int reciprocal = ((1 << 14) + Kernel - 1) / Kernel;  // exact for what lines there are
-        return static_cast<line_t>((static_cast<int>(line) * reciprocal) >> 14);
-    }
-
     WorkTable<Config> table_;
+    ColumnWork<Config> columns_;
     PartitionLimits<Config> partition_;
     ExchangeSearch<Config> search_;
     work_t largest_, smallest_;

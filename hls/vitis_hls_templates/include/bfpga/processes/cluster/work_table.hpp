@@ -73,4 +73,36 @@ class WorkTable {
     mutable Waiver<InterFalseBefore<table_guard>, corners * words> cell_waiver_;
 };
 
+// The work of each column of a map, from its first row on.
+template <class Config>
+class ColumnWork {
+    static constexpr int lines = Config::map_lines;
+
+   public:
+    using work_t = int_t<Config::work_bits>;
+
+    ColumnWork() {
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
+// A column is met again in the next row, which comes `table_guard` clocks behind the end of this one.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    // The work of a column with `more` of it; `opens`: in its first row.
+    work_t add(line_t column, work_t more, bool opens) {
+#pragma HLS INLINE
+        const int word = static_cast<int>(column) & (lines - 1);
+        cell_waiver_.reads(word);
+        cell_waiver_.writes(word);
+        const work_t before = cell_[word];
+        const work_t work = static_cast<work_t>((opens ? static_cast<work_t>(0) : before) + more);
+        cell_[word] = work;
+        return work;
+    }
+
+   private:
+    work_t cell_[lines];
+    Waiver<InterFalseBefore<table_guard>, lines> cell_waiver_;
+};
+
 }  // namespace bfpga

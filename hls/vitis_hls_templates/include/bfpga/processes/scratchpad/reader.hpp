@@ -49,8 +49,9 @@ class OperandReader {
     }
 
     // What the walk over the next operation's pixels needs.
-    void take_walk(const Descriptor& d) {
+    void take_walk(const Descriptor& operation) {
 #pragma HLS INLINE
+        const Descriptor d = reading_of<Config>(operation);
         walk_.take(d, reads_chunks<Config>(d), d.chunk_buffers);
         setup_.take(Place<Config>::of(d.input_word, d.input_bank),
                     Stride<Config>::of(d.input_step_word, d.input_step_bank, d.input_pixel_words), d.input_wrap_word,
@@ -64,7 +65,7 @@ class OperandReader {
     // What its passes need.
     void take_passes(const Descriptor& d) {
 #pragma HLS INLINE
-        nest_.take(d);
+        nest_.take(reading_of<Config>(d));
         const Operation operation = static_cast<Operation>(d.operation);
         wide_ = takes_accumulators<Config>(d);
         vector_ = operation != Operation::Gemm || wide_;
@@ -126,7 +127,7 @@ class OperandReader {
     bool step(bool may, bool returned, bool left, bool walks, bool starts) {
 #pragma HLS INLINE
         const bool take = nest_.takes_group(may);
-        const bool work = nest_.step(may, walk_.fills_up(), returned, left, starts);
+        const bool work = nest_.step(may, walk_.full(), walk_.fills_up(), returned, left, starts);
         hand_over(take);
         fill(walks);
         walk_.step(setup_, take, walks);

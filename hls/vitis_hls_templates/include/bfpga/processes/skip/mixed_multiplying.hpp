@@ -2,9 +2,11 @@
 // process of their weights.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bfpga/processes/array.hpp"
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/slice_read.hpp"
 #include "bfpga/processes/sparse_array.hpp"
 
@@ -27,6 +29,8 @@ class MixedMultiplying {
         join(skip_sums_, Config::skip_sums_depth);
     }
 
+    NoArrayCommands& commands() { return commands_; }
+
     template <class Scratchpad, class Trace, class Commands, class Loads, class Operands, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Commands& commands,
                         Loads& loads, Operands& operands, Streams&... streams) {
@@ -39,7 +43,7 @@ class MixedMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_, skip_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.insert(names.end(), {"array", "skip_array"}); }
+    static void name_arrays(std::vector<std::string>& names) { names.insert(names.end(), {"array", "skip_array"}); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -59,6 +63,7 @@ class MixedMultiplying {
     }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config, StoredSlices<Config>> weights_;
     ArrayProcess<Config, Storage> array_;
     std::unique_ptr<Skips> skips_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/entry_read.hpp"
 #include "bfpga/processes/skip_array.hpp"
 
@@ -31,6 +32,8 @@ class SkipMultiplying {
         }
     }
 
+    NoArrayCommands& commands() { return commands_; }
+
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
         scratchpad.run(streams..., windows_, reports, trace);
@@ -42,7 +45,7 @@ class SkipMultiplying {
         run_weights(commands, source, parameters, reports, trace, Groups());
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -58,6 +61,7 @@ class SkipMultiplying {
     void reset() { array_ = std::make_unique<Array>(); }
 
    private:
+    NoArrayCommands commands_;
     using Stream = stream<wire_t<Entry<Config>>>;
 
     template <class Source, class Trace, int... G>

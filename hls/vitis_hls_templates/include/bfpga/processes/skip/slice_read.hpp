@@ -21,6 +21,10 @@ class SliceRows {
     static constexpr int shift = bit_length(groups) - 1;
 
    public:
+    // Of a sparse cluster a run is a whole map: `parameters` has no room for its rows, for which the words of a block
+    // must not wait. Its sums need all words of the block, and no word of the next one.
+    static constexpr bool behind_words = Config::has_cluster;
+
     // How often all blocks are gone through: for each run.
     static int32_t turns(const Descriptor& d) {
 #pragma HLS INLINE

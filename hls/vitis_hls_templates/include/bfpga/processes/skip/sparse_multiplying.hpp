@@ -1,8 +1,10 @@
 // An array that skips zeros of activations in a simulation of a kernel, with the process of its weights.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "bfpga/processes/sequencer.hpp"
 #include "bfpga/processes/skip/slice_read.hpp"
 #include "bfpga/processes/sparse_array.hpp"
 
@@ -22,6 +24,8 @@ class SparseMultiplying {
         join(weight_words_, Config::weight_words_depth);
     }
 
+    NoArrayCommands& commands() { return commands_; }
+
     template <class Scratchpad, class Trace, class... Streams>
     void run_scratchpad(Scratchpad& scratchpad, stream<int_t<32>>& reports, Trace& trace, Streams&... streams) {
         scratchpad.run(streams..., windows_, reports, trace);
@@ -33,7 +37,7 @@ class SparseMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<const char*>& names) { names.push_back("array"); }
+    static void name_arrays(std::vector<std::string>& names) { names.push_back("array"); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -49,6 +53,7 @@ class SparseMultiplying {
     void reset() { array_ = std::make_unique<Array>(); }
 
    private:
+    NoArrayCommands commands_;
     WeightsProcess<Config, StoredSlices<Config>> weights_;
     std::unique_ptr<Array> array_;
     stream<bool> windows_{"windows"};

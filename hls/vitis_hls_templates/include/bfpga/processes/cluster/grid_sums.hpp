@@ -1,0 +1,470 @@
+// Keeps the full grid of a map for a block of output channels and sends the cells that are outputs, in the order in
+// which the output stage takes them: group of pixels, output channel, pixel (SC R128).
+//
+// Sums come block by block of the grid, of each all channels, a cell for every bank. Two grids have room, so that one
+// comes while the other one leaves. Pixels of a row that follow each other lie in different columns of their blocks, if
+// stride and block have no common factor: as many of them leave in a clock as a block has columns, otherwise one.
+// Positions in blocks follow the walk; what a stride is in blocks and cells is found when a grid begins.
+//
+// The loop waits where sums have no room, and takes no blocks meanwhile. That ends: the output stage needs for these
+// sums what was sent before them, and parameters, which wait for nothing that comes behind the weights of the same
+// channels; all of these have been used.
+#pragma once
+#include "bfpga/processes/cluster/layer.hpp"
+#include "bfpga/processes/held_beat.hpp"
+
+namespace bfpga {
+
+// Clocks from the write of a cell to its first read at least.
+constexpr int grid_guard = 6;
+
+// The cells of two grids, a bank for each cell of a block.
+template <class Config>
+class GridBanks {
+    using C = ClusterConfig<Config>;
+    using T = ClusterUnitTypes<C>;
+    static constexpr int blocks = Config::cluster_blocks;
+    static constexpr int words = 2 * blocks * T::planes;
+    static_assert((blocks & (blocks - 1)) == 0, "addresses are put together of bits");
+
+   public:
+    using block_t = uint_t<bit_length(blocks - 1)>;
+    using accumulator_t = typename T::accumulator_t;
+
+    GridBanks() {
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=bram
+// A grid is read when `grid_guard` clocks have passed, and written anew when all of it has left.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    void write(bool grid, block_t block, typename T::plane_t plane, const BlockBeat<C>& sums) {
+#pragma HLS INLINE
+        const int word = address(grid, block, plane);
+    Banks_Write:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            cell_waiver_.writes(n * words + word);
+            cell_[n][word] = sums.sum[n];
+        }
+    }
+
+    // A cell in some column of a block, whose rows are banks; `used`: somebody needs it.
+    accumulator_t read(bool grid, block_t block, typename T::plane_t plane, typename T::phase_t row, int column,
+                       bool used) const {
+#pragma HLS INLINE
+        const int word = address(grid, block, plane);
+        accumulator_t found = 0;
+    Rows_Read:
+        for (int r = 0; r < T::rows; ++r) {
+#pragma HLS UNROLL
+            const accumulator_t cell = cell_[r * T::columns + column][word];
+            found = static_cast<accumulator_t>(found | (row == r ? cell : static_cast<accumulator_t>(0)));
+            if (used && row == r) {
+                cell_waiver_.reads((r * T::columns + column) * words + word);
+            }
+        }
+        return found;
+    }
+
+   private:
+    static int address(bool grid, block_t block, typename T::plane_t plane) {
+#pragma HLS INLINE
+        return ((grid ? blocks : 0) + static_cast<int>(block)) * T::planes + static_cast<int>(plane);
+    }
+
+    accumulator_t cell_[T::cells][words];
+    mutable Waiver<InterFalseBefore<grid_guard>, T::cells * words> cell_waiver_;
+};
+
+// The walk over the outputs of a grid: pixel after pixel of a group, again for each channel, group after group.
+template <class Config>
+class OutputWalk {
+    using T = ClusterUnitTypes<ClusterConfig<Config>>;
+    using Outputs = OutputsBeat<ClusterConfig<Config>>;
+    using block_t = typename GridBanks<Config>::block_t;
+    using phase_t = typename T::phase_t;
+    using plane_t = typename T::plane_t;
+    using pixel_t = typename Outputs::pixel_t;
+
+   public:
+    // Pixels that leave in a clock at most.
+    static constexpr int most = T::columns;
+    using count_t = uint_t<bit_length(most)>;
+
+    // Where a pixel of the row lies.
+    struct Place {
+        block_t block;
+        phase_t column;
+    };
+
+    OutputWalk() : step_() {
+#pragma HLS ARRAY_PARTITION variable=step_ complete dim=0
+    }
+
+    void start(const Outputs& outputs) {
+#pragma HLS INLINE
+        outputs_ = outputs;
+        pixel_.base = 0;
+        pixel_.row = static_cast<phase_t>(outputs.first_row);
+        pixel_.of_map = outputs.pixels;
+        begin_row(pixel_, outputs);
+        group_ = pixel_;
+        plane_ = 0;
+        column_ = 0;
+        of_group_ = outputs.group;
+        most_ = apart(outputs.stride_column) ? static_cast<count_t>(most) : static_cast<count_t>(1);
+    Steps_Set:
+        for (int n = 0; n <= most; ++n) {
+#pragma HLS UNROLL
+            step_[n].block = 0;
+            step_[n].column = 0;
+        Strides_Choose:
+            for (int stride = 1; stride <= T::columns; ++stride) {
+#pragma HLS UNROLL
+                if (outputs.stride_column == stride) {
+                    step_[n].block = static_cast<block_t>(n * stride / T::columns);
+                    step_[n].column = static_cast<phase_t>(n * stride % T::columns);
+                }
+            }
+        }
+    }
+
+    phase_t row() const { return pixel_.row; }
+    plane_t plane() const { return plane_; }
+    // The place of the first pixel in its group; pixels that leave now.
+    int first() const { return static_cast<int>(column_); }
+    count_t count() const {
+#pragma HLS INLINE
+        count_t count = 1;
+    Pixels_Count:
+        for (int n = 2; n <= most; ++n) {
+#pragma HLS UNROLL
+            const bool more = most_ >= n && pixel_.of_row >= n && of_group_ >= n;
+            count = more ? static_cast<count_t>(n) : count;
+        }
+        return count;
+    }
+    // Whether the last of `count` pixels is the last one of its group, and whether nothing comes behind them.
+    bool ends_group(count_t count) const { return of_group_ == count || pixel_.of_map == count; }
+    bool last(count_t count) const { return pixel_.of_map == count && plane_ == T::planes - 1; }
+
+    // Where the pixel that is `behind` the first one lies.
+    Place place(int behind) const {
+#pragma HLS INLINE
+        const Place in_row = place_in_row(behind);
+        const Place place = {static_cast<block_t>(pixel_.base + in_row.block), in_row.column};
+        return place;
+    }
+
+    void next(count_t count) {
+#pragma HLS INLINE
+        const bool group = ends_group(count);
+        const bool last_plane = plane_ == T::planes - 1;
+        const Pixel behind = after(count);
+        const bool again = group && !last_plane;
+        pixel_ = again ? group_ : behind;
+        group_ = group && last_plane ? behind : group_;
+        column_ = group ? static_cast<line_t>(0) : static_cast<line_t>(column_ + count);
+        of_group_ = group ? outputs_.group : static_cast<line_t>(of_group_ - count);
+        plane_ = !group ? plane_ : last_plane ? static_cast<plane_t>(0) : static_cast<plane_t>(plane_ + 1);
+    }
+
+   private:
+    // A pixel: where its block's row begins, its block in that row, its cell, what is left behind it.
+    struct Pixel {
+        block_t base, block;
+        phase_t row, column;
+        line_t of_row;   // pixels of the row, with this one
+        pixel_t of_map;  // of the map
+    };
+
+    // Strides that have no factor in common with the columns of a block, a bit for each.
+    static constexpr uint64_t strides_apart() {
+        uint64_t found = 0;
+        for (int s = 1; s < T::columns; ++s) {
+            bool common = false;
+            for (int factor = 2; factor <= s; ++factor) {
+                common = common || (s % factor == 0 && T::columns % factor == 0);
+            }
+            found |= static_cast<uint64_t>(common ? 0 : 1) << s;
+        }
+        return found;
+    }
+
+    // Whether pixels a stride apart lie in different columns of blocks.
+    static bool apart(line_t stride) {
+#pragma HLS INLINE
+        constexpr uint64_t strides = strides_apart();
+        bool found = false;
+    Strides_Ask:
+        for (int s = 1; s < T::columns; ++s) {
+#pragma HLS UNROLL
+            found = found || (stride == s && ((strides >> s) & 1) != 0);
+        }
+        return found;
+    }
+
+    static void begin_row(Pixel& pixel, const Outputs& outputs) {
+#pragma HLS INLINE
+        pixel.block = 0;
+        pixel.column = static_cast<phase_t>(outputs.first_column);
+        pixel.of_row = outputs.width;
+    }
+
+    Place place_in_row(int behind) const {
+#pragma HLS INLINE
+        const line_t cells = static_cast<line_t>(pixel_.column + step_[behind].column);
+        const bool next = cells >= T::columns;
+        const block_t block = static_cast<block_t>(pixel_.block + step_[behind].block);
+        const Place place = {next ? static_cast<block_t>(block + 1) : block,
+                             static_cast<phase_t>(next ? static_cast<line_t>(cells - T::columns) : cells)};
+        return place;
+    }
+
+    Pixel after(count_t count) const {
+#pragma HLS INLINE
+        const bool ends_row = pixel_.of_row == count;
+        const line_t below = static_cast<line_t>(pixel_.row + outputs_.stride_row);
+        const bool next_rows = below >= T::rows;
+        Pixel behind = pixel_;
+        behind.of_map = static_cast<pixel_t>(pixel_.of_map - count);
+        if (ends_row) {
+            begin_row(behind, outputs_);
+            behind.row = static_cast<phase_t>(next_rows ? static_cast<line_t>(below - T::rows) : below);
+            behind.base = next_rows ? static_cast<block_t>(pixel_.base + outputs_.block_columns) : pixel_.base;
+        } else {
+            behind.of_row = static_cast<line_t>(pixel_.of_row - count);
+        Places_Choose:
+            for (int n = 1; n <= most; ++n) {
+#pragma HLS UNROLL
+                const Place place = place_in_row(n);
+                behind.block = count == n ? place.block : behind.block;
+                behind.column = count == n ? place.column : behind.column;
+            }
+        }
+        return behind;
+    }
+
+    Outputs outputs_;
+    Pixel pixel_, group_;  // the group's first one
+    plane_t plane_;
+    line_t column_, of_group_;  // the pixel's place in its group; what is left of it
+    count_t most_;              // pixels that may leave in a clock
+    Place step_[most + 1];      // [n]: n pixels further, in blocks and cells
+};
+
+template <class Config>
+class GridSums {
+    using C = ClusterConfig<Config>;
+    using T = ClusterUnitTypes<C>;
+    using Outputs = OutputsBeat<C>;
+    using Blocks = BlockBeat<C>;
+    using Sums = SumBeat<Config>;
+    using Walk = OutputWalk<Config>;
+    using count_t = typename Walk::count_t;
+    using accumulator_t = typename T::accumulator_t;
+    using block_t = typename GridBanks<Config>::block_t;
+    using plane_t = typename T::plane_t;
+
+   public:
+    GridSums() : outputs_kept_(), row_() {
+#pragma HLS ARRAY_PARTITION variable=outputs_kept_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=row_.sum complete dim=0
+#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
+        clear();
+    }
+
+    // Until outputs with `stop` have come and all sums have left.
+    void run(stream<wire_t<Outputs>>& outputs, stream<wire_t<Blocks>>& blocks, stream<wire_t<Sums>>& sums) {
+#pragma HLS INLINE
+        clear();
+        bool running = true;
+        PipelinedLoop loop("Grid");
+    Grid:
+        while (running) {
+// II=1: a block comes and pixels leave; the walks are counters that are compared with what stands.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
+            const bool empty = !full_[0] && !full_[1];
+            const bool heard = outputs_.there() && !fills_;
+            const bool begins = heard && !outputs_.beat().stop && !full_[filled_ ? 1 : 0];
+            const bool takes = fills_ && block_.there();
+            running = !(heard && outputs_.beat().stop && empty);
+            const bool ended = send(sums);
+            const bool closes = collect(begins, takes);
+            keep_count(closes, ended);
+            if (begins || !outputs_.there()) {
+                outputs_.next(outputs);
+            }
+            if (takes || !block_.there()) {
+                block_.next(blocks);
+            }
+        }
+    }
+
+   private:
+    void clear() {
+#pragma HLS INLINE
+        outputs_.drop();
+        block_.drop();
+        fills_ = false;
+        filled_ = false;
+        sends_ = false;
+        sent_ = false;
+        opened_ = false;
+    Grids_Clear:
+        for (int g = 0; g < 2; ++g) {
+#pragma HLS UNROLL
+            full_[g] = false;
+            readable_[g] = false;
+        }
+    Clocks_Clear:
+        for (int k = 0; k < grid_guard; ++k) {
+#pragma HLS UNROLL
+            guard_[k] = false;
+        }
+    }
+
+    // Pixels of a channel, or the begin of a grid; whether the grid has left with them.
+    bool send(stream<wire_t<Sums>>& sums) {
+#pragma HLS INLINE
+        const bool starts = !sends_ && readable_[sent_ ? 1 : 0];
+        const count_t count = walk_.count();
+        const bool ends_group = walk_.ends_group(count);
+        const bool ended = sends_ && walk_.last(count);
+        if (sends_) {
+            put(count);
+            if (ends_group) {
+                sums.write(to_wire(row_));
+            }
+            walk_.next(count);
+        } else if (starts) {
+            walk_.start(outputs_kept_[sent_ ? 1 : 0]);
+        }
+        sends_ = starts || (sends_ && !ended);
+        return ended;
+    }
+
+    // Pixels of the row that leaves: each column of banks has one of them at most.
+    void put(count_t count) {
+#pragma HLS INLINE
+        accumulator_t found[Walk::most];
+#pragma HLS ARRAY_PARTITION variable=found complete dim=0
+    Pixels_Clear:
+        for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+            found[n] = 0;
+        }
+    Banks_Put:
+        for (int b = 0; b < Walk::most; ++b) {
+#pragma HLS UNROLL
+            block_t block = 0;
+            bool used = false;
+        Pixels_Ask:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                const typename Walk::Place place = walk_.place(n);
+                const bool here = place.column == b && n < count;
+                block = static_cast<block_t>(block | (here ? place.block : static_cast<block_t>(0)));
+                used = used || here;
+            }
+            const accumulator_t sum = banks_.read(sent_, block, walk_.plane(), walk_.row(), b, used);
+        Pixels_Find:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                const bool here = walk_.place(n).column == b && n < count;
+                found[n] = static_cast<accumulator_t>(found[n] | (here ? sum : static_cast<accumulator_t>(0)));
+            }
+        }
+    Columns_Put:
+        for (int i = 0; i < Config::columns; ++i) {
+#pragma HLS UNROLL
+        Pixels_Put:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                if (n < count && i == walk_.first() + n) {
+                    row_.sum[i] = found[n];
+                }
+            }
+        }
+    }
+
+    // A block of a channel, or the begin of a grid; whether the grid is whole with it.
+    bool collect(bool begins, bool takes) {
+#pragma HLS INLINE
+        const bool last_plane = plane_ == T::planes - 1;
+        const bool last_column = block_column_ == static_cast<line_t>(filling_.block_columns - 1);
+        const bool last_row = block_row_ == static_cast<line_t>(filling_.block_rows - 1);
+        const bool closes = takes && last_plane && last_column && last_row;
+        if (takes) {
+            banks_.write(filled_, place_, plane_, block_.beat());
+            plane_ = last_plane ? static_cast<plane_t>(0) : static_cast<plane_t>(plane_ + 1);
+            place_ = last_plane ? static_cast<block_t>(place_ + 1) : place_;
+            if (last_plane) {
+                block_column_ = last_column ? static_cast<line_t>(0) : static_cast<line_t>(block_column_ + 1);
+                block_row_ = last_column ? static_cast<line_t>(block_row_ + 1) : block_row_;
+            }
+        }
+        if (begins) {
+            filling_ = outputs_.beat();
+            plane_ = 0;
+            place_ = 0;
+            block_column_ = 0;
+            block_row_ = 0;
+        Grids_Keep:
+            for (int g = 0; g < 2; ++g) {
+#pragma HLS UNROLL
+                if (filled_ == (g == 1)) {
+                    outputs_kept_[g] = outputs_.beat();
+                }
+            }
+        }
+        fills_ = begins || (fills_ && !closes);
+        return closes;
+    }
+
+    // Which grids are full, and which can be read. Grids become full in turns.
+    void keep_count(bool closes, bool ended) {
+#pragma HLS INLINE
+        const bool opens = guard_[grid_guard - 1];
+    Grids_Count:
+        for (int g = 0; g < 2; ++g) {
+#pragma HLS UNROLL
+            const bool left = ended && sent_ == (g == 1);
+            full_[g] = (full_[g] && !left) || (closes && filled_ == (g == 1));
+            readable_[g] = (readable_[g] && !left) || (opens && opened_ == (g == 1));
+        }
+        filled_ = filled_ != closes;
+        sent_ = sent_ != ended;
+        opened_ = opened_ != opens;
+    Clocks_Count:
+        for (int k = grid_guard - 1; k > 0; --k) {
+#pragma HLS UNROLL
+            guard_[k] = guard_[k - 1];
+        }
+        guard_[0] = closes;
+    }
+
+    HeldBeat<Outputs> outputs_;
+    HeldBeat<Blocks> block_;
+    GridBanks<Config> banks_;
+    Walk walk_;
+    Outputs outputs_kept_[2];  // of each grid
+    Outputs filling_;
+    bool fills_, sends_;           // a grid comes, one leaves
+    bool filled_, sent_, opened_;  // which one, and which can be read next: the second
+    bool full_[2], readable_[2];
+    bool guard_[grid_guard];  // [k]: a grid was whole k clocks before
+    // The block that comes next
+    line_t block_row_, block_column_;
+    block_t place_;
+    plane_t plane_;
+    Sums row_;  // that leaves
+};
+
+}  // namespace bfpga

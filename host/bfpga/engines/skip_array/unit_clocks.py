@@ -1,0 +1,108 @@
+"""Clocks of a GEMM on a sparse cluster in the place of the array: what is fed, computed, and what leaves.
+
+Block of kernels after block: its map is fed and computed at the same time, then the sums of the units leave. Those of
+the whole map lie in a memory then, from which outputs leave while the next block is computed.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
+from bfpga.contract.program import ArrayNode
+from bfpga.engines.skip_array.unit_maps import equal_piece, grid_blocks
+from bfpga.formats.arrays import Int64Array, IntArray
+
+#: Clocks of a value at least: of a channel without weights, of one with some; from a sum of a kernel to its next one.
+EMPTY_STEPS, LEAST_STEPS = 2, 4
+#: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
+BLOCK_LATENCY = 48
+#: Clocks from the last cell of a row that is counted to the next row.
+ROW_PAUSE = 8
+#: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
+MOVE_CLOCKS = 200
+
+
+def steps_of_channels(weights: IntArray) -> Int64Array:
+    """Clocks of a value of each channel (channels,); weights: (kernels in flight, taps, channels).
+
+    Kernels without a weight take none, but kernels 0 to 2 keep their places: no sum is met again too early.
+    """
+    used = (weights != 0).any(axis=1)
+    steps = np.maximum(LEAST_STEPS, used[3:].sum(axis=0) + LEAST_STEPS - 1)
+    return np.where(used.any(axis=0), steps, EMPTY_STEPS)
+
+
+def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
+    """Clocks of a cell without zeros in each block of output channels [m0, m1)."""
+    assert node.weights is not None
+    weights = node.weights.reshape(node.channels, -1, node.weights.shape[3])
+    outputs, found = node.channels // node.groups, []
+    for first in range(m0, m1, config.rows):
+        last = min(first + config.rows, m1)
+        groups = np.arange(first, last) // outputs
+        found.append(
+            sum(
+                int(steps_of_channels(weights[first:last][groups == group]).sum())
+                for group in np.unique(groups).tolist()
+            )
+        )
+    return found
+
+
+def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> int:
+    """Clocks in which the steps of a block are made: two weights of a tap a clock, beside the steps of the word before.
+
+    steps: of all channels of the block together.
+    """
+    taps = descriptor.kernel_height * descriptor.kernel_width
+    return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + descriptor.channel_words)
+
+
+def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the outputs of a block leave: as many at a time as lie in different columns of their blocks."""
+    beside = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
+    rows = descriptor.output_pixels // descriptor.output_width
+    return max(rows * -(-descriptor.output_width // beside), descriptor.groups) * config.rows
+
+
+def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the map comes once, all words of channels of a block: a beat of cells, a cell a clock."""
+    beats = descriptor.map_groups * descriptor.read_slots
+    return descriptor.channel_words * (max(beats, descriptor.map_cells) + 1) + 2
+
+
+def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Beats of cells that are read: for every block, and once more where they are counted."""
+    rounds = descriptor.blocks + (descriptor.most_moves > 0)
+    return rounds * descriptor.channel_words * descriptor.map_groups * descriptor.read_slots
+
+
+def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> int:
+    """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
+    rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
+    feed, area = feed_clocks(config, descriptor), rows * columns
+    channels = descriptor.output_rows
+    kernels = [min(config.rows, channels - first) for first in range(0, channels, config.rows)]
+    steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
+    sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
+    left = left_clocks(config, descriptor)
+    computed = [
+        max(feed, made_clocks(config, descriptor, step), round(area * step * node.input_share))
+        + sums * count
+        + BLOCK_LATENCY
+        for step, count in zip(steps, kernels, strict=True)
+    ]
+    counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
+    counted *= descriptor.most_moves > 0
+    return counted + computed[0] + sum(max(each, left) for each in computed[1:]) + left
+
+
+def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """The most that ``cluster_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
+    cells = descriptor.map_cells * descriptor.channel_words * config.lanes
+    moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
+    return descriptor.blocks * cells * max(config.rows, LEAST_STEPS) + moves + 2 * descriptor.steps

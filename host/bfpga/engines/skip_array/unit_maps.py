@@ -1,0 +1,138 @@
+"""Maps of a sparse cluster in the place of the array: what of its input an operation reads, and what units hold of it.
+
+An operation reads the cells that its outputs need as one map, cut into pieces for the units. Sums of the whole map,
+its full grid, lie in blocks of kernel rows x kernel columns cells (SC E3, E4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.program import ArrayNode, TensorSpec, Tile, Window
+
+
+class MapPart(NamedTuple):
+    """Cells of the input that outputs need: the first one, rows, columns; zeros above and left of them."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+    pad_top: int
+    pad_left: int
+
+
+def map_part(window: Window, tile: Tile, height: int, width: int) -> MapPart:
+    """The map of a tile; height, width: of the input."""
+    x0, x1 = tile.columns(window.output_width)
+    top, left = tile.y0 * window.stride_y - window.pad_top, x0 * window.stride_x - window.pad_left
+    bottom = top + (tile.rows - 1) * tile.step * window.stride_y + window.kernel_height
+    right = left + (x1 - x0 - 1) * window.stride_x + window.kernel_width
+    row, column = max(top, 0), max(left, 0)
+    return MapPart(row, column, min(bottom, height) - row, min(right, width) - column, row - top, column - left)
+
+
+def grid_blocks(rows: int, columns: int, config: SystolicConfig) -> int:
+    """Blocks of the full grid of a map."""
+    kernel = config.cluster_kernel
+    return ((rows + kernel - 2) // kernel + 1) * ((columns + kernel - 2) // kernel + 1)
+
+
+def piece_blocks(rows: int, columns: int, config: SystolicConfig) -> int:
+    """Blocks of a piece of rows x columns cells, wherever it begins in a block."""
+    kernel = config.cluster_kernel
+    return ((rows + 2 * kernel - 3) // kernel + 1) * ((columns + 2 * kernel - 3) // kernel + 1)
+
+
+def equal_piece(rows: int, columns: int, config: SystolicConfig) -> tuple[int, int]:
+    """Rows and columns of the largest piece of a map that is cut into equal ones."""
+    return -(-rows // config.cluster_rows), -(-columns // config.cluster_columns)
+
+
+def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
+    """Whether a map has room: its lines, the sums of equal pieces in their units, those of its full grid."""
+    if max(rows, columns) > config.cluster_lines or grid_blocks(rows, columns, config) > config.cluster_blocks:
+        return False
+    return piece_blocks(*equal_piece(rows, columns, config), config) <= config.cluster_words
+
+
+def run_passes(columns: int, lines: int, kernel: int) -> int:
+    """Passes of a run, a power of two, that hold a whole map of so many lines and all of its outputs."""
+    groups = -(-(lines + kernel - 1) ** 2 // columns)
+    return 1 << (-(-groups // 2) - 1).bit_length()
+
+
+def may_balance(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> bool:
+    """Whether limits of pieces move: every piece has a line, and the blocks of kernels read the same channels."""
+    return rows >= config.cluster_rows and columns >= config.cluster_columns and node.groups == 1
+
+
+def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig) -> int:
+    """The threshold of the work of two pieces, in counts: points are of the nominal area of a piece (SC 9, I2).
+
+    channels: in whole words of them.
+    """
+    words = -(-channels // config.lanes)
+    return rows * columns * words * config.lanes * config.cluster_threshold // (100 * config.cluster_units)
+
+
+def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: SystolicConfig) -> list[Tile]:
+    """The tile in as few parts as have maps with room; spec: of the input."""
+    window = node.window
+    if tile.rows == 1:
+        tile = replace(tile, y1=tile.y0 + 1, step=1)
+    if tile.step * window.stride_y > config.cluster_kernel and tile.rows > 1:
+        rows = [replace(tile, y0=y, y1=y + 1, step=1) for y in range(tile.y0, tile.y1, tile.step)]
+        return [part for row in rows for part in fitting_parts(node, spec, row, config)]
+    x0, x1 = tile.columns(window.output_width)
+    columns = x1 - x0
+    cuts = sorted(
+        ((down, across) for down in range(1, tile.rows + 1) for across in range(1, columns + 1)),
+        key=lambda cut: (cut[0] * cut[1], cut[1]),
+    )
+    for down, across in cuts:
+        height, width = -(-tile.rows // down) * tile.step, -(-columns // across)
+        parts = [
+            _part(tile, (y, min(y + height, tile.y1)), (x, min(x + width, x1)), (x0, x1))
+            for y in range(tile.y0, tile.y1, height)
+            for x in range(x0, x1, width)
+        ]
+        if all(_fits(window, part, spec, config) for part in parts):
+            return parts
+    raise AssertionError("a map of one output has room")
+
+
+def _part(tile: Tile, rows: tuple[int, int], columns: tuple[int, int], whole: tuple[int, int]) -> Tile:
+    x0, x1 = (tile.x0, tile.x1) if columns == whole else columns
+    return replace(tile, y0=rows[0], y1=rows[1], x0=x0, x1=x1)
+
+
+def _fits(window: Window, tile: Tile, spec: TensorSpec, config: SystolicConfig) -> bool:
+    part = map_part(window, tile, spec.height, spec.width)
+    return map_fits(part.rows, part.columns, config)
+
+
+def refusal(window: Window, height: int, width: int, config: SystolicConfig) -> str:
+    """Why a cluster does not compute products over windows of such an input; nothing if it does."""
+    most = config.cluster_kernel
+    if max(window.kernel_height, window.kernel_width) > most:
+        size = f"{window.kernel_height} x {window.kernel_width}"
+        return f"its kernel has {size} weights, and a unit has memories for {most} x {most}"
+    dilation = max(window.dilation_y * (window.kernel_height > 1), window.dilation_x * (window.kernel_width > 1))
+    if dilation > 1:
+        return f"its kernel has a dilation of {dilation}, and the products of a value are for sums beside each other"
+    stride = max(window.stride_y, window.stride_x)
+    if stride > most:
+        return f"its stride is {stride}, and results are taken from sums that are {most} apart at most"
+    if _outside(window.pad_top, window.kernel_height, window.stride_y, window.output_height, height) or _outside(
+        window.pad_left, window.kernel_width, window.stride_x, window.output_width, width
+    ):
+        return "some of its results read nothing but padding, of which a map has no sums"
+    return ""
+
+
+def _outside(pad: int, kernel: int, stride: int, outputs: int, size: int) -> bool:
+    """Whether the first or the last output along an axis lies beside the input."""
+    return pad >= kernel or (outputs - 1) * stride - pad >= size

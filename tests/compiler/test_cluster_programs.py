@@ -1,0 +1,112 @@
+"""Programs for a kernel with a sparse cluster in the place of its array: their descriptors, executed one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_layers import PlainKernel
+from cluster_configs import CLUSTER
+from small_networks import Network, compiled
+from watched_kernel import Watched
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.limits import problems
+from bfpga.contract.program import LaunchStep, Program
+from bfpga.devices.emulator import Emulator
+from bfpga.devices.kernel_device import KernelDevice
+from bfpga.engines.array.constraints import findings
+from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
+from bfpga.verify.random_network import random_program
+
+
+class WatchedKernel(PlainKernel):
+    """Fails where an operation uses words that it has not stated."""
+
+    def __init__(self, config: SystolicConfig) -> None:
+        super().__init__(config)
+        self.kernel = Watched(config)
+
+
+def drawn(seed: int) -> Program:
+    rng = np.random.default_rng(seed)
+    config = replace(
+        CLUSTER, columns=int(rng.choice([1, 3, 4, 7])), rows=int(rng.choice([4, 8])),
+        cluster_rows=int(rng.choice([1, 2, 3])), cluster_words=int(rng.choice([4, 8, 16])),
+        cluster_lines=int(rng.choice([4, 8, 16])), activation_words=int(rng.choice([64, 1024])),
+    )  # fmt: skip
+    passes = run_passes(config.columns, config.cluster_lines, config.cluster_kernel)
+    config = replace(config, skip_groups=config.cluster_units, skip_passes=passes)
+    return random_program(rng, config) if not list(findings(config)) else drawn(seed + 1000)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_descriptors_give_the_bits_and_the_work_of_the_emulator(seed: int) -> None:
+    program = drawn(seed)
+    (name, shape), *_ = program.inputs.items()
+    samples = {name: np.random.default_rng(seed).normal(0, 1, (1, *shape)).astype(np.float32)}
+    expected = Emulator(program, "numpy").run(samples)
+    found = KernelDevice(program, WatchedKernel(program.config), "plain").run(samples)
+    for output, value in expected.outputs.items():
+        np.testing.assert_array_equal(found.outputs[output], value)
+    assert found.cycles == expected.cycles
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
+    program = drawn(seed)
+    config = program.config
+    for step in program.steps:
+        assert isinstance(step, LaunchStep)
+        for operation in step.operations:
+            d = operation.descriptor
+            assert not list(problems(config, d))
+            if d.operation == Operation.GEMM:
+                assert d.flags & Flag.CLUSTER
+                assert map_fits(d.input_height, d.input_width, config)
+                assert max(d.stride_y, d.stride_x) <= config.cluster_kernel
+
+
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "reason"),
+    [
+        (5, {"pads": [2, 2, 2, 2]}, "its kernel has 5 x 5 weights, and a unit has memories for 3 x 3"),
+        (3, {"dilations": [2, 2]}, "its kernel has a dilation of 2"),
+        (2, {"strides": [4, 4]}, "its stride is 4"),
+        (3, {"pads": [3, 3, 3, 3]}, "some of its results read nothing but padding"),
+    ],
+)
+def test_what_a_cluster_does_not_compute_the_host_does(
+    kernel: int, attributes: dict[str, list[int]], reason: str, tmp_path: Path
+) -> None:
+    network = Network(4, 12, 12)
+    network.conv(6, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.conv(8, 6, kernel, **attributes)
+    program = compiled(network, tmp_path, CLUSTER)
+    assert [note for note in program.notes if reason in note and "a systolic array computes it" in note]
+
+
+def test_maps_beyond_the_lines_are_cut(tmp_path: Path) -> None:
+    network = Network(4, 30, 40)
+    network.conv(6, 4, 3, pads=[1, 1, 1, 1])
+    program = compiled(network, tmp_path, replace(CLUSTER, activation_words=4096))
+    (node,) = program.nodes
+    assert len(node.tiles) > 4
+    assert {(tile.y0, tile.y1, tile.x0, tile.x1) for tile in node.tiles} == {
+        (tile.y0, tile.y1, tile.x0, tile.x1) for tile in node.tiles if tile.y1 - tile.y0 <= 16 >= tile.x1 - tile.x0
+    }
+
+
+def test_zeros_of_samples_tell_the_clocks(tmp_path: Path) -> None:
+    """Behind ReLU half of a map is zero: a layer takes fewer clocks than with a share of one."""
+    network = Network(4, 12, 12)
+    network.conv(16, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.conv(16, 16, 3, pads=[1, 1, 1, 1])
+    known, unknown = (compiled(network, tmp_path, CLUSTER, calibrate=calibrate) for calibrate in (True, False))
+    assert known.nodes[1].input_share < 0.8
+    assert unknown.nodes[1].input_share == 1.0

@@ -1,0 +1,100 @@
+"""processes/cluster: weight words become steps of kernels, blocks of the full grid become sums of output pixels."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
+
+from bfpga.devices.csim import Integers
+from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, SUM_DISTANCE
+
+CASES: list[tuple[int, Integers]] = list(itertools.product(range(4), ("native", "exact")))
+
+
+def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
+    values = rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), shape)
+    return np.where(rng.random(shape) < density, values, 0)
+
+
+def lists_of(steps: np.ndarray) -> list[np.ndarray]:
+    """Steps up to each mark of a last one."""
+    ends = np.flatnonzero(steps[:, -1]) + 1
+    assert ends[-1] == len(steps)
+    return np.split(steps, ends[:-1])
+
+
+def check_distances(lists: list[np.ndarray]) -> None:
+    """Whatever list follows a list, no kernel is met before ``SUM_DISTANCE`` steps have passed."""
+    places = [{int(step[-3]): place for place, step in enumerate(each) if step[-2]} for each in lists]
+    for own, first in zip(places, lists, strict=True):
+        assert len(first) >= FEWEST_STEPS
+        for other in places:
+            for kernel in own.keys() & other.keys():
+                assert len(first) - own[kernel] + other[kernel] >= SUM_DISTANCE
+
+
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
+@pytest.mark.parametrize(("number", "integers"), CASES)
+def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
+    """SC R19: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them."""
+    kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
+    layers, words, expected = [], [], []
+    for rows, columns in itertools.product(range(1, kernel.kernel + 1), repeat=2):
+        count = int(rng.integers(1, 4))
+        taps = random_numbers(rng, (count, rows, columns, kernel.rows, kernel.lanes), density, kernel.weight_bits)
+        taps *= rng.random((count, 1, 1, kernel.rows, kernel.lanes)) < np.sqrt(density)
+        layers.append((count, rows, columns))
+        words.append(taps.reshape(-1, kernel.rows, kernel.lanes))
+        placed = np.zeros((count, kernel.kernel, kernel.kernel, kernel.rows, kernel.lanes), np.int64)
+        placed[:, kernel.kernel - rows :, kernel.kernel - columns :] = taps
+        expected += [placed[word, ..., lane] for word in range(count) for lane in range(kernel.lanes)]
+    for rarely in (0, 5):
+        lists = lists_of(made_steps(integers, number, np.array(layers), np.concatenate(words), rarely))
+        assert len(lists) == len(expected)
+        check_distances(lists)
+        for steps, weights in zip(lists, expected, strict=True):
+            adds = steps[steps[:, -2] == 1]
+            np.testing.assert_array_equal(adds[:, -3], np.flatnonzero(weights.any(axis=(0, 1))))
+            for step in adds:
+                np.testing.assert_array_equal(step[:-3], weights[:, :, step[-3]].ravel())
+            many = np.count_nonzero(adds[:, -3] >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1
+            assert len(steps) == (max(many, SUM_DISTANCE) if len(adds) else FEWEST_STEPS)
+
+
+def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:
+    """Blocks (block rows, block columns, rows, kernel, kernel) of the full grid, and the lines of the map."""
+    bits = kernel.accumulator_bits
+    most = int(np.sqrt(kernel.blocks)) * kernel.kernel - kernel.kernel + 1
+    lines = int(rng.integers(1, most + 1)), int(rng.integers(1, most + 1))
+    blocks = [(side + kernel.kernel - 2) // kernel.kernel + 1 for side in lines]
+    shape = (*blocks, kernel.rows, kernel.kernel, kernel.kernel)
+    return rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), shape), lines
+
+
+@pytest.mark.parametrize(("number", "integers"), CASES)
+def test_outputs_are_cells_of_the_grid(number: int, integers: Integers) -> None:
+    """SC R128: grids of all sizes one after the other, any stride and padding; group of pixels, channel, pixel."""
+    kernel, rng = kernels()[number], np.random.default_rng(number)
+    layers, words, expected = [], [], []
+    for _ in range(12):
+        grid, lines = random_grid(rng, kernel)
+        cells = grid.transpose(2, 0, 3, 1, 4).reshape(kernel.rows, -1, grid.shape[1] * kernel.kernel)
+        first = [int(rng.integers(0, min(kernel.kernel, line + kernel.kernel - 1))) for line in lines]
+        stride = [int(rng.integers(1, kernel.kernel + 1)) for _ in lines]
+        ends = [line + kernel.kernel - 1 - int(rng.integers(0, kernel.kernel)) for line in lines]
+        inside = [slice(begin, max(end, begin + 1), step) for begin, end, step in zip(first, ends, stride, strict=True)]
+        pixels = cells[:, inside[0], inside[1]]
+        group = int(rng.integers(1, kernel.columns + 1))
+        height, width = pixels.shape[1:]
+        layers.append([*grid.shape[:2], width, group, *stride, *first, height * width])
+        words.append(grid.reshape(-1, kernel.cells))
+        flat = pixels.reshape(kernel.rows, -1)
+        expected += [flat[z, n : n + group] for n in range(0, flat.shape[1], group) for z in range(kernel.rows)]
+    for rarely in (0, 5):
+        sums = sent_sums(integers, number, np.array(layers), np.concatenate(words), rarely)
+        assert len(sums) == len(expected)
+        for row, own in zip(sums, expected, strict=True):
+            np.testing.assert_array_equal(row[: len(own)], own)

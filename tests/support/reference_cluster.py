@@ -1,0 +1,49 @@
+"""A GEMM of a sparse cluster in plain integers: every product goes to its cell of the map's full grid (SC E3, E4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.descriptor import Descriptor
+
+#: Values of the channels of a word at (bank, word).
+Memory = Callable[[tuple[int, int]], Sequence[int]]
+
+
+def cell_address(config: SystolicConfig, d: Descriptor, row: int, column: int) -> tuple[int, int]:
+    """(bank, word) of a cell of the map; a row more is a map's width of steps, and a wrap."""
+    steps = row * d.input_width + column
+    carry, bank = divmod(d.input_bank + steps * d.input_step_bank + row * d.input_wrap_bank, config.banks)
+    word = d.input_word + steps * d.input_step_word + row * d.input_wrap_word + carry * d.input_pixel_words
+    return bank, word
+
+
+def block_sums(
+    config: SystolicConfig, d: Descriptor, memory: Memory, words: Sequence[Sequence[Sequence[int]]], block: int
+) -> list[list[int]]:
+    """Sums [output pixel][row] of a block of kernels; words: its weights, each [row][lane], taps of a word together."""
+    assert d.map_cells == d.input_height * d.input_width
+    assert d.map_groups == -(-d.map_cells // config.columns)
+    taps = d.kernel_height * d.kernel_width
+    grid: Counter[tuple[int, int, int]] = Counter()
+    for row in range(d.input_height):
+        for column in range(d.input_width):
+            bank, word = cell_address(config, d, row, column)
+            for j in range(d.channel_words):
+                values = memory((bank, word + block * d.block_step + j))
+                for tap in range(taps):
+                    a, b = divmod(tap, d.kernel_width)
+                    place = row + d.kernel_height - 1 - a, column + d.kernel_width - 1 - b
+                    for r in range(config.rows):
+                        products = (w * v for w, v in zip(words[j * taps + tap][r], values, strict=True))
+                        grid[r, place[0], place[1]] += sum(products)
+    found = []
+    for pixel in range(d.output_pixels):
+        y, x = divmod(pixel, d.output_width)
+        row, column = y * d.stride_y + d.kernel_height - 1 - d.pad_top, x * d.stride_x + d.kernel_width - 1 - d.pad_left
+        assert 0 <= row < d.input_height + d.kernel_height - 1
+        assert 0 <= column < d.input_width + d.kernel_width - 1
+        found.append([grid[r, row, column] for r in range(config.rows)])
+    return found
