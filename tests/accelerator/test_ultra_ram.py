@@ -35,7 +35,7 @@ def test_memories_of_ultra_ram_take_no_block_memory() -> None:
 
 
 def test_an_array_that_skips_activations_has_its_memories_in_ultra_ram_too() -> None:
-    """12,288 words of 32 x 4 weights; its copies of the weights of a chunk are most of what it takes of block memory."""
+    """12,288 words of 32 x 4 weights; copies of a chunk's weights take most of its block memory."""
     accelerator = load_accelerator("zcu104_sparse")
     total = estimate_resources(accelerator.systolic).total
     assert total.uram == 37 + 3 * 15
