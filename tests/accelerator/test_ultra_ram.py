@@ -34,6 +34,14 @@ def test_memories_of_ultra_ram_take_no_block_memory() -> None:
     assert blocks.bram36 > ZERO_SKIP.board.bram36
 
 
+def test_an_array_that_skips_activations_has_its_memories_in_ultra_ram_too() -> None:
+    """12,288 words of 32 x 4 weights; copies of a chunk's weights take most of its block memory."""
+    accelerator = load_accelerator("zcu104_sparse")
+    total = estimate_resources(accelerator.systolic).total
+    assert total.uram == 37 + 3 * 15
+    assert 64 * 4 < total.bram36 <= 0.92 * accelerator.board.bram36
+
+
 def test_a_kernel_of_one_loop_has_no_ultra_ram() -> None:
     found = config_findings(SystolicConfig(ultra_ram=("weights",)))
     assert [(finding.key, "kernel: processes" in finding.text) for finding in found] == [("ultra_ram", True)]
