@@ -1,6 +1,7 @@
 """5,000 random networks over random kernels of processes: emulator == C simulation in all integers == virtual board.
 
     python -m benchmarks.verify.random_networks FILE [--arrays 20] [--cases 5000] [--seed 0] [--minutes 60]
+        [--of skip_weights|skip_activations|two_arrays]
 
 Values, exponents, status, counters and work of every layer are compared; half of the networks meet an order of streams
 and processes drawn by chance, with random back-pressure. FILE keeps what is done, a line for each part; the same
@@ -11,21 +12,30 @@ numbers of its seed repeat: `numpy.random.default_rng([seed, case])` draws its n
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from benchmarks.common.command import ROOT, command
 from benchmarks.common.report import finish, table
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.verify.check import TARGETS, VerifyReport, random_configs
+from bfpga.verify.check import TARGETS, VerifyReport
 from bfpga.verify.parts import CaseRange, Verification, case_ranges, verify_range
+from bfpga.verify.random_accelerator import random_config
 
-#: Random arrays drawn until enough of them are kernels of processes: about one of three is.
-DRAWN = 5
+#: Which kernels of processes are drawn.
+KINDS: dict[str, Callable[[SystolicConfig], bool]] = {
+    "processes": lambda config: True,
+    "skip_weights": lambda config: config.skips_weights,
+    "skip_activations": lambda config: config.skips_activations and not config.dense_beside,
+    "two_arrays": lambda config: config.dense_beside,
+}
 #: What tells a part of the file: its device, array, first and last case.
 Key = tuple[str, int, int, int]
 
@@ -37,10 +47,14 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=5000, help="random networks on each device (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of arrays and networks (%(default)s)")
     parser.add_argument("--against", action="append", choices=list(TARGETS), help="a device; repeatable; default: all")
+    parser.add_argument("--of", choices=list(KINDS), default="processes", help="which arrays (%(default)s)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no part after so many")
     arguments = parser.parse_args(given)
-    configs, targets = process_configs(arguments.arrays, arguments.seed), arguments.against or list(TARGETS)
-    settings = {"arrays": arguments.arrays, "seed": arguments.seed, "sources": sources_digest()}
+    configs = process_configs(arguments.arrays, arguments.seed, arguments.of)
+    targets = arguments.against or list(TARGETS)
+    settings = {
+        "arrays": arguments.arrays, "of": arguments.of, "seed": arguments.seed, "sources": sources_digest()
+    }  # fmt: skip
     done = read(arguments.file, settings)
     parts = [(part, target) for part in case_ranges(len(configs), arguments.cases) for target in targets]
     left = [(part, target) for part, target in parts if key(part, target) not in done]
@@ -61,10 +75,11 @@ def main(given: Sequence[str] | None = None) -> int:
     return finish(report(wanted, targets), missed=missed)
 
 
-def process_configs(count: int, seed: int) -> list[SystolicConfig]:
-    """The first random arrays of a seed that are kernels of processes."""
-    drawn = random_configs(DRAWN * count + 40, seed)
-    return [config for config in drawn if config.kernel == "processes"][:count]
+def process_configs(count: int, seed: int, kind: str = "processes") -> list[SystolicConfig]:
+    """The first random arrays of a seed that are kernels of processes, of a kind of ``KINDS``."""
+    drawn = (random_config(np.random.default_rng([seed, 1 << 20, number])) for number in itertools.count())
+    wanted = (config for config in drawn if config.kernel == "processes" and KINDS[kind](config))
+    return list(itertools.islice(wanted, count))
 
 
 def verified(task: Verification, part: CaseRange, target: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from bfpga.accelerator.loader import (
 from bfpga.accelerator.schema import (
     AcceleratorFile,
     BoardFile,
+    ClusterArraySection,
     ClusterSection,
     FormatSection,
     ShiftSection,
@@ -427,7 +428,7 @@ def test_committed_json_schema_is_current() -> None:
 
 def test_documentation_names_every_key_with_its_meaning() -> None:
     text = (ROOT / "docs/accelerator-yaml.md").read_text()
-    engines = (SystolicSection, SkipArraySection, ZeroSkipSection, ClusterSection)
+    engines = (SystolicSection, SkipArraySection, ClusterArraySection, ZeroSkipSection, ClusterSection)
     for model in (AcceleratorFile, *engines, FormatSection, ShiftSection, BoardFile):
         for key, item in model.model_fields.items():
             assert f"| `{key}` |" in text, key

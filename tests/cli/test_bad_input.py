@@ -218,6 +218,17 @@ def structure_cases() -> Iterator[Case]:
     yield case("systolic array beside a skip array, 3", beside, "engines[0].dense_beside: is ")
     yield case("groups of activations", re.sub(" passes: .*", " groups: 16", activations), "engines[0].groups")
     yield case("passes of weights", re.sub(" source: .*", " source: weights", activations), "engines[0].passes")
+    cluster = (ROOT / "configs" / "accelerators" / "zcu104_cluster.yaml").read_text()
+    for name in ("grid", "kernel", "columns", "rows", "lanes", "unit_words", "queue", "map_lines", "map_blocks",
+                 "threshold", "moves"):  # fmt: skip
+        for wrong in ("-1", "100000", "'16'"):
+            text = re.sub(f" {name}: .*", f" {name}: {wrong}", cluster)
+            yield case(f"cluster, {name} {wrong}", text, f"engines[0].{name}: is ")
+    yield case("cluster of another variant", cluster.replace("variant: E", "variant: B"), "engines[0].variant: is B")
+    yield case("cluster with halo", cluster.replace("overlap_add", "halo"), "engines[0].form: is halo")
+    yield case("more than 32 units", cluster.replace("[4, 4]", "[8, 8]"), "engines[0].grid: has 64 units")
+    yield case("narrow sums of a cluster", cluster.replace("accumulator_bits: 24", "accumulator_bits: 18"),
+               "engines[0].accumulator_bits")  # fmt: skip
     yield case("narrow accumulator", VALID.replace("_bits: 32", "_bits: 17"), "engines[0].accumulator_bits")
 
 

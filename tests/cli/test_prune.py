@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.cli import main
 from bfpga.compiler.read.network import read_network
+from bfpga.engines.skip_array.dealing import deal
 from bfpga.pruning.layers import prunable_layers
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
@@ -49,17 +50,28 @@ def test_prune_judges_on_a_file_of_its_own(tmp_path: Path) -> None:
     assert found["judged_by_labels"]
 
 
-@pytest.mark.parametrize("structure", ["even", "pynq_z2_zero_skip"])
-def test_prune_leaves_as_many_weights_in_every_kernel(
-    structure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What suits a skip array, whose groups take whole kernels."""
+def test_prune_leaves_as_many_weights_in_every_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = tmp_path / "o.onnx"
-    assert main([*PRUNE[:6], "--epochs", "0", "--structure", structure, "-o", str(written)]) == 0
+    assert main([*PRUNE[:6], "--epochs", "0", "--structure", "even", "-o", str(written)]) == 0
     assert "as many in every kernel of a layer" in capsys.readouterr().out
     for layer in prunable_layers(read_network(written).graph()):
         weights = layer.weights.T if layer.outputs_last else layer.weights
         assert len({int(np.count_nonzero(kernel)) for kernel in weights}) == 1, layer.name
+
+
+def test_prune_balances_the_groups_of_a_skip_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written, found = tmp_path / "o.onnx", tmp_path / "f.json"
+    target = ["-o", str(written), "--json", str(found)]
+    assert main([*PRUNE[:6], "--epochs", "0", "--structure", "pynq_z2_zero_skip", *target]) == 0
+    assert "as many for every one of 16 groups" in capsys.readouterr().out
+    assert json.loads(found.read_text())["group"] == {"groups": 16, "lanes": 4, "rows": 128}
+    first, _ = prunable_layers(read_network(written).graph())
+    weights = first.weights.T if first.outputs_last else first.weights
+    assert len(weights) > 16
+    entries = 1 + np.count_nonzero(weights, axis=1)
+    dealt = deal(entries, 16)
+    loads = [int(entries[own[own >= 0]].sum()) for own in dealt.T]
+    assert max(loads) - min(loads) <= 1
 
 
 def test_prune_does_without_labels(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from array_layers import PlainKernel
+from cluster_configs import CLUSTER
+from small_networks import Network, compiled
 from watched_kernel import Watched
 
 from bfpga.contract.configuration import SystolicConfig
@@ -16,15 +19,8 @@ from bfpga.contract.program import LaunchStep, Program
 from bfpga.devices.emulator import Emulator
 from bfpga.devices.kernel_device import KernelDevice
 from bfpga.engines.array.constraints import findings
-from bfpga.engines.skip_array.unit_maps import map_fits
+from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 from bfpga.verify.random_network import random_program
-
-CLUSTER = SystolicConfig(
-    columns=4, rows=4, lanes=4, multiplier="dsp_packed", kernel="processes", activation_words=1024, weight_words=1024,
-    parameter_rows=256, functions=("none", "relu", "clip"), skip_groups=4, skip_source="activations", skip_chunk=4,
-    skip_queue=16, skip_passes=4096, cluster_rows=2, cluster_columns=2, cluster_words=16, cluster_lines=16,
-    cluster_blocks=64,
-)  # fmt: skip
 
 
 class WatchedKernel(PlainKernel):
@@ -42,7 +38,8 @@ def drawn(seed: int) -> Program:
         cluster_rows=int(rng.choice([1, 2, 3])), cluster_words=int(rng.choice([4, 8, 16])),
         cluster_lines=int(rng.choice([4, 8, 16])), activation_words=int(rng.choice([64, 1024])),
     )  # fmt: skip
-    config = replace(config, skip_groups=config.cluster_units)
+    passes = run_passes(config.columns, config.cluster_lines, config.cluster_kernel)
+    config = replace(config, skip_groups=config.cluster_units, skip_passes=passes)
     return random_program(rng, config) if not list(findings(config)) else drawn(seed + 1000)
 
 
@@ -71,3 +68,45 @@ def test_maps_have_room_and_registers_hold_them(seed: int) -> None:
                 assert d.flags & Flag.CLUSTER
                 assert map_fits(d.input_height, d.input_width, config)
                 assert max(d.stride_y, d.stride_x) <= config.cluster_kernel
+
+
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "reason"),
+    [
+        (5, {"pads": [2, 2, 2, 2]}, "its kernel has 5 x 5 weights, and a unit has memories for 3 x 3"),
+        (3, {"dilations": [2, 2]}, "its kernel has a dilation of 2"),
+        (2, {"strides": [4, 4]}, "its stride is 4"),
+        (3, {"pads": [3, 3, 3, 3]}, "some of its results read nothing but padding"),
+    ],
+)
+def test_what_a_cluster_does_not_compute_the_host_does(
+    kernel: int, attributes: dict[str, list[int]], reason: str, tmp_path: Path
+) -> None:
+    network = Network(4, 12, 12)
+    network.conv(6, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.conv(8, 6, kernel, **attributes)
+    program = compiled(network, tmp_path, CLUSTER)
+    assert [note for note in program.notes if reason in note and "a systolic array computes it" in note]
+
+
+def test_maps_beyond_the_lines_are_cut(tmp_path: Path) -> None:
+    network = Network(4, 30, 40)
+    network.conv(6, 4, 3, pads=[1, 1, 1, 1])
+    program = compiled(network, tmp_path, replace(CLUSTER, activation_words=4096))
+    (node,) = program.nodes
+    assert len(node.tiles) > 4
+    assert {(tile.y0, tile.y1, tile.x0, tile.x1) for tile in node.tiles} == {
+        (tile.y0, tile.y1, tile.x0, tile.x1) for tile in node.tiles if tile.y1 - tile.y0 <= 16 >= tile.x1 - tile.x0
+    }
+
+
+def test_zeros_of_samples_tell_the_clocks(tmp_path: Path) -> None:
+    """Behind ReLU half of a map is zero: a layer takes fewer clocks than with a share of one."""
+    network = Network(4, 12, 12)
+    network.conv(16, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.conv(16, 16, 3, pads=[1, 1, 1, 1])
+    known, unknown = (compiled(network, tmp_path, CLUSTER, calibrate=calibrate) for calibrate in (True, False))
+    assert known.nodes[1].input_share < 0.8
+    assert unknown.nodes[1].input_share == 1.0

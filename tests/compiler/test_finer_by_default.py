@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from skip_arrays import SKIPS
 from small_networks import WIDE, Network, float_outputs
 
 from bfpga.accelerator.variants import accelerator_around
 from bfpga.compiler.compiler import compile_network, lower_expanded
 from bfpga.compiler.numbers.measurements import measure
-from bfpga.compiler.numbers.quantize import quantize_rows
+from bfpga.compiler.numbers.quantize import QuantizedRows, quantize_rows
 from bfpga.compiler.numbers.shift_weights import Moments
 from bfpga.compiler.numbers.tail import channel_tails, fit_tail
 from bfpga.compiler.options import CompileOptions
@@ -82,6 +83,28 @@ def test_linear_weights_make_good_each_others_errors() -> None:
     together, apart = (np.square(others @ item.T).mean() for item in left)
     assert together < 0.5 * apart
     assert all(np.abs(item.mantissas).max() <= NARROW.format.mantissa_max for item in rows)
+
+
+def test_zeros_stay_where_they_take_no_time() -> None:
+    """What a zero would make good, others do: still nearer than weights rounded alone. Other arrays use the zeros."""
+    generator = np.random.default_rng(8)
+    common = generator.normal(size=(4000, 6)) @ generator.normal(size=(6, 24))
+    inputs = common + 0.2 * generator.normal(size=common.shape)
+    known, others = inputs[:2000], inputs[2000:]
+    weights = np.where(generator.random((30, 24)) < 0.5, generator.normal(size=(30, 24)), 0)
+    moments = Moments((known.T @ known / 2000)[None])
+    rows = [quantize_rows(weights, config, moments=item) for config, item in (
+        (SKIPS, moments), (SKIPS, None), (NARROW, moments),
+    )]  # fmt: skip
+    assert not rows[0].mantissas[weights == 0].any()
+    assert rows[2].mantissas[weights == 0].any()
+    errors = [np.square(others @ (weights - _floats(found)).T).mean() for found in rows]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def _floats(rows: QuantizedRows) -> np.ndarray:
+    return np.ldexp(rows.mantissas.astype(np.float64), rows.exponents[:, None])
+
 
 
 @pytest.mark.parametrize("choice", [True, False])

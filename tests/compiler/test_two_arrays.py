@@ -16,7 +16,7 @@ from two_arrays import TWO_ARRAYS, WITH_TWO_ARRAYS
 from bfpga.compiler.compiler import compile_network
 from bfpga.compiler.dispatch.two_arrays import ArrayClocks
 from bfpga.compiler.options import CompileOptions, LayerOptions
-from bfpga.contract.descriptor import Flag, Operation
+from bfpga.contract.descriptor import COMPUTING, Flag, Operation
 from bfpga.contract.predicates import counted_in, predicate_of
 from bfpga.contract.program import ArrayNode, Program
 from bfpga.devices.comparison import first_mismatch
@@ -85,6 +85,33 @@ def test_without_registers_or_with_an_engine_that_is_asked_for_there_is_one_way(
     assert all(len(own) == 1 for own in ways(compiled(path, samples, MAJORITY, count_registers=0)).values())
     asked = CompileOptions(dispatch="majority", engine="systolic_array")
     assert list(ways(compiled(path, samples, asked)).values()) == [[(False, None)], [(False, None)]]
+
+
+def strips_network() -> Network:
+    """Pooling and a layer behind it by strips in turn, where memory is small, and layers behind those as a whole."""
+    layers = Network(3, 41, 35)
+    layers.conv(8, 3, 3, strides=[2, 2], pads=[1, 1, 1, 1])
+    pooled = layers.add("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1])
+    squeezed = layers.add("Relu", layers.conv(4, 8, 1, source=pooled))
+    layers.add("Relu", layers.conv(12, 4, 3, source=squeezed, pads=[1, 1, 1, 1]))
+    return layers
+
+
+def test_a_layer_is_asked_only_when_its_input_is_counted_as_a_whole(tmp_path: Path) -> None:
+    """Strip by strip with the layer before, the first strip would be asked by the count of a part."""
+    path = tmp_path / "strips.onnx"
+    onnx.save(strips_network().model(), str(path))
+    drawn = np.random.default_rng(5).normal(size=(12, 3, 41, 35)) + np.linspace(-2, 2, 12)[:, None, None, None]
+    program = compiled(path, drawn.astype(np.float32), MAJORITY, activation_words=128)
+    order = [item.layer for item in program_operations(program) if item.descriptor.operation in COMPUTING]
+    pooling, squeeze, last = (
+        [number for number, layer in enumerate(order) if layer == name] for name in ("MaxPool_1", "Conv_2", "Conv_4")
+    )
+    assert pooling[-1] > squeeze[0], "strips in turn"
+    assert squeeze[-1] < last[0]
+    found = ways(program)
+    assert set(found["Conv_2"]) == {(False, None)}
+    assert set(found["Conv_4"]) == {(False, False), (True, True)}
 
 
 def test_the_way_of_each_sample_is_told_and_all_devices_give_the_same_bits(path: Path, samples: Samples) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, write_rendered
+from cpp_units import BUILDS, SOURCES, compiler, integer_flags, library, rendered_headers, write_rendered
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices import toolchain
@@ -32,9 +32,9 @@ CONFIGURATIONS = {
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory with the rendered headers."""
+    """Directory with the rendered headers, of a kernel that has the commands of every process."""
     directory = tmp_path_factory.mktemp("rendered")
-    write_rendered(directory)
+    write_rendered(directory, rendered_headers(cluster=True))
     return directory
 
 

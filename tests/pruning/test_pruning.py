@@ -14,8 +14,11 @@ from bfpga.compiler.read.network import read_network
 from bfpga.data import load_inputs
 from bfpga.devices.reference import FloatNetwork
 from bfpga.engines.registry import BESIDE
+from bfpga.engines.skip_array.entries import entry_words
+from bfpga.engines.skip_array.shape import SkipShape
+from bfpga.engines.skip_array.windows import chunk_kernels, piece_window
 from bfpga.errors import ConfigurationError, DataError
-from bfpga.pruning.layers import EVEN, PrunableLayer, prunable_layers
+from bfpga.pruning.layers import EVEN, Balanced, PrunableLayer, prunable_layers
 from bfpga.pruning.prune import Pruned, prune
 from bfpga.pruning.scores import Scorer
 from bfpga.pruning.sensitivity import Curve, allocate, best_shares, by_size, curves, lower_hull
@@ -46,6 +49,28 @@ def test_even_kernels_lose_as_many_weights_each(outputs_last: bool) -> None:
     assert [np.count_nonzero(row) for row in kept] == [2] * 6
     for row, own in zip(weights, kept, strict=True):
         assert np.abs(row[own]).min() > np.abs(row[~own]).max()
+
+
+@pytest.mark.parametrize("groups", [4, 12, 16])
+@pytest.mark.parametrize("outputs", [8, 16, 20, 40])
+@pytest.mark.parametrize("sparsity", [0.1, 0.6, 0.9])
+def test_balanced_groups_are_as_full_as_their_mean(groups: int, outputs: int, sparsity: float) -> None:
+    """--structure of a skip array: as kernels are dealt, all groups have about as many entries, but those whose kernels
+    are too few for that. The kernels are of very different size."""
+    rng = np.random.default_rng(groups * outputs)
+    weights = rng.normal(size=(outputs, 4, 3, 3)) * rng.uniform(0.2, 1.8, size=(outputs, 1, 1, 1))
+    kept = layer(weights).kept(weights, sparsity, Balanced(groups, lanes=4, rows=128))
+    entries = 1 + np.count_nonzero(kept.reshape(outputs, -1), axis=1)
+    assert np.count_nonzero(~kept) == pytest.approx(sparsity * kept.size, abs=outputs // 2)
+    full = outputs // groups * (1 + weights[0].size)  # of the groups with the fewest kernels
+    begun = min(groups, outputs)
+    mean = -(-int(entries.sum()) // begun)
+    if mean > full > 0:
+        mean = -(-int(entries.sum() - (begun - outputs % groups) * full) // (outputs % groups))
+    stored = np.where(kept, 1, 0).transpose(0, 2, 3, 1)  # as ``ArrayNode`` has them
+    shape = SkipShape(groups=groups)
+    chunks = chunk_kernels(stored, 1, 0, outputs, piece_window(stored, 1, 0, outputs, shape), shape)
+    assert mean <= int(entry_words(chunks, shape).fullest[0]) <= 1.1 * mean + 1
 
 
 @pytest.mark.parametrize("outputs_last", [False, True])

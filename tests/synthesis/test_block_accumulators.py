@@ -14,10 +14,13 @@ from bfpga.synthesis.netlist.implement import implement
 from bfpga.synthesis.netlist.recording import interpreted_run
 from bfpga.synthesis.netlist.simulate import Simulator, differences
 from bfpga.synthesis.netlist.verilog import translate
+from bfpga.synthesis.netlist.yosys import Family
 from bfpga.synthesis.schedule import Clock, schedule_loop
 from bfpga.synthesis.schedule_types import Schedule
 
 PART = "xc7z020clg400-1"
+#: Family, part and clock in ns.
+DEVICES = [("xc7", PART, 8.0), ("xcup", "xczu7ev-ffvc1156-2-e", 5.33)]
 FACTOR, OTHER, SUM = 25, 8, 40
 
 
@@ -55,8 +58,8 @@ class Summing:
         self.body.operations.append(Operation(opcode, width, operands, place=PLACE, **more))  # type: ignore[arg-type]
         return len(self.body.operations) - 1
 
-    def schedule(self) -> Schedule:
-        return schedule_loop(self.body, PART, Clock.default(8.0))
+    def schedule(self, part: str = PART, period: float = 8.0) -> Schedule:
+        return schedule_loop(self.body, part, Clock.default(period))
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -74,13 +77,17 @@ def test_what_no_block_accumulates_stays_outside(other: dict[str, object]) -> No
     assert not Summing(**other).schedule().accumulators  # type: ignore[arg-type]
 
 
-def test_an_accumulator_takes_a_block_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("family", "part", "period"), DEVICES)
+def test_an_accumulator_takes_a_block_and_no_more(
+    family: Family, part: str, period: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of tables only those that hand on a bit; without it, the addition and its selection are tables."""
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
     summing = Summing()
-    inside = summing.schedule()
+    inside = summing.schedule(part, period)
     monkeypatch.setattr(timing_graph, "find_accumulators", lambda _: [])
-    made, other = implement([(summing.body, inside), (summing.body, summing.schedule())], processes=1)
+    loops = [(summing.body, inside), (summing.body, summing.schedule(part, period))]
+    made, other = implement(loops, family, processes=1)
     assert made.logic.dsp == other.logic.dsp == 1
     assert made.logic.lut < SUM / 4
     assert made.logic.ff < SUM / 4

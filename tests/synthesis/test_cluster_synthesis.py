@@ -40,8 +40,9 @@ void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
 
 def scheduled(top: str, percent: int = WIRE_PERCENT) -> list[tuple[LoopBody, Schedule]]:
     """The pipelined loops of a top function and their schedules. percent: of the clock, for wires."""
-    rendered = {f"include/{path}": text for path, text in rendered_headers().items()}
-    own = {"src/top.cpp": top, "src/cluster_build.hpp": (SOURCES / "cluster_build.hpp").read_text()}
+    rendered = {f"include/{path}": text for path, text in rendered_headers(cluster=True).items()}
+    builds = ("cluster_build.hpp", "cluster_kernel_config.hpp")
+    own = {"src/top.cpp": top, **{f"src/{name}": (SOURCES / name).read_text() for name in builds}}
     loops = analyse_files(kernel_sources({**rendered, **own}), "src/top.cpp").loops
     clock = Clock(PERIOD, PERIOD * percent / 100)
     return [(body, schedule_loop(body, PART, clock)) for body in loops if body.name != OUTSIDE]
@@ -215,5 +216,71 @@ def test_the_partition_weighs_a_piece_a_clock() -> None:
     assert distance(*count, "table_.cell_") < guard("work_table.hpp", "table_guard")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
     for made in implement(loops, "xcup", None):
+        assert made.path is not None
+        assert made.path.delay < PERIOD
+
+
+#: The kernel of a ZCU104: 16 columns, 4 channels a word, 16 kernels in flight, 4 x 4 units; room for 256 blocks.
+KERNEL = "using Config = ClusterKernel<16, 4, 16, 4, 4, 3, 64, 256, 64, 8, 8, 32, bfpga::LaneDspPacked>;"
+#: Process -> class, header, streams, loops; the look-up tables that it takes at most.
+IN_KERNEL = {
+    "array": (
+        "CellFeeder<Config>", "cell_feeder",
+        "command_t commands, OperandBeat<Config> operands, bool windows, PartitionBeat<C> partitions, "
+        "MapCellBeat<C> counted, MapBeat<C> maps, MapBeat<C> grid_maps, MapCellBeat<C> cells, KernelsBeat<C> kernels, "
+        "OutputsBeat<C> outputs",
+        ["Feed"], 1000,
+    ),
+    "step_maker": (
+        "StepMaker<Config>", "step_maker", "KernelsBeat<C> kernels, WeightBeat<Config> words, StepBeat<C> steps",
+        ["Make"], 1800,
+    ),
+    "grid_sums": (
+        "GridSums<Config>", "grid_sums", "OutputsBeat<C> outputs, BlockBeat<C> blocks, SumBeat<Config> sums", ["Grid"],
+        2400,
+    ),
+    "partition": (
+        "PartitionProcess<C>", "partition",
+        "PartitionBeat<C> maps, MapCellBeat<C> cells, LimitsBeat<C> limits, LimitsBeat<C> grid_limits",
+        ["Words_Count", "Loads", "Terms", "Limits_Send"], 1300,
+    ),
+}  # fmt: skip
+
+
+def stream_of(kind: str) -> str:
+    """The type of a stream of beats, of words of commands or of truths."""
+    return f"bfpga::stream<bfpga::wire_t<bfpga::{kind}>>" if kind.endswith(">") else f"bfpga::stream<{kind}>"
+
+
+def top_in_kernel(name: str) -> str:
+    """A top function of a process of a kernel with a cluster."""
+    process, header, own, _, _ = IN_KERNEL[name]
+    streams = [each.split() for each in own.replace("command_t", "bfpga::command_t").split(", ")]
+    ports = ", ".join(f"{stream_of(kind)}& {stream}" for kind, stream in streams)
+    return (
+        f'#include "bfpga/processes/cluster/layer.hpp"\n#include "bfpga/processes/cluster/{header}.hpp"\n'
+        f'#include "cluster_kernel_config.hpp"\n{KERNEL}\nusing C = bfpga::ClusterConfig<Config>;\n'
+        f"void bfpga_{name}({ports}) {{\n    static bfpga::{process} process;\n"
+        f"    process.run({', '.join(stream for _, stream in streams)});\n}}\n"
+    )
+
+
+@pytest.mark.parametrize("name", IN_KERNEL)
+def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
+    """SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are promised."""
+    loops = scheduled(top_in_kernel(name), WIRES_OF_CHAINS if name == "partition" else WIRE_PERCENT)
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(IN_KERNEL[name][3], 1)
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    if name == "step_maker":
+        assert distance(*loops[0], "sets_.cell_") < guard("step_maker.hpp", "kernel_guard")
+    elif name == "grid_sums":
+        assert distance(*loops[0], "banks_.cell_") < guard("grid_sums.hpp", "grid_guard")
+    elif name == "partition":
+        words = next(loop for loop in loops if loop[0].name == "Words_Count")
+        assert distance(*words, "columns_.cell_") < guard("work_table.hpp", "table_guard")
+        assert distance(*words, "table_.cell_") < guard("work_table.hpp", "table_guard")
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    for made in implement(loops, "xcup", None):
+        assert made.logic.lut < IN_KERNEL[name][4]
         assert made.path is not None
         assert made.path.delay < PERIOD

@@ -17,8 +17,8 @@ LARGEST_DIVIDER = 63
 WIRE_PERCENT = 27
 #: That of the output stage on UltraScale+, by the name of its IP. Its chains there are of many short levels, each of
 #: which the tool takes for half of what it has with its wire: such a chain fits the clock and is too long when it is
-#: mapped (docs/synthesis.md).
-_WIDER = {("zynqmp", "post"): 46}
+#: mapped (docs/synthesis.md). So are the comparisons of work in the partition of a sparse cluster.
+_WIDER = {("zynqmp", "post"): 46, ("zynqmp", "partition"): 46}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfpga.accelerator.schema import AcceleratorFile, BesideSection, SkipArraySection, SystolicSection
+from bfpga.accelerator.schema import (
+    AcceleratorFile,
+    BesideSection,
+    ClusterArraySection,
+    SkipArraySection,
+    SystolicSection,
+)
 from bfpga.accelerator.yaml_reader import Document, KeyPath
 from bfpga.contract.engine_numbers import ARRAY, EngineName, EngineNumbers
 from bfpga.engines.registry import BESIDE
 
-#: The kind of array that multiplies by stored non-zero weights.
-SKIP_ARRAY = "skip_array"
+#: The kinds that stand in the place of the systolic array.
+INSTEAD = ("skip_array", "sparse_cluster_array")
+#: A section of what does the work of the array.
+ArraySection = SystolicSection | SkipArraySection | ClusterArraySection
 #: What every accelerator needs the array for, beside its products.
 ARRAY_WORK = "it adds, pools and holds the output stage; beside another engine it may be small"
 
@@ -19,7 +27,7 @@ ARRAY_WORK = "it adds, pools and holds the output stage; beside another engine i
 class EngineSections:
     """One section a kind, in any order of the file; ``places``: where each stands in the list."""
 
-    array: SystolicSection | SkipArraySection
+    array: ArraySection
     beside: dict[EngineName, BesideSection]
     places: dict[EngineName, int]
 
@@ -40,18 +48,20 @@ def engine_sections(document: Document, described: AcceleratorFile) -> EngineSec
             text = f"is a second {section.kind}; the first is engines[{places[section.kind]}], one is possible"
             document.refuse(("engines", place, "kind"), text)
         places.setdefault(section.kind, place)
-    if SKIP_ARRAY in places:
+    for instead in INSTEAD:
+        if instead not in places:
+            continue
         if len(places) > 1:
-            others = " and ".join(kind for kind in places if kind != SKIP_ARRAY)
-            text = f"is {SKIP_ARRAY}, which is alone in its kernel; beside it is {others}"
-            document.refuse(("engines", places[SKIP_ARRAY], "kind"), text)
+            others = " and ".join(kind for kind in places if kind != instead)
+            text = f"is {instead}, which is alone in its kernel; beside it is {others}"
+            document.refuse(("engines", places[instead], "kind"), text)
             document.raise_problems("an accelerator")
         # It does the work of the array and has its name everywhere else.
-        places[ARRAY] = places.pop(SKIP_ARRAY)
-    array: SystolicSection | SkipArraySection | None = None
+        places[ARRAY] = places.pop(instead)
+    array: ArraySection | None = None
     beside: dict[EngineName, BesideSection] = {}
     for section in reversed(described.engines):
-        if isinstance(section, SystolicSection | SkipArraySection):
+        if isinstance(section, ArraySection):
             array = section
         else:
             beside[section.kind] = section
@@ -60,6 +70,9 @@ def engine_sections(document: Document, described: AcceleratorFile) -> EngineSec
     for kind, other in beside.items():
         for key, text in other.refusals():
             document.refuse(("engines", places[kind], key), text)
+    if isinstance(array, ClusterArraySection):
+        for key, text in array.refusals():
+            document.refuse(("engines", places[ARRAY], key), text)
     document.raise_problems("an accelerator")
     assert array is not None
     return EngineSections(array, beside, places)

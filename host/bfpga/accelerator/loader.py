@@ -11,8 +11,14 @@ from pathlib import Path
 from bfpga.accelerator.boards import Board, load_board, names, resolve
 from bfpga.accelerator.clocks import clock_problem
 from bfpga.accelerator.constraints import board_findings, config_findings
-from bfpga.accelerator.engine_sections import EngineSections, engine_sections
-from bfpga.accelerator.schema import AcceleratorFile, FormatSection, SkipArraySection, SystolicSection
+from bfpga.accelerator.engine_sections import ArraySection, EngineSections, engine_sections
+from bfpga.accelerator.schema import (
+    AcceleratorFile,
+    ClusterArraySection,
+    FormatSection,
+    SkipArraySection,
+    SystolicSection,
+)
 from bfpga.accelerator.sections import validate
 from bfpga.accelerator.yaml_reader import Document, KeyPath, read_document
 from bfpga.contract.configuration import SkipSource, SystolicConfig
@@ -21,6 +27,7 @@ from bfpga.contract.functions import FUNCTION_NAMES
 from bfpga.contract.layout import layout_digest
 from bfpga.engines.array.shift_words import with_zero
 from bfpga.engines.configurations import config_to_dict
+from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.errors import ConfigurationError
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import DEFAULT_D, ShiftFormat
@@ -36,6 +43,8 @@ SOURCE_KEYS: dict[SkipSource, tuple[str, str]] = {
     "weights": ("groups", "is of `source: weights`; with activations each pixel of a pass has its own group"),
     "activations": ("passes", "is of `source: activations`; stored weights come with every pass"),
 }
+#: Of a sparse cluster: steps that await credits.
+MAP_QUEUE = 16
 #: Widest activations of a shift unit (SM 2.1).
 SHIFT_MANTISSA_BITS = 16
 
@@ -210,12 +219,14 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         weight_stream_bits=section.weight_stream_bits,
         functions=tuple(sorted(section.functions, key=FUNCTION_NAMES.index)),
         position_bins=section.position_bins,
-        wide_words=section.wide_words,
+        wide_words=0 if isinstance(section, ClusterArraySection) else section.wide_words,
         count_registers=section.count_registers,
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
         return skip_config(document, engines, section, config)
+    if isinstance(section, ClusterArraySection):
+        return cluster_config(section, config)
     return systolic_config(document, engines, section, config)
 
 
@@ -237,7 +248,7 @@ def systolic_config(
     )
 
 
-def array_rows(section: SystolicSection | SkipArraySection) -> int:
+def array_rows(section: ArraySection) -> int:
     """Output channels of an operation or of a pass."""
     if isinstance(section, SkipArraySection) and section.rows == "auto":
         return SKIP_ROWS[section.source]
@@ -262,6 +273,29 @@ def skip_config(
         skip_queue=section.queue,
         skip_passes=section.passes,
         dense_beside=section.dense_beside,
+    )
+
+
+def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> SystolicConfig:
+    """With what a sparse cluster has besides; its kernel is always one of processes, which reads a map as one run."""
+    return replace(
+        config,
+        multiplier="dsp_packed",
+        kernel="processes",
+        skip_groups=section.grid[0] * section.grid[1],
+        skip_source="activations",
+        skip_chunk=section.lanes,
+        skip_queue=MAP_QUEUE,
+        skip_passes=run_passes(section.columns, section.map_lines, section.kernel),
+        cluster_rows=section.grid[0],
+        cluster_columns=section.grid[1],
+        cluster_kernel=section.kernel,
+        cluster_words=section.unit_words,
+        cluster_queue=section.queue,
+        cluster_lines=section.map_lines,
+        cluster_blocks=section.map_blocks,
+        cluster_threshold=section.threshold,
+        cluster_moves=section.moves,
     )
 
 

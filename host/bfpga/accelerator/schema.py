@@ -191,6 +191,68 @@ class SkipArraySection(Section):
     ultra_ram: UltraMemories = Field([])
 
 
+class ClusterArraySection(Section):
+    """A sparse cluster in the place of the systolic array: units with a piece of the map each, without zeros."""
+
+    kind: Literal["sparse_cluster_array"] = Field(description="which engine this section describes")
+    format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
+    variant: Literal["A", "B", "C", "D", "E"] = Field("E", description="how units work; E is the one that is built")
+    form: Literal["overlap_add", "halo"] = Field(
+        "overlap_add",
+        description="whether sums at the border of pieces are added or computed twice; overlap_add is built",
+    )
+    grid: GridSize = Field(
+        [4, 4], description="rows and columns of pieces of a map: one unit for each piece, at most 32"
+    )
+    kernel: int = Field(
+        3, ge=1, le=5, description="rows, and columns, of the largest kernel; a unit has kernel x kernel multipliers"
+    )
+    columns: int = Field(ge=1, le=64, description="output pixels that leave at once, and input pixels that are read so")
+    rows: Literal[4, 8, 16, 32, 64] = Field(
+        16, description="output channels in flight, which an activation meets in turn"
+    )
+    lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
+    unit_words: Literal[16, 32, 64, 128, 256] = Field(
+        64, description="blocks of kernel x kernel sums that a unit holds for each channel in flight"
+    )
+    queue: Literal[16, 32, 64, 128, 256] = Field(64, description="words of activations that wait for each unit")
+    map_lines: Literal[16, 32, 64, 128] = Field(
+        64, description="rows, and columns, of the largest map of one operation"
+    )
+    map_blocks: Literal[16, 32, 64, 128, 256, 512, 1024, 2048] = Field(
+        512, description="blocks of sums of the largest map of one operation"
+    )
+    threshold: int = Field(
+        3, ge=0, le=100,
+        description="largest difference of two pieces' work that is let be, in points of a piece's area",
+    )
+    moves: int = Field(256, ge=0, le=1023, description="most moves of a map's limits; 0: pieces of equal size")
+    accumulator_bits: AccumulatorBits = Field(
+        "auto", description="accumulator width; auto: 32"
+    )
+    bias_bits: BiasBits = 18
+    activation_words: ActivationWords = 4096
+    weight_words: int = Field(4096, ge=16, le=65536, description="words of rows x lanes mantissas in the weight memory")
+    parameter_rows: ParameterRows = 2048
+    stream_bits: DataWidth = 64
+    weight_stream_bits: WeightWidth = 64
+    functions: Functions = Field(list(USUAL_FUNCTIONS))
+    position_bins: PositionBins = 0
+    count_registers: CountRegisters = 0
+    ultra_ram: UltraMemories = Field([])
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Values that are possible in models and not in a kernel: keys, and what would be right."""
+        found = []
+        if self.variant != "E":
+            text = f"is {self.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
+            found.append(("variant", text))
+        if self.form != "overlap_add":
+            text = f"is {self.form}; must be overlap_add: the partition of a kernel makes pieces that share no cell"
+            found.append(("form", text))
+        return found
+
+
 class BesideSection(Section):
     """An engine beside the array."""
 
@@ -276,7 +338,8 @@ class ClusterSection(BesideSection):
 
 
 EngineSection = Annotated[
-    SystolicSection | SkipArraySection | ZeroSkipSection | ClusterSection, Field(discriminator="kind")
+    SystolicSection | SkipArraySection | ClusterArraySection | ZeroSkipSection | ClusterSection,
+    Field(discriminator="kind"),
 ]
 
 
@@ -293,7 +356,8 @@ class AcceleratorFile(Section):
     engines: list[EngineSection] = Field(
         min_length=1,
         max_length=3,
-        description="one systolic array, beside it at most one zero_skip, one sparse_cluster; or one skip array",
+        description="one systolic array, beside it at most one zero_skip, one sparse_cluster; or one skip array, or "
+        "one sparse cluster in its place",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,9 +52,9 @@ def prune(
         str | None,
         typer.Option(
             "--structure",
-            help="Zeros that suit this accelerator: whole groups that its engine passes over at once, or as many in "
-            "every kernel for a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`. "
-            "Default: each weight by itself.",
+            help="Zeros that suit this accelerator: whole groups that its engine passes over at once, or as many for "
+            "every group of a skip array. Also OUTPUTSxINPUTS channels at all taps, or `even`: as many in every "
+            "kernel. Default: each weight by itself.",
             metavar="ACCELERATOR",
         ),
     ] = None,
@@ -130,11 +131,11 @@ def prune(
 
 
 def group_of(structure: str | None) -> Group | None:
-    """What ``--structure`` asks for: output and input channels of groups, or even kernels.
+    """What ``--structure`` asks for: output and input channels of groups, even kernels, or balanced groups.
 
     ConfigurationError for what is neither.
     """
-    from bfpga.pruning.layers import EVEN
+    from bfpga.pruning.layers import EVEN, Balanced
 
     if structure is None:
         return None
@@ -148,8 +149,8 @@ def group_of(structure: str | None) -> Group | None:
 
     accelerator = load_accelerator(structure)
     beside = engines_beside(accelerator.systolic)
-    if accelerator.systolic.skip_groups:
-        return EVEN
+    if accelerator.systolic.skips_weights:
+        return Balanced.of(accelerator.systolic)
     if not beside:
         raise ConfigurationError(
             f"--structure: {accelerator.name} has no engine that passes over zeros; give another accelerator "
@@ -194,6 +195,8 @@ def _structure(group: Group | None) -> str:
         return ""
     if group == "even":
         return ", as many in every kernel of a layer"
+    if not isinstance(group, tuple):
+        return f", as many for every one of {group.groups} groups"
     return f", in groups of {group[0]} output x {group[1]} input channels"
 
 
@@ -212,7 +215,7 @@ def content(
         "output": str(written),
         "asked": sparsity,
         "sparsity": found.sparsity,
-        "group": group,
+        "group": group if group is None or isinstance(group, str | tuple) else asdict(group),
         "samples": {part: len(getattr(parts, part)) for part in ("learning", "choosing", "judging")},
         "epochs": found.epochs,
         "losses": dict(zip(("before", "at_once", "pruned"), found.losses, strict=True)),

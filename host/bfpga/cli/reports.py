@@ -16,6 +16,7 @@ from bfpga.cli.report_saturation import (
     saturation_cell,
     warn_saturation,
 )
+from bfpga.cli.report_units import unit_report
 from bfpga.cli.work import Job, accuracy
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.engine_numbers import ARRAY
@@ -286,6 +287,7 @@ def run_report(job: Job, result: DeviceResult, device: str, counted: DeviceResul
     content["boards"] = [board.to_dict() for board in result.boards]
     content["accuracy"] = accuracy(job, result)
     print_layers(job, content)
+    content["units"] = unit_report(job)
     print_boards(result)
     if result.measured is not None:
         print_measured(result.measured)

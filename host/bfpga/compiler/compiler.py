@@ -97,7 +97,7 @@ def compile_network(
     say("read the network")
     network = read_network(network)
     # Shift units hold few weights: what an average loses there goes to a neighbour that multiplies.
-    graph = network.graph(max(count, items), separate_averages="linear" in config.weight_formats)
+    graph = network.graph(max(count, items), "linear" in config.weight_formats, config.skips_weights)
     say("lower the layers")
     graph, notes = unroll(graph) if options.recurrent == "array" else (graph, [])
     graph, lowered = lower_expanded(graph, config, calibration is not None, options)

@@ -225,7 +225,7 @@ def sparse_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -
 def cluster_limits(config: SystolicConfig, descriptor: Descriptor, cycles: int) -> dict[str, int]:
     """The same for a GEMM of a sparse cluster: cells that come, sums and outputs that leave, or values of its units."""
     fed = feed_clocks(config, descriptor) * (descriptor.blocks + (descriptor.most_moves > 0))
-    left = grid_blocks(descriptor.input_height, descriptor.input_width, config) * descriptor.output_rows
+    left = grid_blocks(descriptor.input_height, descriptor.input_width, config) * descriptor.blocks * config.rows
     rest = cycles - left
     return {"output stage": left, "windows" if fed >= rest // 2 and fed * 10 >= rest * 9 else "array": rest}
 

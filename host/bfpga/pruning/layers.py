@@ -8,13 +8,78 @@ from typing import Literal
 import numpy as np
 
 from bfpga.compiler.read.importer import Graph, Operator
-from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.engines.skip_array.dealing import deal, even_runs
+from bfpga.formats.arrays import BoolArray, Float32Array, FloatArray, Int64Array
 
 #: As many zeros in every kernel of a layer, which suits engines whose time is that of their fullest kernel.
 Even = Literal["even"]
 EVEN: Even = "even"
-#: Output and input channels of a group of weights that become zero together, at all taps of the kernel; or ``EVEN``.
-Group = tuple[int, int] | Even
+#: How often kernels are dealt anew until their groups are balanced.
+DEALS = 6
+
+
+@dataclass(frozen=True)
+class Balanced:
+    """As many weights in every group of a skip array, whose groups take whole kernels: its numbers as
+    ``SystolicConfig`` has them."""
+
+    groups: int
+    lanes: int
+    rows: int
+
+    @staticmethod
+    def of(config: SystolicConfig) -> Balanced:
+        """What suits the skip array of a configuration."""
+        return Balanced(config.skip_groups, config.lanes, config.rows)
+
+    def kept(self, worth: FloatArray, sparsity: float) -> BoolArray:
+        """Which weights of each kernel stay; worth: (kernels, weights). A share goes of each run of kernels that an
+        operation computes."""
+        runs = even_runs(len(worth), self.groups, self.lanes, self.rows)
+        return np.concatenate([self._of_run(worth[m0:m1], sparsity) for m0, m1 in runs])
+
+    def _of_run(self, worth: FloatArray, sparsity: float) -> BoolArray:
+        """Kernels are dealt by how many weights of each would stay; then every group keeps as many of the largest.
+
+        That changes how kernels are dealt, so it is done again; the choice with the least full group counts.
+        """
+        if len(worth) <= self.groups:
+            return _without_smallest(worth, sparsity)
+        kept = _without_smallest(worth.reshape(1, -1), sparsity).reshape(worth.shape)
+        found = []
+        for _ in range(DEALS):
+            kept = _evened(worth, kept, self._dealt(kept))
+            found.append((max(_entries(kept)[own].sum() for own in self._dealt(kept)), kept))
+        return min(found, key=lambda item: item[0])[1]
+
+    def _dealt(self, kept: BoolArray) -> list[Int64Array]:
+        """The kernels of each group."""
+        return [own[own >= 0] for own in deal(_entries(kept), self.groups).T]
+
+
+def _entries(kept: BoolArray) -> Int64Array:
+    """Entries of each kernel: one that begins it, and its weights."""
+    counts: Int64Array = 1 + np.count_nonzero(kept, axis=1).astype(np.int64)
+    return counts
+
+
+def _evened(worth: FloatArray, kept: BoolArray, groups: list[Int64Array]) -> BoolArray:
+    """As many weights as ``kept`` has, the largest ones of each group, and as many entries of all groups."""
+    kernels, total = np.array([len(own) for own in groups]), int(np.count_nonzero(kept))
+    sizes = kernels * worth.shape[1]
+    counts = _shared_out(total + len(worth), sizes + kernels) - kernels
+    if counts.min() < 0:
+        counts = _shared_out(total, sizes)
+    result = np.zeros(worth.shape, np.bool_)
+    for own, count in zip(groups, counts.tolist(), strict=True):
+        result[own] = _largest(worth[own], count)
+    return result
+
+
+#: Output and input channels of a group of weights that become zero together, at all taps of the kernel; or ``EVEN``; or
+#: what balances the groups of a skip array.
+Group = tuple[int, int] | Even | Balanced
 
 
 @dataclass(frozen=True)
@@ -45,11 +110,16 @@ class PrunableLayer:
         """
         if group is None:
             return _without_smallest(weights.reshape(1, -1), sparsity).reshape(weights.shape)
-        if group == EVEN:
-            values = self._outputs_first(np.asarray(weights, np.float64))
-            even = _without_smallest(np.abs(values).reshape(len(values), -1), sparsity).reshape(values.shape)
-            return np.ascontiguousarray(self._outputs_first(even)).astype(np.bool_)
-        return self._kept_groups(weights, sparsity, group)
+        if isinstance(group, tuple):
+            return self._kept_groups(weights, sparsity, group)
+        values = self._outputs_first(np.asarray(weights, np.float64))
+        kernels = np.abs(values.astype(np.float64)).reshape(len(values), -1)
+        # A kernel that reads one channel goes to the groups of its lane: these are balanced if all kernels are.
+        if isinstance(group, Balanced) and values.shape[1] > 1:
+            kept = group.kept(kernels, sparsity)
+        else:
+            kept = _without_smallest(kernels, sparsity)
+        return np.ascontiguousarray(self._outputs_first(kept.reshape(values.shape))).astype(np.bool_)
 
     def _kept_groups(self, weights: FloatArray, sparsity: float, group: tuple[int, int]) -> BoolArray:
         values = self._outputs_first(np.asarray(weights, np.float64))
@@ -75,6 +145,22 @@ def _without_smallest(rows: FloatArray, sparsity: float) -> BoolArray:
     order = np.argsort(np.abs(rows), axis=1, kind="stable")
     np.put_along_axis(kept, order[:, : round(sparsity * rows.shape[1])], False, axis=1)
     return kept
+
+
+def _largest(values: FloatArray, count: int) -> BoolArray:
+    """Where the ``count`` largest values are."""
+    kept = np.zeros(values.size, np.bool_)
+    kept[np.argsort(-values, axis=None, kind="stable")[:count]] = True
+    return kept.reshape(values.shape)
+
+
+def _shared_out(total: int, sizes: Int64Array) -> Int64Array:
+    """A number in parts as equal as can be, none of which is larger than its size."""
+    parts, left = np.zeros(len(sizes), np.int64), total
+    for number, index in enumerate(np.argsort(sizes, kind="stable").tolist()):
+        parts[index] = min(int(sizes[index]), left // (len(sizes) - number))
+        left -= int(parts[index])
+    return parts
 
 
 def prunable_layers(graph: Graph) -> list[PrunableLayer]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bfpga.compiler.dispatch.engine_clocks import engine_operations
-from bfpga.contract.program import ArrayNode, BlockTensor, Program, TensorSpec
+from bfpga.contract.descriptor import Descriptor, Flag, Operation
+from bfpga.contract.program import ArrayNode, BlockTensor, LaunchStep, Program, TensorSpec
 from bfpga.devices.emulator import Emulator
 from bfpga.engines.beside.embedded_kernels import embedded_weights
 from bfpga.engines.beside.engine import UnitShares
 from bfpga.engines.beside.tiles import input_rectangle
 from bfpga.engines.registry import depends_on_inputs, operation_engine
-from bfpga.formats.arrays import IntArray
+from bfpga.engines.skip_array.unit_clocks import cluster_clocks
+from bfpga.engines.skip_array.unit_maps import equal_piece
+from bfpga.formats.arrays import BoolArray, IntArray
 from bfpga.program.layout import encode_tensor
+from bfpga.report.unit_shares import cut, layer_input, maps_of
 
 #: Layers whose pieces are shown at most.
 MOST_LAYERS = 12
@@ -43,6 +47,8 @@ def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[An
     inputs are those of the program: samples that travel side by side are one.
     """
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
+    if program.config.has_cluster:
+        return _cluster_partitions(program, nodes, {name: values[:1] for name, values in inputs.items()})
     if not any(depends_on_inputs(node.engine) for node in nodes):
         return []
     sample = {name: values[:1] for name, values in inputs.items()}
@@ -65,6 +71,47 @@ def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[An
         if len(found) == MOST_LAYERS:
             break
     return list(found.values())
+
+
+def _cluster_partitions(
+    program: Program, nodes: Sequence[ArrayNode], sample: Mapping[str, npt.NDArray[np.floating[Any]]]
+) -> list[LayerPartition]:
+    """Layers of a kernel with a sparse cluster in the place of its array: the first map of each."""
+    traced = Emulator(program).run(sample, trace=True).tensors
+    found: list[LayerPartition] = []
+    for node in nodes:
+        x = layer_input(program, node, traced, sample) if node.kind == "gemm" else None
+        if x is None or len(found) == MOST_LAYERS:
+            continue
+        cells = next(maps_of(program, node, x))[0]
+        result = cut(program, node, cells)
+        operation = next(item for item, owner in _products(program) if owner == node.name)
+        equal, balanced = (
+            UnitShares(
+                [(piece.row0, piece.row1, piece.column0, piece.column1) for piece in partition.rectangles()],
+                list(loads),
+                _clocks(program, node, operation, max(loads), cells),
+            )
+            for partition, loads in ((result.start, result.start_loads), (result.partition, result.loads))
+        )
+        counts = np.count_nonzero(cells, axis=2).astype(np.int64)
+        found.append(LayerPartition(node.name, counts, equal, balanced, operation.most_moves > 0))
+    return found
+
+
+def _products(program: Program) -> Iterator[tuple[Descriptor, str]]:
+    """Products of a program's starts, with their layers."""
+    for step in program.steps:
+        for operation in step.operations if isinstance(step, LaunchStep) else ():
+            if operation.descriptor.operation == Operation.GEMM and not operation.descriptor.flags & Flag.MEASURE:
+                yield operation.descriptor, operation.layer
+
+
+def _clocks(program: Program, node: ArrayNode, operation: Descriptor, most: int, cells: BoolArray) -> int:
+    """Clocks of an operation whose slowest unit has so many values."""
+    rows, columns = equal_piece(cells.shape[0], cells.shape[1], program.config)
+    share = most / (rows * columns * cells.shape[2])
+    return cluster_clocks(program.config, replace(node, input_share=share), node.tiles[0].m0, operation)
 
 
 def _mantissas(

@@ -12,8 +12,9 @@ from bfpga.estimate.hardware import HardwareFigures, read_figures, write_figures
 from bfpga.vendor.kernel_ips import kernel_ips
 from bfpga.vendor.render import kernel_sources, render_kernel, top_files
 
-#: How cells are counted; figures of another way are none. 2: two functions in one look-up table where they share it.
-_COUNTING = 2
+#: How cells are counted, by the DSP blocks of the device; figures of another way are none. 2: two functions in one
+#: look-up table where they share it. 3: registers and sums inside of DSP48E2 blocks.
+_COUNTING = {"DSP48E1": 2, "DSP48E2": 3}
 
 
 def kernel_files(accelerator: Accelerator) -> dict[str, str]:
@@ -28,7 +29,8 @@ def sources_digest(accelerator: Accelerator) -> str:
     """What figures belong to: the sources of the kernel, the device, the clock and its margins, the way of counting."""
     board = accelerator.board
     margins = [wire_percent(board.processing_system, ip.part) for ip in kernel_ips(accelerator.systolic)]
-    digest = hashlib.sha256(f"{_COUNTING}\0{board.part}\0{accelerator.clock_mhz}\0{margins}".encode())
+    counting = _COUNTING[board.dsp_kind]
+    digest = hashlib.sha256(f"{counting}\0{board.part}\0{accelerator.clock_mhz}\0{margins}".encode())
     for path, text in sorted(kernel_files(accelerator).items()):
         digest.update(f"\0{path}\0{text}".encode())
     return digest.hexdigest()

@@ -187,20 +187,10 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             dense_beside=config.dense_beside,
         ),
         _group(
-            "Sparse cluster in the place of the array: grid of its units (0: there is none), rows and columns of the "
-            "largest kernel, blocks of sums of a piece, words that wait for a unit, steps of a channel, steps that "
-            "wait, lines of the largest map, blocks of its full grid",
+            "Whether a sparse cluster stands in the place of the array",
             has_cluster=config.has_cluster,
-            cluster_rows=config.cluster_rows,
-            cluster_columns=config.cluster_columns,
-            cluster_kernel=config.cluster_kernel,
-            cluster_words=config.cluster_words,
-            cluster_queue=config.cluster_queue,
-            cluster_steps=max(config.rows, LEAST_STEPS),
-            cluster_ahead=CLUSTER_AHEAD,
-            cluster_lines=config.cluster_lines,
-            cluster_blocks=config.cluster_blocks,
         ),
+        *_cluster(config),
         _group(
             "Weights: mantissas, or words of shift units in `shift_columns` columns or in all",
             weight_bits=config.weight_bits,
@@ -254,6 +244,28 @@ def _groups(config: SystolicConfig) -> list[dict[str, Any]]:
             dependence_latency=DEPENDENCE_LATENCY,
         ),
         *(_engine_header(engine, config) for engine in engines_beside(config)),
+    ]
+
+
+def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
+    """Numbers of a sparse cluster in the place of the array."""
+    if not config.has_cluster:
+        return []
+    return [
+        _group(
+            "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
+            "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
+            "full grid",
+            cluster_rows=config.cluster_rows,
+            cluster_columns=config.cluster_columns,
+            cluster_kernel=config.cluster_kernel,
+            cluster_words=config.cluster_words,
+            cluster_queue=config.cluster_queue,
+            cluster_steps=max(config.rows, LEAST_STEPS),
+            cluster_ahead=CLUSTER_AHEAD,
+            cluster_lines=config.cluster_lines,
+            cluster_blocks=config.cluster_blocks,
+        )
     ]
 
 

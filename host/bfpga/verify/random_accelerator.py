@@ -14,6 +14,7 @@ from bfpga.contract.configuration import ULTRA_MEMORIES, SystolicConfig, UltraRa
 from bfpga.contract.functions import Function
 from bfpga.engines.array.constraints import WIDE_WORDS
 from bfpga.engines.array.shift_words import with_zero
+from bfpga.engines.skip_array.unit_maps import run_passes
 from bfpga.formats.block_format import BlockFormat
 from bfpga.formats.shift_format import ShiftFormat
 from bfpga.verify.random_engines import with_random_engines
@@ -73,7 +74,7 @@ def with_random_form(rng: Generator, config: SystolicConfig) -> SystolicConfig:
 
 
 def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
-    """A kernel of processes with a skip array of one of both sources in the place of its array, or as it is."""
+    """A kernel of processes with a skip array of one of both sources, or a cluster, in the place of its array."""
     kind = rng.random()
     if kind < 1 / 3:
         return config
@@ -81,7 +82,10 @@ def with_skip_array(rng: Generator, config: SystolicConfig) -> SystolicConfig:
     skipping = replace(
         config, format=packed, multiplier="dsp_packed", hop_columns=0, wide_memory=False, skip_chunk=64, skip_queue=16
     )
-    skipping = skipping_weights(rng, skipping) if kind < 2 / 3 else skipping_activations(rng, skipping)
+    if kind < 5 / 9:
+        skipping = with_cluster(rng, skipping)
+    else:
+        skipping = skipping_weights(rng, skipping) if kind < 7 / 9 else skipping_activations(rng, skipping)
     return skipping if not config_findings(skipping) else config
 
 
@@ -98,6 +102,20 @@ def skipping_activations(rng: Generator, config: SystolicConfig) -> SystolicConf
         config, columns=columns, rows=rows, skip_groups=config.skip_halves * columns, skip_source="activations",
         skip_chunk=int(rng.choice([16, 64])), skip_passes=int(rng.choice([1, 2, 4, 16])),
         skip_queue=int(rng.choice([4, 16])), dense_beside=bool(rng.random() < 0.4),
+    )  # fmt: skip
+
+
+def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
+    """With a sparse cluster of few units in the place of the array."""
+    down, across, columns = int(rng.integers(1, 3)), int(rng.integers(2, 4)), int(rng.integers(1, 7))
+    kernel, lines = int(rng.choice([2, 3, 3])), int(rng.choice([8, 16]))
+    return replace(
+        config, columns=columns, rows=int(rng.choice([4, 8])), skip_groups=down * across,
+        skip_source="activations", skip_chunk=config.lanes, skip_queue=16, wide_words=0,
+        skip_passes=run_passes(columns, lines, kernel), cluster_rows=down, cluster_columns=across,
+        cluster_kernel=kernel, cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
+        cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
+        cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
     )  # fmt: skip
 
 

@@ -78,3 +78,14 @@ def test_a_path_out_of_a_dsp_block_begins_at_its_last_register(enables: tuple[st
     path = longest_path(graph)
     assert path is not None
     assert path.delay == pytest.approx(begin + LEVEL + UNTIL)
+
+
+@pytest.mark.parametrize(("others", "name"), [([], "cascade"), ([register(2, 5)], "sum")])
+def test_a_result_that_only_another_block_adds_takes_the_cascade(others: list[Cell], name: str) -> None:
+    """Without the wire between blocks; a result that somebody else reads leaves its block."""
+    first: Cell = "DSP48E1", {"P": [2], "CEM": ["1"]}
+    second: Cell = "DSP48E1", {"C": [2, 2], "P": [3], "CEM": ["1"]}
+    path = longest_path(graph_of([first, second, register(3, 4), *others], {"4": "s0[0]", "5": "s1[0]"}))
+    assert path is not None
+    wire = XC7["net"] if name == "sum" else 0.0
+    assert path.delay == pytest.approx(XC7["dsp"]["product_to"] + wire + XC7["dsp"][name] + UNTIL)

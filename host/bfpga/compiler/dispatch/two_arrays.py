@@ -104,16 +104,10 @@ def deal_arrays(
         for spec in (tensors[name],)
     }
     sources = _sources(nodes, operations)
-    begun = {id(item): number for number, start in enumerate(starts) for item in start.operations}
-
-    def starts_of(names: Iterable[str]) -> set[int]:
-        return {begun[id(item)] for name in names for item in operations[name]}
-
-    # What a register tells is of the sample that its start computes.
     counted = sorted(
         (
             name for name in found
-            if name in sources and len(starts_of([sources[name].name, *(node.name for node in readers[name])])) == 1
+            if name in sources and _counts_whole(starts, sources[name].name, {node.name for node in readers[name]})
         ),
         key=lambda name: -found[name].gain,
     )  # fmt: skip
@@ -143,6 +137,22 @@ def _expected(node: ArrayNode) -> float:
 
 def _is_free(config: SystolicConfig, own: Sequence[KernelOperation]) -> bool:
     return bool(own) and all(may_choose(config, item.descriptor) and not item.first_only for item in own)
+
+
+def _counts_whole(starts: Iterable[LaunchStep], source: str, readers: set[str]) -> bool:
+    """Whether a layer is stored as a whole before others that read it begin, in the same start.
+
+    What a register tells is of the sample that its start computes; of a chain, strip by strip, it has a part alone.
+    """
+    computing = [
+        [item.layer for item in start.operations if item.descriptor.operation in COMPUTING] for start in starts
+    ]
+    found = [layers for layers in computing if {source, *readers}.intersection(layers)]
+    if len(found) != 1:
+        return False
+    (layers,) = found
+    begins = next((number for number, layer in enumerate(layers) if layer in readers), len(layers))
+    return source not in layers[begins:]
 
 
 def _sources(nodes: Sequence[ArrayNode], operations: Mapping[str, Iterable[KernelOperation]]) -> dict[str, ArrayNode]:

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 
 from bfpga.contract.configuration import SHIFT_MODES, SystolicConfig, WeightFormat
-from bfpga.formats.arrays import FloatArray, IntArray
+from bfpga.formats.arrays import BoolArray, FloatArray, IntArray
 from bfpga.formats.logarithmic_encoder import Grid, encode, grid
 
 #: Part of the inputs' mean power that is added to the power of each: inputs that the samples never showed.
@@ -105,36 +105,47 @@ def shift_integers(
 def compensated_integers(
     scaled: FloatArray, config: SystolicConfig, weight_format: WeightFormat, moments: Moments
 ) -> IntArray:
-    """Integers of any format, linear ones too, for weights (rows, terms) that make good each other's errors."""
+    """Integers of any format, linear ones too, for weights (rows, terms) that make good each other's errors.
+
+    Zeros stay zeros where these take no time.
+    """
     choice = linear_grid(config) if weight_format == "linear" else shift_grid(config, weight_format)
-    return compensated(choice, scaled, moments)
+    return compensated(choice, scaled, moments, config.skips_weights)
 
 
-def compensated(choice: Grid, scaled: FloatArray, moments: Moments) -> IntArray:
+def compensated(choice: Grid, scaled: FloatArray, moments: Moments, keeps_zeros: bool = False) -> IntArray:
     """Integers for rows (rows, terms) whose sums come close to those of ``scaled``.
 
     Term by term, the strongest inputs first, the nearest integer is taken, and the terms that follow are moved so that
     the expected squared error of the sum is least: the optimal brain surgeon, applied to one weight after the other.
+    keeps_zeros: of zeros, none other than zero is taken.
     """
     order, upper = moments.order, moments.inverse_factor
     groups, terms = order.shape
     left = np.take_along_axis(scaled.reshape(groups, -1, terms), order[:, None, :], axis=2)
+    free = (left != 0) | (not keeps_zeros)
     result = np.empty(left.shape, np.int64)
     for start in range(0, terms, _TERMS):
         part = slice(start, min(start + _TERMS, terms))
-        result[:, :, part], errors = _compensated_part(choice, left[:, :, part], upper[:, part, part])
+        result[:, :, part], errors = _compensated_part(choice, left[:, :, part], upper[:, part, part], free[:, :, part])
         left[:, :, part.stop :] -= np.matmul(errors, upper[:, part, part.stop :])
     back = np.argsort(order, axis=1)
     return np.take_along_axis(result, back[:, None, :], axis=2).reshape(scaled.shape)
 
 
-def _compensated_part(choice: Grid, left: FloatArray, upper: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The same for a few terms (groups, rows, terms): integers, and the errors that the terms behind make good."""
+def _compensated_part(
+    choice: Grid, left: FloatArray, upper: FloatArray, free: BoolArray
+) -> tuple[IntArray, FloatArray]:
+    """The same for a few terms (groups, rows, terms): integers, and the errors that the terms behind make good.
+
+    free: which integers may be others than zero.
+    """
     # Terms first: what is computed together then lies together.
     left, factors = np.ascontiguousarray(left.transpose(2, 0, 1)), upper.transpose(1, 2, 0)[..., None]
+    free = np.ascontiguousarray(free.transpose(2, 0, 1))
     integers, errors = np.empty(left.shape, np.int64), np.empty(left.shape)
     for term, values in enumerate(left):
-        integers[term] = nearest(choice, values)
+        integers[term] = nearest(choice, values) * free[term]
         errors[term] = (values - integers[term]) / factors[term, term]
         left[term + 1 :] -= errors[term] * factors[term, term + 1 :]
     return integers.transpose(1, 2, 0), np.ascontiguousarray(errors.transpose(1, 2, 0))

@@ -26,6 +26,7 @@ from bfpga.compiler.read.channels_first import channels_first
 from bfpga.compiler.read.float_types import in_float32
 from bfpga.compiler.read.graphs import attributes_of, copied, graph_inputs, without_constant_inputs
 from bfpga.compiler.read.grids import Grids
+from bfpga.compiler.read.late_averages import LateAverages
 from bfpga.compiler.read.model_file import first_line, read_model
 from bfpga.compiler.read.opsets import check_opset, supported_opset
 from bfpga.compiler.read.quantized import FloatNetworkForm, in_float
@@ -113,15 +114,17 @@ def checked_model(path: str | Path, shapes: InputShapes | None = None) -> FloatN
 
 
 def simplified_graph(
-    model: ModelProto, path: str | Path, side_by_side: int = 1, separate_averages: bool = False
-) -> Graph:
+    model: ModelProto, path: str | Path, side_by_side: int = 1, separate_averages: bool = False,
+    late_averages: bool = False,
+) -> Graph:  # fmt: skip
     """The simplified graph of a checked model, which stays as it is.
 
     path: for messages. side_by_side: samples that travel together (vectors only). separate_averages: large ones go in
-    two steps. Raises ModelError for shapes that do not fit together, and for what cannot be side by side.
+    two steps. late_averages: behind the layer that reads one. Raises ModelError for shapes that do not fit together,
+    and for what cannot be side by side.
     """
     with _one_error(path):
-        return _simplified(model, path, side_by_side, separate_averages)
+        return _simplified(model, path, side_by_side, separate_averages, late_averages)
 
 
 @contextmanager
@@ -135,7 +138,9 @@ def _one_error(path: str | Path) -> Iterator[None]:
         raise ModelError(f"{path}: not a network that can be read: {first_line(error)}") from error
 
 
-def _simplified(model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool) -> Graph:
+def _simplified(
+    model: ModelProto, path: str | Path, side_by_side: int, separate_averages: bool, late_averages: bool
+) -> Graph:
     if side_by_side > 1:
         model = widen(model, side_by_side, path)
     fixed = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value
@@ -145,6 +150,8 @@ def _simplified(model: ModelProto, path: str | Path, side_by_side: int, separate
         model = explicit_ceiling(model, lambda pooled: inferred_shapes(pooled, BATCH_PROBES[0]))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+    if late_averages:
+        model = LateAverages(model, inferred_shapes(model, 1)).changed()
     if separate_averages:
         model = separated_averages(model, inferred_shapes(model, 1))
     model = rewrite_reshapes(model, BATCH_PROBES, fixed)

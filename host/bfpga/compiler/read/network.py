@@ -23,7 +23,7 @@ class Network:
     model: ModelProto
     reference: ModelProto
     grids: Grids = field(default_factory=dict)
-    _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
+    _graphs: dict[tuple[int, bool, bool], Graph] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -42,15 +42,17 @@ class Network:
             for value in graph_inputs(self.model)
         }
 
-    def graph(self, side_by_side: int = 1, separate_averages: bool = False) -> Graph:
+    def graph(self, side_by_side: int = 1, separate_averages: bool = False, late_averages: bool = False) -> Graph:
         """The simplified graph; ``side_by_side``: samples that travel together (vectors only).
 
-        separate_averages: large ones go in two steps. Raises ModelError for shapes that do not fit together, and for
-        what cannot be side by side.
+        separate_averages: large ones go in two steps. late_averages: behind the layer that reads one, unless the
+        network says how its values are rounded. Raises ModelError for shapes that do not fit together, and for what
+        cannot be side by side.
         """
-        key = (side_by_side, separate_averages)
+        key = (side_by_side, separate_averages, late_averages)
         if key not in self._graphs:
-            graph = simplified_graph(self.model, self.path, side_by_side, separate_averages)
+            late = late_averages and not self.grids
+            graph = simplified_graph(self.model, self.path, side_by_side, separate_averages, late)
             turned = {f"{name}{SUFFIX}": grid for name, grid in self.grids.items()}
             self._graphs[key] = replace(graph, grids={**self.grids, **turned}, consumers={})
         return self._graphs[key]

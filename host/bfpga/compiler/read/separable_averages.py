@@ -24,7 +24,7 @@ def separated_averages(model: ModelProto, shapes: Mapping[str, tuple[int, ...]])
 
     shapes: of its values by name, batch axis first.
     """
-    windows = [_window(node, shapes) for node in model.graph.node]
+    windows = [separable_window(node, shapes) for node in model.graph.node]
     if not any(windows):
         return model
     result = copied(model)
@@ -33,7 +33,7 @@ def separated_averages(model: ModelProto, shapes: Mapping[str, tuple[int, ...]])
     return result
 
 
-def _window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
+def separable_window(node: NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
     """Rows and columns of an average that can be separated; None for everything else."""
     shape = shapes.get(node.input[0]) if node.input else None
     if node.op_type not in ("AveragePool", "GlobalAveragePool") or shape is None or len(shape) != 4:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.functions import Function
+from bfpga.contract.limits import largest_coordinate
 from bfpga.contract.predicates import MOST_REGISTERS
 from bfpga.contract.streams import TENSOR_HEADER
 from bfpga.engines.interface.engine import Finding
-from bfpga.engines.skip_array.unit_maps import map_fits
+from bfpga.engines.skip_array.unit_maps import map_fits, run_passes
 
 #: Additions the low field of a packed product survives: lanes of one clock add up inside the DSP blocks (BFP 7).
 PACKED_TERMS = {"DSP48E1": 4, "DSP48E2": 8, "DSP58": 8}
@@ -21,8 +22,8 @@ MOST_LANES, MOST_PASSES = 64, 64
 LEAST_QUEUE = 4
 #: Groups of columns that a skip array computes at once.
 SKIP_HALVES = 2
-#: Most units of a cluster (SC 2.2), kernels in flight, rows and columns of a kernel.
-MOST_UNITS, LEAST_KERNELS, MOST_KERNEL = 32, 4, 5
+#: Fewest and most units of a cluster (SC 2.2), fewest kernels in flight, most rows and columns of a kernel.
+LEAST_UNITS, MOST_UNITS, LEAST_KERNELS, MOST_KERNEL = 2, 32, 4, 5
 #: Fewest and most bins of a collector; fewer than a mantissa's bits would tell little.
 POSITION_BINS = (8, 64)
 #: Keep buffers grow by the depth of one column of look-up-table memory, the smallest piece of a device.
@@ -111,8 +112,8 @@ def activation_findings(config: SystolicConfig) -> Iterator[Finding]:
 
 def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Numbers of a sparse cluster in the place of the array."""
-    if config.cluster_columns < 1 or config.cluster_units > MOST_UNITS:
-        yield Finding("grid", f"has {config.cluster_units} units; must have 1..{MOST_UNITS}")
+    if not LEAST_UNITS <= config.cluster_units <= MOST_UNITS:
+        yield Finding("grid", f"has {config.cluster_units} units; must have {LEAST_UNITS}..{MOST_UNITS}")
     if not LEAST_KERNELS <= config.rows <= MOST_LANES or not _is_power(config.rows):
         text = f"is {config.rows}; must be a power of two, {LEAST_KERNELS}..{MOST_LANES}: kernels in flight of a unit"
         yield Finding("rows", text)
@@ -122,10 +123,16 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not 1 <= config.cluster_kernel <= MOST_KERNEL:
         yield Finding("kernel", f"is {config.cluster_kernel}; must be 1..{MOST_KERNEL}")
         return
-    for key, number in (("unit_words", config.cluster_words), ("map_lines", config.cluster_lines)):
+    sizes = {"unit_words": config.cluster_words, "map_lines": config.cluster_lines, "map_blocks": config.cluster_blocks}
+    for key, number in sizes.items():
         if not _is_power(number):
             yield Finding(key, f"is {number}; must be a power of two")
     kernel = config.cluster_kernel
+    if config.skip_passes < run_passes(config.columns, config.cluster_lines, kernel):
+        yield Finding("map_lines", f"is {config.cluster_lines}; a run of {config.skip_passes} passes holds fewer cells")
+    if 2 * config.skip_passes > largest_coordinate(config):
+        text = f"is {config.cluster_lines}; activation memories of {config.activation_words} words hold no such map"
+        yield Finding("map_lines", text)
     if not map_fits(kernel, kernel, config):
         text = f"is {config.cluster_words}; sums of a map of {kernel} x {kernel} cells must have room in a unit"
         yield Finding("unit_words", text)

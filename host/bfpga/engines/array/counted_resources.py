@@ -37,6 +37,7 @@ from bfpga.engines.interface.fifos import stream_cells
 from bfpga.engines.interface.resource_units import Resources, address_bits, lut_memory_tables
 from bfpga.engines.output.resources import keep_buffer
 from bfpga.engines.skip_array.resources import skip_logic, skip_memories
+from bfpga.engines.skip_array.unit_resources import cells_logic, cluster_resources
 
 #: What of a configuration the terms are made of.
 Numbers = Mapping[str, int]
@@ -62,14 +63,13 @@ TERMS: dict[str, tuple[Callable[[Numbers], float], ...]] = {
     ),
     "weights": (_one, lambda n: n["weight_word_bits"]),
     # Accumulators of DSP columns, operands, words of weights in every block of columns, shift tiles. Sums of products
-    # that Yosys adds up beside the blocks: of DSP48E2, and of a block for each product those behind the second one.
+    # that Yosys adds up beside the blocks: of a block for each product those behind the second one.
     "array": (
         _one,
         lambda n: (n["columns"] - n["shift_columns"]) * n["sums"] * n["accumulator_bits"],
         lambda n: n["columns"] * n["word_bits"],
         lambda n: n["blocks"] * n["weight_word_bits"],
         lambda n: n["shift_tables"],
-        lambda n: n["dsp48e2"],
         lambda n: n["added_products"],
     ),
     # Stages of all columns; words that bypass the array; leaky ReLU, tables, the collector's bins.
@@ -96,9 +96,13 @@ class Fit:
 def resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every IP, of the streams between them and of what stands beside the kernel."""
     cells = logic(numbers(config))
-    if config.skip_groups and not config.dense_beside:
+    if config.has_cluster:
+        cells[ARRAY] = cells_logic(config)
+    elif config.skip_groups and not config.dense_beside:
         cells[ARRAY] = skip_logic(config)
     parts = {ip: cells[ip] + _structure(ip, config) for ip in PROCESSES}
+    if config.has_cluster:
+        parts |= cluster_resources(config)
     if config.dense_beside:
         parts[SKIP_ARRAY] = skip_logic(config) + skip_memories(config)
     lut, stored, ff, halves = stream_cells(config)
@@ -117,7 +121,6 @@ def numbers(config: SystolicConfig) -> dict[str, int]:
     tables = sum(part.lut for name, part in tiles(config).items() if name != DOT_TILES)
     return {
         "columns": config.columns, "shift_columns": shifting, "shift_tables": tables,
-        "dsp48e2": 0 if config.dsp == "DSP48E1" else array_dsp(config),
         "added_products": config.columns * config.rows * max(0, config.lanes - 2) if config.multiplier == "dsp" else 0,
         "rows": config.rows, "lanes": config.lanes, "mantissa_bits": config.format.mantissa_bits, "word_bits": word,
         "banks": config.banks, "address_bits": address_bits(config.activation_words),
@@ -141,6 +144,8 @@ def _structure(ip: str, config: SystolicConfig) -> Resources:
     if ip == WEIGHTS:
         memory = weight_memory(config)
         return stored + Resources(bram36=memory.bram36 + parameter_memory(config).bram36, uram=memory.uram)
+    if ip == ARRAY and config.has_cluster:
+        return Resources()
     if ip == ARRAY:
         skips = config.skip_groups and not config.dense_beside
         return skip_memories(config) if skips else Resources(dsp=array_dsp(config))

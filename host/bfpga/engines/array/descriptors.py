@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import lcm
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor, Flag, Operation
@@ -21,6 +20,7 @@ from bfpga.engines.array.streams import InputWindow, block_rows, input_window, r
 from bfpga.engines.array.tap_reuse import read_window
 from bfpga.engines.skip_array.activation_cycles import SparseOperation
 from bfpga.engines.skip_array.activations import order_is_seen
+from bfpga.engines.skip_array.dealing import even_runs
 from bfpga.engines.skip_array.input_share import channels_at_step
 from bfpga.engines.skip_array.pieces import Piece, piece_of
 from bfpga.engines.skip_array.sliding import fresh_rows, group_pixels
@@ -35,7 +35,7 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
     Runs start at whole words of the output. Only grouped convolutions need more than one.
     """
     if node.kind == "gemm" and config.skips_weights:
-        return _even_runs(node.channels, config)
+        return even_runs(node.channels, config.skip_groups, config.lanes, config.rows)
     if node.kind == "gemm" and order_is_seen(node, config):
         return _single_blocks(node, config)
     if node.kind != "gemm" or node.groups == 1:
@@ -53,16 +53,6 @@ def channel_runs(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int
 def _single_blocks(node: ArrayNode, config: SystolicConfig) -> list[tuple[int, int]]:
     size = block_rows(node, config)
     return [(m, min(m + size, node.channels)) for m in range(0, node.channels, size)]
-
-
-def _even_runs(channels: int, config: SystolicConfig) -> list[tuple[int, int]]:
-    """As few runs as a pass of a skip array allows, as equal as whole rounds of its groups are."""
-    unit = lcm(config.skip_groups, config.lanes)
-    unit = unit if unit <= config.rows else config.lanes
-    most = config.rows // unit * unit
-    size = -(-channels // -(-channels // most))
-    size = -(-size // unit) * unit
-    return [(m, min(m + size, channels)) for m in range(0, channels, size)]
 
 
 def _even(node: ArrayNode, config: SystolicConfig, run: tuple[int, int]) -> bool:
@@ -295,7 +285,7 @@ def _read_map(config: SystolicConfig, place: Placement, result: Descriptor, firs
     result.input_wrap_word, result.input_wrap_bank = split(config, region.pitch - part.columns, words)
     result.map_cells = part.rows * part.columns
     result.map_groups = -(-result.map_cells // result.group_columns)
-    if may_balance(part, node, config):
+    if may_balance(part.rows, part.columns, node, config):
         result.most_moves = config.cluster_moves
         result.work_difference = work_difference(part.rows, part.columns, result.channel_words * config.lanes, config)
 

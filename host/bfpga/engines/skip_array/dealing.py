@@ -6,9 +6,24 @@ group after the other. Only the first groups have a kernel of the last round.
 
 from __future__ import annotations
 
+from math import lcm
+
 import numpy as np
 
 from bfpga.formats.arrays import Int64Array, IntArray
+
+
+def even_runs(channels: int, groups: int, lanes: int, rows: int) -> list[tuple[int, int]]:
+    """Output channels cut into as few runs of up to ``rows`` as can be, as equal as whole rounds of the groups are.
+
+    Runs start at whole words of ``lanes`` channels.
+    """
+    unit = lcm(groups, lanes)
+    unit = unit if unit <= rows else lanes
+    most = rows // unit * unit
+    size = -(-channels // -(-channels // most))
+    size = -(-size // unit) * unit
+    return [(m, min(m + size, channels)) for m in range(0, channels, size)]
 
 
 def deal(entries: IntArray, groups: int, loads: Int64Array | None = None) -> Int64Array:

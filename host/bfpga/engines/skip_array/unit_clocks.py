@@ -6,6 +6,8 @@ the whole map lie in a memory then, from which outputs leave while the next bloc
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
@@ -18,8 +20,12 @@ from bfpga.formats.arrays import Int64Array, IntArray
 EMPTY_STEPS, LEAST_STEPS = 2, 4
 #: Clocks from the last cell of a block to its last sum in the units' memories, and from these to the first output.
 BLOCK_LATENCY = 48
-#: Clocks that a move of a limit takes for each candidate's pieces, about.
-MOVE_CLOCKS = 96
+#: Clocks from one grid that leaves to the next one.
+LEAVING = 10
+#: Clocks from the last cell of a row that is counted to the next row.
+ROW_PAUSE = 8
+#: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
+MOVE_CLOCKS = 200
 
 
 def steps_of_channels(weights: IntArray) -> Int64Array:
@@ -49,6 +55,28 @@ def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> li
     return found
 
 
+def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> int:
+    """Clocks in which the steps of a block are made: two weights of a tap a clock, beside the steps of the word before.
+
+    steps: of all channels of the block together.
+    """
+    taps = descriptor.kernel_height * descriptor.kernel_width
+    return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + descriptor.channel_words)
+
+
+def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which the outputs of a block leave: pixels of a group beside each other in a row, channel by channel.
+
+    As many leave at a time as lie in different columns of their blocks.
+    """
+    beside = config.cluster_kernel if gcd(descriptor.stride_x, config.cluster_kernel) == 1 else 1
+    pixels = descriptor.output_pixels
+    groups = np.arange(0, pixels, descriptor.group_columns)
+    ends = np.union1d(groups, np.arange(0, pixels + 1, descriptor.output_width))
+    parts = np.diff(np.union1d(ends, [pixels]))
+    return int((-(-parts // beside)).sum()) * config.rows + LEAVING
+
+
 def feed_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """Clocks in which the map comes once, all words of channels of a block: a beat of cells, a cell a clock."""
     beats = descriptor.map_groups * descriptor.read_slots
@@ -65,16 +93,17 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
     """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
     rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
     feed, area = feed_clocks(config, descriptor), rows * columns
-    channels = descriptor.output_rows
-    kernels = [min(config.rows, channels - first) for first in range(0, channels, config.rows)]
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
-    left = descriptor.groups * config.rows
+    left = left_clocks(config, descriptor)
     computed = [
-        max(feed, round(area * step * node.input_share)) + sums * count + BLOCK_LATENCY
-        for step, count in zip(steps, kernels, strict=True)
+        max(feed, made_clocks(config, descriptor, step), round(area * step * node.input_share))
+        + sums * config.rows
+        + BLOCK_LATENCY
+        for step in steps
     ]
-    counted = feed + MOVE_CLOCKS if descriptor.most_moves else 0
+    counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
+    counted *= descriptor.most_moves > 0
     return counted + computed[0] + sum(max(each, left) for each in computed[1:]) + left
 
 

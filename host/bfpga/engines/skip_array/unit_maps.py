@@ -58,10 +58,15 @@ def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
     return piece_blocks(*equal_piece(rows, columns, config), config) <= config.cluster_words
 
 
-def may_balance(part: MapPart, node: ArrayNode, config: SystolicConfig) -> bool:
+def run_passes(columns: int, lines: int, kernel: int) -> int:
+    """Passes of a run, a power of two, that hold a whole map of so many lines and all of its outputs."""
+    groups = -(-(lines + kernel - 1) ** 2 // columns)
+    return 1 << (-(-groups // 2) - 1).bit_length()
+
+
+def may_balance(rows: int, columns: int, node: ArrayNode, config: SystolicConfig) -> bool:
     """Whether limits of pieces move: every piece has a line, and the blocks of kernels read the same channels."""
-    wide = part.rows >= config.cluster_rows and part.columns >= config.cluster_columns
-    return wide and node.groups == 1 and config.cluster_units > 1
+    return rows >= config.cluster_rows and columns >= config.cluster_columns and node.groups == 1
 
 
 def work_difference(rows: int, columns: int, channels: int, config: SystolicConfig) -> int:
@@ -76,6 +81,8 @@ def work_difference(rows: int, columns: int, channels: int, config: SystolicConf
 def fitting_parts(node: ArrayNode, spec: TensorSpec, tile: Tile, config: SystolicConfig) -> list[Tile]:
     """The tile in as few parts as have maps with room; spec: of the input."""
     window = node.window
+    if tile.rows == 1:
+        tile = replace(tile, y1=tile.y0 + 1, step=1)
     if tile.step * window.stride_y > config.cluster_kernel and tile.rows > 1:
         rows = [replace(tile, y0=y, y1=y + 1, step=1) for y in range(tile.y0, tile.y1, tile.step)]
         return [part for row in rows for part in fitting_parts(node, spec, row, config)]

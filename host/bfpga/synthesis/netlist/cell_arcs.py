@@ -6,6 +6,7 @@ The parts of a design are mapped one by one; here their cells become one graph, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
@@ -122,6 +123,7 @@ class _Cells:
                 self.tables.update(ports["Y"])
             elif kind.startswith("CARRY"):
                 self.carries.update(ports["CO"])
+        self.cascades = _cascades(module)
 
     def add(self) -> None:
         for kind, ports in self.module.cells:
@@ -225,6 +227,8 @@ class _Cells:
         for port in ("A", "B", "C", "D", "PCIN", "CARRYIN", "OPMODE"):
             # The operating mode selects what is added: the way of an addend, from its multiplexer on.
             name = "sum" if port in ("C", "CARRYIN", "OPMODE") else "cascade" if port == "PCIN" else "product"
+            if port == "C" and "CEC" not in used and self.cascades.issuperset(ports.get(port, [])):
+                name = "cascade"
             stop = None
             if used & {f"CE{port}", f"CE{port}1", f"CE{port}2"}:
                 stop = setup["dsp"]
@@ -234,7 +238,7 @@ class _Cells:
                 stop = dsp["factor_setup"]
             elif "CEP" in used:
                 stop = dsp[f"{name}_setup"]
-            before = 0.0 if port == "PCIN" else self.delays["net"]
+            before = 0.0 if name == "cascade" else self.delays["net"]
             for net in self._bits(ports.get(port, [])):
                 if stop is not None:
                     self.graph.stops.append((net, before + stop, End("DSP block")))
@@ -248,3 +252,28 @@ class _Cells:
                 for net in self._bits([bit]):
                     self.graph.starts[net] = begin
                     self.graph.ends[net] = self._end(bit)
+
+
+def _cascades(module: MappedModule) -> set[Bit]:
+    """Nets from the result of a DSP block to the addend of another one that nothing else reads.
+
+    They take the cascade between two blocks (UG479, UG579: PCOUT and PCIN), which Yosys finds only behind a block
+    without an addend of its own.
+    """
+    blocks = [ports for kind, ports in module.cells if kind.startswith("DSP48")]
+    made = {bit: (number, place) for number, ports in enumerate(blocks) for place, bit in enumerate(ports["P"])}
+    readers: Counter[Bit] = Counter(bit for bits in module.ports.values() for bit in set(bits))
+    for kind, ports in module.cells:
+        for port, bits in ports.items():
+            if not kind.startswith("DSP48") or port != "P":
+                readers.update(set(bits))
+    found: set[Bit] = set()
+    for ports in blocks:
+        addend = ports.get("C", [])
+        sources = [made.get(bit, (-1, -1)) for bit in addend]
+        # Bit by bit, and its highest one again in those above.
+        top = max((place for _, place in sources), default=-1)
+        is_result = all(source == (sources[0][0], min(place, top)) for place, source in enumerate(sources))
+        if top >= 0 and is_result and all(readers[bit] == 1 for bit in addend):
+            found.update(addend)
+    return found

@@ -22,9 +22,14 @@ from bfpga.errors import ToolError
 from bfpga.synthesis.netlist.interpret import ENABLED, EXTERNAL, WRITES
 from bfpga.synthesis.netlist.recording import Iteration, Run
 from bfpga.synthesis.netlist.verilog import TOP, Design
-from bfpga.synthesis.netlist.yosys import cxxrtl, find_yosys
+from bfpga.synthesis.netlist.yosys import Family, cxxrtl, find_yosys
 
 _FLAGS = ("-std=c++17", "-O0", "-w", "-fPIC", "-shared")
+#: A port's words, of one that is a register too.
+_WORDS = (
+    "template <size_t N> const uint32_t* words(const cxxrtl::value<N>& port) { return port.data; }",
+    "template <size_t N> const uint32_t* words(const cxxrtl::wire<N>& port) { return port.curr.data; }",
+)
 #: Seed of the words on ports that nobody reads in a clock: a netlist that looks at them differs.
 _NOISE = 11
 
@@ -43,10 +48,13 @@ class Difference:
 
 
 class Simulator:
-    """A design as a compiled library; ToolError without Yosys or a C++ compiler."""
+    """A design as a compiled library; ToolError without Yosys or a C++ compiler.
 
-    def __init__(self, design: Design, compiler: Sequence[str] = ("g++",)) -> None:
-        self.design = design
+    ``family``: its modules are mapped to cells of that family before, and the cells are simulated.
+    """
+
+    def __init__(self, design: Design, compiler: Sequence[str] = ("g++",), family: Family | None = None) -> None:
+        self.design, self.family = design, family
         self.inputs = {"ce": 1, "start": 1, **{name: width for name, (_, width) in design.inputs.items()}}
         self.outputs = {name: _width(design, net) for name, net in design.outputs.items()}
         self._folder = tempfile.TemporaryDirectory(prefix="bfpga-simulation-")
@@ -65,7 +73,8 @@ class Simulator:
         if shutil.which(compiler[0]) is None:
             raise ToolError(f"simulating a netlist needs a C++ compiler, and {compiler[0]} was not found")
         directory = Path(self._folder.name)
-        (directory / "design.cpp").write_text(cxxrtl(self.design.verilog(), TOP))
+        source = cxxrtl(self.design.modules, self.design.above(), TOP, self.family)
+        (directory / "design.cpp").write_text(source)
         (directory / "harness.cpp").write_text(self._harness())
         include = find_yosys().share / "include" / "backends" / "cxxrtl" / "runtime"
         library = directory / "design.so"
@@ -77,13 +86,14 @@ class Simulator:
 
     def _harness(self) -> str:
         """Each clock: inputs, the outputs that follow from them, the edge."""
-        lines = ['#include "design.cpp"', 'extern "C" void run(int clocks, const uint32_t* in, uint32_t* out) {']
+        lines = ['#include "design.cpp"', *_WORDS]
+        lines.append('extern "C" void run(int clocks, const uint32_t* in, uint32_t* out) {')
         lines += [f"  cxxrtl_design::p_{TOP} top;", "  for (int clock = 0; clock < clocks; clock++) {"]
         for name, width in self.inputs.items():
             lines += [f"    top.{_member(name)}.data[{word}] = *in++;" for word in range(_word_count(width))]
         lines += ["    top.p_clk.set<bool>(false);", "    top.step();"]
         for name, width in self.outputs.items():
-            lines += [f"    *out++ = top.{_member(name)}.data[{word}];" for word in range(_word_count(width))]
+            lines += [f"    *out++ = words(top.{_member(name)})[{word}];" for word in range(_word_count(width))]
         lines += ["    top.p_clk.set<bool>(true);", "    top.step();", "  }", "}", ""]
         return "\n".join(lines)
 

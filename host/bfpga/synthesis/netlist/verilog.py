@@ -18,7 +18,7 @@ port                what
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bfpga.synthesis.body import LoopBody, Opcode
@@ -82,7 +82,11 @@ class Design:
 
     def verilog(self) -> str:
         """The whole text; the module above all is ``loop``."""
-        return "\n".join([*self.modules.values(), "\n".join(self._top()), ""])
+        return "\n".join([*self.modules.values(), self.above()])
+
+    def above(self) -> str:
+        """The module above all."""
+        return "\n".join([*self._top(), ""])
 
     def _top(self) -> Iterator[str]:
         ports = ["input clk", "input ce", "input start"]
@@ -106,12 +110,16 @@ class Design:
 
 
 def translate(
-    body: LoopBody, schedule: Schedule | None = None, groups: list[Group] | None = None, loads: bool = True
+    body: LoopBody,
+    schedule: Schedule | None = None,
+    groups: list[Group] | None = None,
+    loads: bool | Collection[int] = True,
 ) -> Design:
     """Verilog of a scheduled body; without a schedule an iteration is one clock, all of it between state registers.
 
-    ``loads``: with the port through which registers take their first values. They need it to be simulated; a selection
-    in front of each register is no logic of the loop's, so that sizes are those without it. ValueError if the schedule
+    ``loads``: with the port through which registers take their first values, all of them or these. They need it to be
+    simulated, unless it is 0; a selection in front of each register is no logic of the loop's, so that sizes are those
+    without it. ValueError if the schedule
     uses a value before it is there.
     """
     pipeline = Pipeline(body, schedule)
@@ -119,9 +127,9 @@ def translate(
 
 
 class _Translation:
-    def __init__(self, pipeline: Pipeline, groups: list[Group], loads: bool = True) -> None:
+    def __init__(self, pipeline: Pipeline, groups: list[Group], loads: bool | Collection[int] = True) -> None:
         self.pipeline = pipeline
-        self.loads = loads
+        self.loads = loads if not isinstance(loads, bool) else range(len(pipeline.body.registers)) if loads else ()
         self.body = pipeline.body
         self.groups = groups
         self.spans: dict[Signal, Span] = {}
@@ -452,7 +460,7 @@ class _Part(_Module):
         if span is not None:
             bits = vector(span.high, span.low)
             self.lines.append(f"assign {name}_0 = {valid} ? {following}{bits} : {name}{bits};")
-        if not self.all.loads:
+        if number not in self.all.loads:
             self.clocked(f"if ({valid}) {name} <= {following};")
             return
         initial = self.input(f"from_initial_{number}", Span(0, register.width))

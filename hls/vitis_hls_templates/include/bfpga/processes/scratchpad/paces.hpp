@@ -22,9 +22,10 @@ class Pace {
     void step(bool enable, bool restart) {
 #pragma HLS INLINE
         const bool next = reached_ | (enable & (left_ == 2));
-        const uint_t<N> left = enable ? static_cast<uint_t<N>>(left_ - 1) : left_;
+        const uint_t<N> less = restart ? limit_ : static_cast<uint_t<N>>(left_ - 1);
+        const uint_t<N> same = restart ? limit_ : left_;
         reached_ = restart ? one_ : next;
-        left_ = restart ? limit_ : left;
+        left_ = enable ? less : same;
     }
 
    private:

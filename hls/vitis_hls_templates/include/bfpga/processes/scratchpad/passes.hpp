@@ -102,10 +102,10 @@ class PassNest {
     // accumulators.
     bool asks(bool may) const { return chunks_.begins_group(begins(may), goes(may)) && returns_; }
 
-    // A clock; `full`: the pixels of a pass are there in the next one; `returned`: the results of a group have arrived;
-    // `left`: the array has left a chunk; `starts`: an operation does. Returns whether the clock is one of the
-    // operation's work.
-    bool step(bool may, bool full, bool returned, bool left, bool starts) {
+    // A clock; `full`: the pixels of a pass are there, `fills`: in the next one; `returned`: the results of a group
+    // have arrived; `left`: the array has left a chunk; `starts`: an operation does. Returns whether the clock is one
+    // of the operation's work.
+    bool step(bool may, bool full, bool fills, bool returned, bool left, bool starts) {
 #pragma HLS INLINE
         // `&` and `|`, here and elsewhere in the process: flags are told side by side, not one only if the other says
         // so.
@@ -116,26 +116,32 @@ class PassNest {
         const bool walked = columns_.reached();
         const bool may_end = drained & (!last_block_ | walked);
         const bool ends_reading = (go & next_.last) | pausing_;
-        const bool pass = ends_reading & may_end;
+        const bool pass = (go ? next_.last : pausing_) & may_end;
         const bool group = pass & last_block_;
         const bool last_pass = chunks_.last_pass(last_pass_);
         const bool room = chunks_.has_room(awaited_, returned);
         const bool halts = chunks_.halts();
         // What a pass needs that ends in the clock in which it has begun is known a clock later.
-        const bool may_follow = !last_pass & !between_ & (room & (!last_block_ | full)) & chunks_.may_follow();
-        const bool follows = may_end & may_follow;
-        const bool enters = between_ & (room & (!needs_group_ | full)) & chunks_.may_begin();
+        const bool may_come = !last_block_ | full;
+        const bool may_follow = (!between_) & (room & (may_come | fills)) & chunks_.may_follow();
+        const bool follows = last_pass ? false : may_end & may_follow;
+        const bool may_enter = !needs_group_ | full;
+        const bool enters = between_ & (room & (may_enter | fills)) & chunks_.may_begin();
         const bool resumes = enters | chunks_.resumes();
         const bool goes_on = (primes_ ? !may : active_) | resumes;
-        const bool goes_on_in_chunks = active_ ? !(may & (halts | primes_)) : (starts | resumes);
+        // Of a skip array, decided last by whether a step goes; none does in a pause.
+        const bool active_behind = next_.last ? follows : !(halts | primes_);
+        const bool active_else = pausing_ ? follows : active_ | (starts | resumes);
+        const bool between_behind = primes_ | (next_.last & (may_end & !last_pass));
+        const bool between_else = pausing_ ? may_end & !last_pass : between_;
         const bool primed = go & primes_;
         const bool awaits = awaited_.any();
         awaited_.step(chunks_.begins_group(begin, go) & returns_, returned);
         needs_group_ = pass ? last_block_ : needs_group_ & !begin;
-        active_ = Config::skip_groups > 0 ? (ends_reading ? follows : goes_on_in_chunks)
-                                          : starts | (ends_reading ? follows : goes_on);
+        active_ =
+            Config::skip_groups > 0 ? (go ? active_behind : active_else) : starts | (ends_reading ? follows : goes_on);
         pausing_ = ends_reading & !may_end;
-        between_ = primed | (pass & !last_pass) | (between_ & !go);
+        between_ = go ? between_behind : between_else;
         drain_.step(ticks, pass | starts);
         columns_.step(ticks, group | starts);
         walk_passes(pass | primed, starts);
@@ -178,19 +184,21 @@ class PassNest {
 #pragma HLS INLINE
         const bool slot_ends = slots_.last();
         const bool word_ends = chunks_.step_ends(slot_ends);
-        const bool tap_ends = word_ends & words_.last();
-        const bool row_ends = tap_ends & kernel_width_.last();
-        const bool read_ends = row_ends & kernel_height_.last();
-        const bool last_word = words_.last() && kernel_width_.last();
-        const WindowStep step = {slot_ends, slots_.last_behind(), slots_.alone(), last_word && kernel_height_.last(),
-                                 blocks_.last()};
+        const bool tap_ends = words_.last();
+        const bool last_column = kernel_width_.last();
+        const bool last_row = kernel_height_.last();
+        const bool row_ends = tap_ends & last_column;
+        const bool window_ends = (last_column & last_row) & tap_ends;
+        const bool read_ends = word_ends & window_ends;
+        const WindowStep step = {slot_ends, slots_.last_behind(), slots_.alone(), window_ends, blocks_.last()};
         const bool returns = on & chunks_.returns(word_ends, step);
         const bool marks = starts | (on & chunks_.goes_on(word_ends, step));
         const bool word = on & word_ends;
-        const bool tap = on & tap_ends;
-        const bool row = on & row_ends;
-        const bool read = on & read_ends;
-        const bool block = read & chunks_.leaves_window();
+        const bool tap = word & tap_ends;
+        const bool row = word & row_ends;
+        const bool read = word & window_ends;
+        const bool leaves = chunks_.leaves_window();
+        const bool block = word & (window_ends & leaves);
         if (on) {
             prepare(slot_ends, chunks_.pass_ends(read_ends, word_ends, step));
         } else if (starts) {
@@ -290,7 +298,8 @@ class PassNest {
     bool returns_;
     // The nest
     Turns<slot_bits> slots_;
-    Turns<bits> words_, kernel_width_, kernel_height_, blocks_;
+    Turns<bits> words_, kernel_width_, kernel_height_;
+    AheadTurns<bits> blocks_;
     limit_t slot_;
     word_t word_, block_word_;
     Place<Config> tap_, next_row_;

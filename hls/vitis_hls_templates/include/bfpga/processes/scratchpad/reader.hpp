@@ -127,7 +127,7 @@ class OperandReader {
     bool step(bool may, bool returned, bool left, bool walks, bool starts) {
 #pragma HLS INLINE
         const bool take = nest_.takes_group(may);
-        const bool work = nest_.step(may, walk_.fills_up(), returned, left, starts);
+        const bool work = nest_.step(may, walk_.full(), walk_.fills_up(), returned, left, starts);
         hand_over(take);
         fill(walks);
         walk_.step(setup_, take, walks);

@@ -42,9 +42,9 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const int32_t groups = d.groups;
         chunked_ = reads_chunks<Config>(d);
         odd_ = chunked_ && (groups & 1) != 0;
-        alone_ = chunked_ && groups == 1;
-        passes_.set_turns((groups + 1) >> 1);
-        last_alone_ = odd_ && ((((groups + 1) >> 1) - 1) & (Config::skip_passes - 1)) == 0;
+        alone_ = !chunked_ || groups == 1;
+        passes_.set_turns((groups + 1) >> 1, groups <= 2 * Config::skip_passes);
+        last_alone_ = !chunked_ || (odd_ && ((((groups + 1) >> 1) - 1) & (Config::skip_passes - 1)) == 0);
         steps_.set(static_cast<int_t<step_bits>>(d.chunk_steps));
         segment_.set(static_cast<int_t<step_bits>>(T::segment_steps));
         counts_ = Config::has_cluster && chunked_ && d.most_moves != 0;
@@ -53,9 +53,10 @@ class PassChunks<Config, ChunkOrder::Runs> {
     }
 
     bool step_ends(bool) const { return step_ends_; }
-    bool pass_ends(bool window_ends, bool step_ends, const WindowStep& now) const {
+    bool pass_ends(bool, bool step_ends, const WindowStep& now) const {
 #pragma HLS INLINE
-        return chunked_ ? step_ends & chunk_ends(now) : window_ends;
+        const bool chunk_ends = chunked_ && steps_.last();
+        return step_ends & (now.window_ends | chunk_ends);
     }
     // Whether the nest goes back to the chunk's begin behind the step, for another pass, or marks the begin of the next
     // chunk.
@@ -78,7 +79,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
     bool may_begin() const { return !begins_ && (!chunked_ || room_); }
     bool resumes() const { return waits_ && room_; }
     bool waits() const { return waits_; }
-    bool last_pass(bool last) const { return chunked_ ? next_.ends_all : last; }
+    bool last_pass(bool last) const { return chunked_ ? next_.ends_runs & next_.last_block : last; }
     bool begins_group(bool begins, bool) const { return begins & (!chunked_ | next_.begins_slice); }
     // Three: those of the pass that would begin, and what the flags do not know of yet.
     bool has_room(const AwaitedPasses& awaited, bool) const { return !awaited.nearly_most(); }
@@ -124,24 +125,21 @@ class PassChunks<Config, ChunkOrder::Runs> {
         counting_ = starts ? counts_ : counting_ & !(chunk & now.window_ends);
         half_ = !starts & (half ? !last_half_ : half_);
         const bool on_run = now.window_ends && now.last_block;
-        // What comes behind a pass with both halves is known in its second clock; behind one without, the run begins
-        // again.
-        const bool behind = single_ ? last_alone_ : on_run ? in_next_ : in_run_;
-        const bool single_before = single_;
-        const bool here = starts ? alone_ : single_;
-        single_ = pass ? behind : here;
-        const bool whole = !chunked_ || (chunk_ends(now) ? behind : single_before);
-        const bool alone = !chunked_ || alone_;
-        const bool goes_on = ends ? whole : half | last_half_;
-        // What the step behind ends, if the nest goes on; where it stands is decided last.
-        const bool if_next = ends_behind(now, single_before ? last_alone_ : in_next_);
-        const bool if_run = ends_behind(now, single_before ? last_alone_ : in_run_);
-        const bool if_same = ends_behind(now, single_before);
-        const bool if_pass = on_run ? if_next : if_run;
-        const bool if_on = chunk_ends(now) ? if_pass : if_same;
-        const bool ends_here = starts ? now.slot_alone & alone : step_ends_;
-        last_half_ = starts ? alone : goes_on;
-        step_ends_ = on ? if_on : ends_here;
+        // Whether the pass behind a step has no second half. What comes behind a pass with both halves is known in its
+        // second clock; behind one without, the run begins again.
+        const bool of_run = single_ ? last_alone_ : in_run_;
+        const bool of_next = single_ ? last_alone_ : in_next_;
+        const bool in_window = steps_.last() ? of_run : single_;
+        const bool behind_window = now.last_block ? of_next : of_run;
+        const bool single_behind = now.window_ends ? behind_window : in_window;
+        // Whether the slot behind is of its pass's last half, if the nest goes on, which is decided last.
+        const bool last_behind = step_ends_ ? single_behind : now.slot_ends | last_half_;
+        const bool last_here = starts ? alone_ : last_half_;
+        const bool ends_here = starts ? now.slot_alone & alone_ : step_ends_;
+        const bool single_here = starts ? alone_ : single_;
+        last_half_ = on ? last_behind : last_here;
+        step_ends_ = on ? now.behind_ends & last_behind : ends_here;
+        single_ = ends ? single_behind : single_here;
         in_run_ = odd_ && passes_.ends_next(false);
         in_next_ = odd_ && passes_.ends_next(true);
         passes_.step(pass, on_run, starts);
@@ -170,19 +168,14 @@ class PassChunks<Config, ChunkOrder::Runs> {
    private:
     // A step. What is said of its end is false unless it is one of a chunk.
     struct Step {
-        bool ends_segment, ends_all;        // with it a segment ends; the whole operation does
+        bool ends_segment;                  // with it a segment ends
+        bool ends_runs, last_block;         // the block in all runs; with both the whole operation ends
         bool begins_segment, begins_slice;  // with it a segment, what a run has of a slice
         bool half, first, last, opens, closes, single, leaves;
     };
 
     // Whether a step is the last one that its pass reads of the chunk.
     bool chunk_ends(const WindowStep& now) const { return steps_.last() || now.window_ends; }
-    // Whether the slot behind is the last one of its step, if the next pass has a single half.
-    bool ends_behind(const WindowStep& now, bool single) const {
-#pragma HLS INLINE
-        const bool last_half = step_ends_ ? !chunked_ || single : now.slot_ends || last_half_;
-        return now.behind_ends && last_half;
-    }
     // Whether there is room for a segment behind the step. That of one that begins with it is known a clock later.
     bool room_behind() const { return room_ && !next_.begins_segment; }
 
@@ -191,7 +184,8 @@ class PassChunks<Config, ChunkOrder::Runs> {
         const bool ends = chunk_ends(now);
         const bool in_chunk = chunked_ & now.slot_ends;
         next_.ends_segment = (in_chunk & step_ends_) & (ends | segment_.last());
-        next_.ends_all = ends && now.window_ends && now.last_block && passes_.last() && passes_.last_run();
+        next_.ends_runs = now.window_ends && passes_.last() && passes_.last_run();
+        next_.last_block = now.last_block;
         next_.begins_segment = in_chunk & !half_ & begins_segment_;
         next_.begins_slice = (first_ & opens_) & passes_.first() & !counting_;
         next_.half = half_;
@@ -199,7 +193,7 @@ class PassChunks<Config, ChunkOrder::Runs> {
         next_.last = ends;
         next_.opens = opens_;
         next_.closes = now.window_ends;
-        next_.single = single_;
+        next_.single = chunked_ & single_;
         next_.leaves = passes_.last();
     }
 

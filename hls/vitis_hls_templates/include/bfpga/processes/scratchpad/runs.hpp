@@ -13,10 +13,12 @@ class RunTurns {
 
    public:
     // `runs`, of which the last one has `rest` turns besides its first. Counts when it has been restarted.
-    void set(int_t<Bits> runs, turn_t rest) {
+    void set(int_t<Bits> runs, turn_t rest) { set(runs, rest, runs == 1); }
+
+    // `alone`: whether there is one run.
+    void set(int_t<Bits> runs, turn_t rest, bool alone) {
 #pragma HLS INLINE
-        const bool alone = runs == 1;
-        runs_.set(runs);
+        runs_.set(static_cast<int_t<Bits>>(runs - 1), alone);
         rest_ = rest;
         first_ = alone ? rest : static_cast<turn_t>(N - 1);
         singles_ = false;
@@ -30,12 +32,13 @@ class RunTurns {
         singles_ = true;
     }
 
-    // The runs of `turns` turns; N is a power of two.
-    void set_turns(int32_t turns) {
+    // The runs of `turns` turns; N is a power of two. `alone`: there is one run.
+    void set_turns(int32_t turns) { set_turns(turns, turns <= N); }
+    void set_turns(int32_t turns, bool alone) {
 #pragma HLS INLINE
         static_assert((N & (N - 1)) == 0, "runs are counted by bits");
         constexpr int shift = bit_length(N) - 1;
-        set(static_cast<int_t<Bits>>((turns + N - 1) >> shift), static_cast<turn_t>((turns - 1) & (N - 1)));
+        set(static_cast<int_t<Bits>>((turns + N - 1) >> shift), static_cast<turn_t>((turns - 1) & (N - 1)), alone);
     }
 
     // Whether the turn is the first one of its run, the last one; whether the run is the last one.
@@ -57,23 +60,25 @@ class RunTurns {
     // first one of the next run.
     void step(bool next, bool on, bool starts) {
 #pragma HLS INLINE
-        const bool wraps = next & last_;
+        // Whether there is a next turn is known last.
+        const bool last_before = last_;
         const bool may_go_on = last_ & on;
         const bool goes_on = next & may_go_on;
         const turn_t again = on ? next_others_ : others_;
-        const turn_t left = wraps ? again : static_cast<turn_t>(left_ - 1);
-        const bool last = wraps ? (on ? next_single_ : single_) : left_ == 1;
+        const bool single_again = on ? next_single_ : single_;
+        const turn_t left = last_ ? again : static_cast<turn_t>(left_ - 1);
+        const bool last = last_ ? single_again : left_ == 1;
         // What the run behind has is known a clock after the run has begun.
         const turn_t behind = runs_.last() ? first_ : runs_.before_last() ? rest_ : whole();
         left_ = starts ? first_ : next ? left : left_;
         last_ = starts ? first_ == 0 : next ? last : last_;
-        is_first_ = starts | (next ? wraps : is_first_);
+        is_first_ = starts | (next ? last_before : is_first_);
         others_ = starts ? first_ : goes_on ? next_others_ : others_;
         single_ = starts ? first_ == 0 : goes_on ? next_single_ : single_;
         next_others_ = behind;
         next_single_ = behind == 0;
         next_is_last_ = runs_.before_last();
-        runs_.step(goes_on, starts);
+        runs_.step_late(goes_on, starts);
     }
 
    private:
@@ -95,11 +100,14 @@ class RunRepeats {
     static constexpr int bits = 16;
 
    public:
-    // `sets` in all; `chunks` of a slice. An operation that reads no chunks goes over its pixels once.
-    void take(const Descriptor& d, int32_t sets, int32_t chunks) {
+    // `halves`: a set has two groups; `chunks` of a slice. An operation that reads no chunks goes over its pixels once.
+    void take(const Descriptor& d, bool halves, int32_t chunks) {
 #pragma HLS INLINE
+        const int32_t groups = d.groups;
+        const bool one = groups <= N;
+        const bool one_of_halves = groups <= 2 * N;
         repeats_ = reads_chunks<Config>(d);
-        sets_.set_turns(sets);
+        sets_.set_turns(halves ? (groups + 1) >> 1 : groups, halves ? one_of_halves : one);
         chunks_.set(static_cast<int_t<bits>>(chunks));
         blocks_.set(static_cast<int_t<bits>>(d.blocks));
         once_ = chunks == 1 && d.blocks == 1;

@@ -34,7 +34,7 @@ struct WalkSetup {
 template <class Config>
 class OnePass {
    public:
-    void take(const Descriptor&, int32_t, int32_t) {}
+    void take(const Descriptor&, bool, int32_t) {}
     bool returns() const { return false; }
     bool goes_on() const { return false; }
     void step(bool, bool) {}
@@ -54,21 +54,22 @@ class SerialWalk {
         full_ = true;
         active_ = false;
         through_ = true;
+        last_half_ = false;
     }
 
     // What the next operation needs; `halves`: whether a set has two groups.
     void take(const Descriptor& d, bool halves = false, int32_t chunks = 1) {
 #pragma HLS INLINE
-        repeats_.take(d, halves ? (d.groups + 1) >> 1 : d.groups, chunks);
+        repeats_.take(d, halves, chunks);
         row_.set(static_cast<int_t<pixel_bits>>(d.output_width));
         pixels_.set(static_cast<int_t<pixel_bits>>(d.output_pixels));
         columns_.set(static_cast<int_t<column_bits>>(group_pixels<Config>(d)));
         halves_ = Halves > 1 && halves;
     }
 
-    // Whether a set is there, and whether it is there in the next clock unless it is handed over.
+    // Whether a set is there, and whether one that is not is there in the next clock.
     bool full() const { return full_; }
-    bool fills_up() const { return full_ || ends_set(); }
+    bool fills_up() const { return ends_set(); }
     bool fills() const { return !full_; }
     typename T::port_t column() const { return column_; }     // that the pixel is for
     bool last_column() const { return columns_.last(); }      // of the group
@@ -107,6 +108,7 @@ class SerialWalk {
         full_ = !starts && (fill ? last_of_set : !take);
         if (Halves > 1) {
             half_ = !starts && (fill && last ? !last_of_set : half_);
+            last_half_ = starts ? !halves_ : fill && last ? !(last_of_set && halves_) : last_half_;
         }
         pixels_.step(fill, starts);
         row_.step(fill, starts);
@@ -137,7 +139,7 @@ class SerialWalk {
     }
 
     // Whether the set is full with the pixel.
-    bool ends_set() const { return Halves == 1 ? columns_.last() : columns_.last() && (half_ || !halves_); }
+    bool ends_set() const { return columns_.last() && (Halves == 1 || last_half_); }
 
     // The step of the next pixel is chosen a clock before it is taken.
     void choose(const WalkSetup<Config>& setup) {
@@ -155,7 +157,7 @@ class SerialWalk {
     Turns<column_bits> columns_;
     typename T::port_t column_;
     bool active_, begins_row_, full_, through_;
-    bool halves_, half_;
+    bool halves_, half_, last_half_;  // two of them, the second one, the last one
     Repeats repeats_;
     // The first pixel of the run
     struct {

@@ -1,0 +1,55 @@
+"""Resources of a sparse cluster in the place of the array, process by process; `bfpga synthesize` counts a kernel.
+
+Look-up tables and flip-flops are those of single processes with 3 x 3 kernels and words of 4 channels, as synthesized
+(docs/sparse-cluster.md, section 8), scaled by the cells of a kernel or by units; memories follow from their sizes.
+"""
+
+from __future__ import annotations
+
+from bfpga.contract.configuration import SystolicConfig
+from bfpga.contract.processes import BROADCAST, COLLECTOR, DISTRIBUTOR, GRID_SUMS, PARTITION, STEP_MAKER, cluster_units
+from bfpga.engines.interface.resource_units import Resources, half_blocks
+
+#: Tables, flip-flops of each cell of a kernel in a unit whose products share DSP blocks.
+UNIT_CELL = 107, 135
+#: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
+DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
+#: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
+PARTITION_CELLS, STEP_MAKER_CELLS, GRID_SUMS_CELLS = (2190, 1620), (2215, 1386), (2260, 2223)
+PARTITION_DSP, FEEDER_DSP = 10, 2
+#: Tables and flip-flops of the process of the cells beside its registers for the words of a beat.
+FEEDER_CELLS = 500, 780
+#: Copies of the table of work, one for each corner of a rectangle, and bits of a sum of it.
+WORK_COPIES, WORK_BITS = 4, 24
+#: Parts of the memory of a map's sums: one fills while the other one leaves.
+GRID_SETS = 2
+
+
+def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
+    """Resources of every process of a cluster but that of the cells, which is the array's."""
+    units, cells = config.cluster_units, config.cluster_kernel * config.cluster_kernel
+    bits = config.accumulator_bits
+    sums = cells * half_blocks(config.cluster_words * config.rows, bits)
+    grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
+    table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
+    unit = Resources((cells + 1) // 2, -(-sums // 2), UNIT_CELL[0] * cells, UNIT_CELL[1] * cells)
+    return {
+        PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS),
+        DISTRIBUTOR: _shared(DISTRIBUTOR_UNIT, units),
+        STEP_MAKER: Resources(lut=STEP_MAKER_CELLS[0], ff=STEP_MAKER_CELLS[1]),
+        BROADCAST: _shared(BROADCAST_UNIT, units),
+        COLLECTOR: _shared(COLLECTOR_UNIT, units),
+        GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
+        **dict.fromkeys(cluster_units(config), unit),
+    }
+
+
+def cells_logic(config: SystolicConfig) -> Resources:
+    """The process that takes words of all columns and gives cells one by one."""
+    word = config.lanes * config.format.mantissa_bits
+    lut, ff = FEEDER_CELLS
+    return Resources(FEEDER_DSP, 0, lut + config.columns * word, ff + 4 * config.columns * word)
+
+
+def _shared(unit: tuple[int, int], units: int) -> Resources:
+    return Resources(lut=unit[0] * units, ff=unit[1] * units)

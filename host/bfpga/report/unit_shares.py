@@ -1,0 +1,124 @@
+"""How the units of a kernel's sparse cluster share what they compute: for every layer, sample and map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bfpga.contract.program import ArrayNode, BlockTensor, Program, Tile
+from bfpga.devices.emulator import Emulator
+from bfpga.engines.skip_array.unit_maps import map_part, may_balance
+from bfpga.engines.sparse_cluster.partition.exchange import BalancedPartition
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.formats.arrays import BoolArray, Int64Array
+from bfpga.program.layout import encode_tensor
+
+#: Samples that are looked at.
+MOST_SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class LayerShares:
+    """Values that are not zero, which the units of a cluster compute of a layer (samples, maps, units).
+
+    equal: with pieces of equal size; balanced: with those that the kernel cuts, after so many moves (samples, maps).
+    reached: whether the threshold is met (SC R33).
+    """
+
+    layer: str
+    equal: Int64Array
+    balanced: Int64Array
+    moves: Int64Array
+    reached: BoolArray
+
+    @property
+    def occupancy(self) -> npt.NDArray[np.float64]:
+        """Share of the slowest units' values that each unit has: (units,)."""
+        slowest = int(self.balanced.max(axis=2).sum())
+        shares: npt.NDArray[np.float64] = self.balanced.sum(axis=(0, 1)) / max(1, slowest)
+        return shares
+
+    def content(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "layer": self.layer,
+            "spread_equal": spread(self.equal),
+            "spread": spread(self.balanced),
+            "occupancy": self.occupancy.tolist(),
+            "moves": self.moves.sum(axis=1).tolist(),
+            "reached": self.reached.all(axis=1).tolist(),
+            "values_equal": self.equal.sum(axis=1).tolist(),
+            "values": self.balanced.sum(axis=1).tolist(),
+        }
+
+
+def spread(loads: Int64Array) -> float:
+    """Values of the slowest unit over those of the mean one, all maps and samples (samples, maps, units) together."""
+    mean = float(loads.mean(axis=2).sum())
+    return float(loads.max(axis=2).sum()) / mean if mean else 1.0
+
+
+def unit_shares(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]]) -> list[LayerShares]:
+    """The layers of a program that a cluster computes; inputs: samples by name, the first of them are looked at."""
+    if not program.config.has_cluster:
+        return []
+    samples = {name: values[:MOST_SAMPLES] for name, values in inputs.items()}
+    traced = Emulator(program).run(samples, trace=True).tensors
+    found = []
+    for node in program.nodes:
+        if isinstance(node, ArrayNode) and node.kind == "gemm":
+            x = layer_input(program, node, traced, samples)
+            if x is not None:
+                found.append(_layer(program, node, x))
+    return found
+
+
+def layer_input(
+    program: Program,
+    node: ArrayNode,
+    traced: Mapping[str, BlockTensor],
+    samples: Mapping[str, npt.NDArray[np.floating[Any]]],
+) -> BoolArray | None:
+    """Where a layer's input is not zero (samples, height, width, channels); None of what the host computes between."""
+    name = node.inputs[0]
+    if name in traced:
+        mantissa = traced[name].mantissa
+    elif name in samples:
+        x = samples[name].astype(np.float32)
+        mantissa = encode_tensor(x, program.tensors[name], program.config.format).mantissa
+    else:
+        return None
+    nonzero: BoolArray = np.asarray(mantissa) != 0
+    return nonzero
+
+
+def maps_of(program: Program, node: ArrayNode, x: BoolArray) -> Iterator[BoolArray]:
+    """The maps (samples, rows, columns, channels) that a layer's operations read, each once."""
+    seen = {(tile.y0, tile.y1, tile.x0, tile.x1, tile.step): tile for tile in node.tiles}
+    whole = Tile(0, node.window.output_height, 0, node.channels)
+    for tile in seen.values() or [whole]:
+        part = map_part(node.window, tile, x.shape[1], x.shape[2])
+        yield x[:, part.row : part.row + part.rows, part.column : part.column + part.columns]
+
+
+def cut(program: Program, node: ArrayNode, cells: BoolArray) -> BalancedPartition:
+    """How the kernel cuts a map (rows, columns, channels) of a layer."""
+    rows, columns, _ = cells.shape
+    balances = may_balance(rows, columns, node, program.config)
+    return kernel_partition(cells, program.config, None if balances else 0)
+
+
+def _layer(program: Program, node: ArrayNode, x: BoolArray) -> LayerShares:
+    found = [[cut(program, node, sample) for sample in cells] for cells in maps_of(program, node, x)]
+    by_sample = list(zip(*found, strict=True))
+    return LayerShares(
+        node.name,
+        np.array([[item.start_loads for item in items] for items in by_sample]),
+        np.array([[item.loads for item in items] for items in by_sample]),
+        np.array([[item.moves for item in items] for items in by_sample]),
+        np.array([[item.reached for item in items] for items in by_sample]),
+    )

@@ -1,0 +1,51 @@
+"""A kernel with a sparse cluster in the place of its array, compiled: bits, counters and work of the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cluster_configs import CLUSTER
+from cluster_partitions import BUILDS, run_partition
+
+from bfpga.engines.skip_array.unit_maps import work_difference
+from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
+from bfpga.engines.sparse_cluster.units.process_maps import overlap_add_limits
+from bfpga.verify.check import verify
+
+
+@pytest.mark.parametrize(
+    ("target", "changes", "cases"),
+    [
+        ("csim", {}, 40),
+        ("csim:exact", {"cluster_moves": 0, "columns": 3}, 10),
+        ("virtual", {"count_registers": 2}, 6),
+    ],
+)  # fmt: skip
+def test_random_networks(target: str, changes: dict[str, int], cases: int) -> None:
+    """SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves."""
+    report = verify([replace(CLUSTER, **changes)], [target], cases)
+    assert report.mismatch is None, report.mismatch
+    assert report.cases == cases
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("number", [0, 2, 5, 6])
+def test_reported_pieces_are_those_of_the_partition_process(number: int, seed: int) -> None:
+    """SC R23, SC R24, SC R25, SC R33: what `bfpga run` tells of pieces and moves, the process of the kernel finds."""
+    numbers, grid = BUILDS[number]
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(rng.integers(pieces, 20)) for pieces in grid)
+    image = np.where(rng.random((*shape, 3)) < np.linspace(0.05, 0.9, shape[1])[:, None], 1, 0)
+    config = replace(
+        CLUSTER, lanes=numbers.lanes, cluster_rows=grid[0], cluster_columns=grid[1], cluster_kernel=numbers.kernel[0],
+        cluster_words=numbers.words, cluster_threshold=int(rng.choice([0, 3, 30])),
+    )  # fmt: skip
+    expected = kernel_partition(image != 0, config)
+    threshold = work_difference(shape[0], shape[1], 3, config)
+    run = run_partition("native", number, image, expected.start, threshold, config.cluster_moves)
+    assert (run.moves, run.reached) == (expected.moves, expected.reached)
+    assert (run.largest, run.smallest) == (max(expected.loads), min(expected.loads))
+    pieces = overlap_add_limits(expected.partition.rectangles(), numbers, len(run.limits))
+    assert run.limits.tolist() == pieces.tolist()

@@ -1,0 +1,65 @@
+"""How units of a cluster share layers: what is counted, of each sample and map."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from cluster_configs import CLUSTER
+from small_networks import Network, compiled
+
+from bfpga.contract.program import Program
+from bfpga.devices.emulator import Emulator
+from bfpga.report.partition import partitions
+from bfpga.report.unit_shares import spread, unit_shares
+
+
+def program(folder: Path, moves: int = 256) -> tuple[Program, dict[str, np.ndarray]]:
+    network = Network(4, 14, 14)
+    network.conv(8, 4, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")
+    network.conv(8, 8, 3, pads=[1, 1, 1, 1])
+    config = replace(CLUSTER, cluster_words=32, cluster_moves=moves)
+    samples = {name: value[:3].copy() for name, value in network.samples(3).items()}
+    for value in samples.values():
+        value[:, :, 7:] = 0  # all that is not zero lies above
+    return compiled(network, folder, config), samples
+
+
+def test_every_value_that_is_not_zero_is_of_one_unit(tmp_path: Path) -> None:
+    compiled_program, samples = program(tmp_path)
+    traced = Emulator(compiled_program).run(samples, trace=True).tensors
+    first, second = unit_shares(compiled_program, samples)
+    mantissa = traced[compiled_program.nodes[1].inputs[0]].mantissa
+    assert second.balanced.sum(axis=(1, 2)).tolist() == np.count_nonzero(mantissa, axis=(1, 2, 3)).tolist()
+    assert first.equal.sum() == first.balanced.sum()
+    assert first.balanced.shape == (3, 1, 4)
+
+
+def test_moves_make_units_more_equal(tmp_path: Path) -> None:
+    """SC R25, SC R56: values lie in the upper half, so equal pieces leave half of the units idle."""
+    compiled_program, samples = program(tmp_path)
+    first, _ = unit_shares(compiled_program, samples)
+    assert spread(first.equal) > 1.9
+    assert spread(first.balanced) < 1.5
+    assert first.moves.min() > 0
+    content = first.content()
+    assert content["spread"] == spread(first.balanced)
+    assert max(content["occupancy"]) <= 1
+
+
+def test_without_moves_pieces_stay(tmp_path: Path) -> None:
+    compiled_program, samples = program(tmp_path, moves=0)
+    first, _ = unit_shares(compiled_program, samples)
+    assert first.moves.max() == 0
+    assert np.array_equal(first.equal, first.balanced)
+
+
+def test_a_report_draws_pieces_before_and_after(tmp_path: Path) -> None:
+    compiled_program, samples = program(tmp_path)
+    first, _ = partitions(compiled_program, samples)
+    assert first.taken
+    assert max(first.balanced.loads) < max(first.equal.loads)
+    assert first.balanced.cycles < first.equal.cycles
+    assert first.counts.shape == (14, 14)
