@@ -40,6 +40,37 @@ struct Map {
     char* message;    // (256)
 };
 
+// The limits that have come.
+template <class Config>
+void keep_limits(Map* map, bfpga::stream<bfpga::wire_t<bfpga::LimitsBeat<Config>>>& limits,
+                 bfpga::stream<bfpga::wire_t<bfpga::LimitsBeat<Config>>>& grid_limits) {
+    using Limits = bfpga::LimitsBeat<Config>;
+    for (int u = 0; u < Config::units; ++u) {
+        const Limits beat = bfpga::from_wire<Limits>(limits.read());
+        const Limits other = bfpga::from_wire<Limits>(grid_limits.read());
+        const bfpga::line_t field[] = {beat.row,       beat.column,       beat.end_row,       beat.end_column,
+                                       beat.block_row, beat.block_column, beat.end_block_row, beat.end_block_column,
+                                       beat.taken_row, beat.taken_column, beat.taken_end_row, beat.taken_end_column,
+                                       beat.last_place};
+        for (int n = 0; n < Limits::fields; ++n) {
+            map->limit[u * 14 + n] = static_cast<int32_t>(field[n]);
+        }
+        map->limit[u * 14 + 13] = beat.used && other.end_row == beat.end_row ? 1 : 0;
+    }
+}
+
+template <class Config>
+void send_cells(const Map* map, bfpga::stream<bfpga::wire_t<bfpga::MapCellBeat<Config>>>& cells) {
+    for (int n = 0; n < map->cells; ++n) {
+        bfpga::MapCellBeat<Config> beat;
+        for (int l = 0; l < Config::lanes; ++l) {
+            beat.value[l] =
+                static_cast<typename bfpga::ClusterUnitTypes<Config>::value_t>(map->cell[n * Config::lanes + l]);
+        }
+        cells.write(bfpga::to_wire(beat));
+    }
+}
+
 struct Run {
     Map* map;
 
@@ -63,28 +94,10 @@ struct Run {
         for (int n = 0; n < map->numbers; ++n) {
             numbers.write(map->number[n]);
         }
-        for (int n = 0; n < map->cells; ++n) {
-            bfpga::MapCellBeat<Config> beat;
-            for (int l = 0; l < Config::lanes; ++l) {
-                beat.value[l] =
-                    static_cast<typename bfpga::ClusterUnitTypes<Config>::value_t>(map->cell[n * Config::lanes + l]);
-            }
-            cells.write(bfpga::to_wire(beat));
-        }
+        send_cells<Config>(map, cells);
         const auto process = std::make_unique<bfpga::PartitionProcess<Config>>();
         process->run(numbers, cells, limits, grid_limits, reports);
-        for (int u = 0; u < Config::units; ++u) {
-            const Limits beat = bfpga::from_wire<Limits>(limits.read());
-            const Limits other = bfpga::from_wire<Limits>(grid_limits.read());
-            const bfpga::line_t field[] = {beat.row,       beat.column,       beat.end_row,       beat.end_column,
-                                           beat.block_row, beat.block_column, beat.end_block_row, beat.end_block_column,
-                                           beat.taken_row, beat.taken_column, beat.taken_end_row, beat.taken_end_column,
-                                           beat.last_place};
-            for (int n = 0; n < Limits::fields; ++n) {
-                map->limit[u * 14 + n] = static_cast<int32_t>(field[n]);
-            }
-            map->limit[u * 14 + 13] = beat.used && other.end_row == beat.end_row ? 1 : 0;
-        }
+        keep_limits<Config>(map, limits, grid_limits);
         for (int n = 0; n < 4; ++n) {
             map->report[n] = static_cast<int32_t>(reports.read());
         }
@@ -94,9 +107,54 @@ struct Run {
     }
 };
 
+// As a kernel has it: the same map twice, whose cells come word of channels by word, from equal pieces.
+struct RunInKernel {
+    Map* map;
+
+    template <class Config>
+    int apply() const {
+        using Limits = bfpga::LimitsBeat<Config>;
+        using Beat = bfpga::PartitionBeat<Config>;
+        bfpga::stream<bfpga::wire_t<Beat>> maps("partitions");
+        bfpga::stream<bfpga::wire_t<bfpga::MapCellBeat<Config>>> cells("counted");
+        bfpga::stream<bfpga::wire_t<Limits>> limits("limits"), grid_limits("grid_limits");
+        Beat beat = {};
+        beat.rows = static_cast<bfpga::line_t>(map->number[0]);
+        beat.columns = static_cast<bfpga::line_t>(map->number[1]);
+        beat.words = static_cast<bfpga::line_t>(map->number[2]);
+        beat.work_difference = map->number[3];
+        beat.moves = static_cast<bfpga::line_t>(map->number[4]);
+        const int turns = 2;
+        for (int turn = 0; turn < turns; ++turn) {
+            maps.write(bfpga::to_wire(beat));
+            if (beat.moves != 0) {
+                send_cells<Config>(map, cells);
+            }
+        }
+        beat.stop = true;
+        maps.write(bfpga::to_wire(beat));
+        const auto process = std::make_unique<bfpga::PartitionProcess<Config>>();
+        try {
+            process->run(maps, cells, limits, grid_limits);
+        } catch (const std::exception& error) {
+            std::strncpy(map->message, error.what(), 255);
+            return 2;
+        }
+        for (int turn = 0; turn < turns; ++turn) {
+            keep_limits<Config>(map, limits, grid_limits);
+        }
+        return cells.empty() ? 0 : 3;
+    }
+};
+
 }  // namespace
 
 extern "C" {
+
+// As below, of the process in a kernel: cells come word by word, and nothing is reported.
+int cluster_partition_in_kernel(int number, Map* map) {
+    return with_build(number, RunInKernel{map}, static_cast<const All*>(nullptr));
+}
 
 // 0, or 1 if there is no build of that number, or 2 and a message if the partition stops with an error.
 int cluster_partition_run(int number, Map* map) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cluster_partitions import BUILDS, run_partition
+from cluster_partitions import BUILDS, run_in_kernel, run_partition
 from cluster_processes import ClusterWork, builds, run_cluster
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -151,3 +151,21 @@ def test_a_layer_of_a_network_on_sixteen_units() -> None:
     parts = np.split(sums, 2)
     got = np.concatenate([whole_grid(part, 32, 32, 8, (3, 3), build.numbers) for part in parts])
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("integers", ALL_INTEGERS)
+@pytest.mark.parametrize("moves", [0, 3, 200])
+@pytest.mark.parametrize("number", [0, 1, 2, 4])
+def test_words_that_come_one_by_one_are_counted_together(integers: Integers, number: int, moves: int) -> None:
+    """SC R23, SC R36: in a kernel a map comes raster by raster; limits are those of all its words, map after map."""
+    numbers, grid = BUILDS[number]
+    generator = np.random.default_rng(number)
+    for channels in (1, numbers.lanes, 3 * numbers.lanes + 1):
+        shape = tuple(int(generator.integers(pieces, 20)) for pieces in grid)
+        image = clustered_map(generator, (*shape, channels), 0.4)
+        rows, columns = (
+            [side * piece // pieces for piece in range(pieces + 1)] for side, pieces in zip(shape, grid, strict=True)
+        )
+        start = Partition(tuple(rows), (tuple(columns),) * grid[0])
+        expected = run_partition(integers, number, image, start, 5, moves)
+        np.testing.assert_array_equal(run_in_kernel(integers, number, image, 5, moves), expected.limits)

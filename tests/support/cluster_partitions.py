@@ -64,3 +64,23 @@ def run_partition(
         raise AssertionError(message.value.decode())
     made, met, largest, smallest = report.tolist()
     return PartitionRun(limits, made, bool(met), largest, smallest)
+
+
+def run_in_kernel(integers: Integers, number: int, image: np.ndarray, threshold: int, moves: int) -> np.ndarray:
+    """Limits (units, 14) of the process as a kernel has it: equal pieces at first, words of channels one by one."""
+    numbers, grid = BUILDS[number]
+    rows, columns, channels = image.shape
+    words = -(-channels // numbers.lanes)
+    padded = np.zeros((rows, columns, words, numbers.lanes), np.int32)
+    padded.reshape(rows, columns, -1)[..., :channels] = image
+    cells = np.ascontiguousarray(padded.transpose(2, 0, 1, 3))
+    given = np.array([rows, columns, words, threshold, moves], np.int32)
+    limits, report = np.zeros((grid[0] * grid[1], LIMITS), np.int32), np.zeros(4, np.int32)
+    message = ctypes.create_string_buffer(256)
+    described = _Map(
+        given.ctypes.data, len(given), cells.ctypes.data, rows * columns * words, limits.ctypes.data,
+        report.ctypes.data, ctypes.cast(message, ctypes.c_char_p),
+    )  # fmt: skip
+    if library("cluster_partition", integers).cluster_partition_in_kernel(number, ctypes.byref(described)):
+        raise AssertionError(message.value.decode())
+    return limits

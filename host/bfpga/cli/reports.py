@@ -48,6 +48,8 @@ OVERLAPPED_SAMPLES = 16
 
 def array_text(config: SystolicConfig) -> str:
     """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each."""
+    if config.has_cluster:
+        return f"{config.cluster_units} x {config.cluster_kernel} x {config.cluster_kernel}"
     if config.skips_activations and not config.dense_beside:
         return f"{config.skip_groups} x {config.rows}"
     if config.skips_weights:
@@ -88,7 +90,8 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     if config.dense_beside:
         title += f", beside a skip array of {config.skip_groups} x {config.rows}"
     elif config.skip_groups:
-        title = f"{accelerator.name}: a skip array of {array_text(config)}"
+        kind = "sparse cluster" if config.has_cluster else "skip array"
+        title = f"{accelerator.name}: a {kind} of {array_text(config)}"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:
         say(origin)

@@ -37,7 +37,7 @@ def accelerator_rows() -> Iterator[tuple[str, str]]:
 
 
 def _computes_weights(config: SystolicConfig) -> bool:
-    return "linear" in config.weight_formats and not config.skips_weights
+    return "linear" in config.weight_formats and not (config.skips_weights or config.has_cluster)
 
 
 def _listed(names: list[str]) -> str:
