@@ -27,3 +27,9 @@ struct GridBuild : Build {
     static constexpr int map_lines = LINES;
     static constexpr int work_bits = WORK;
 };
+
+// The same with the values that a unit of variant B takes at once.
+template <class Build, int PRODUCTS>
+struct IndexedBuild : Build {
+    static constexpr int products = PRODUCTS;
+};

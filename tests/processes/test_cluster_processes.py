@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cluster_processes import ClusterBuild, ClusterError, ClusterWork, builds, run_cluster
+from cluster_processes import DATA_STATIONARY, INDEXED, ClusterBuild, ClusterError, ClusterWork, builds, run_cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_sparse_cluster import convolve, full_grid
@@ -26,6 +26,8 @@ from bfpga.engines.sparse_cluster.units.process_words import kernel_steps
 from bfpga.formats.rounding import wrap
 
 ALL_INTEGERS = ("native", "ap_int", "exact")
+#: Library of the units -> weights of a step; None: all of a kernel.
+VARIANTS = {DATA_STATIONARY: None, INDEXED: 1}
 #: Bands and pieces of a band of each build.
 GRIDS = ((2, 2), (2, 3), (4, 4))
 
@@ -45,6 +47,7 @@ def random_map(generator: np.random.Generator, build: ClusterBuild, density: flo
     return image
 
 
+@pytest.mark.parametrize("units", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=25, deadline=None)
 @given(
@@ -53,12 +56,12 @@ def random_map(generator: np.random.Generator, build: ClusterBuild, density: flo
     queue=st.integers(1, 12), ahead=st.integers(1, 9), order=st.integers(0, 1 << 30),
 )  # fmt: skip
 def test_pieces_without_a_common_cell_add_up_to_the_convolution(
-    integers: Integers, number: int, seed: int, density: float, start: str, tau: float, queue: int, ahead: int,
-    order: int,
+    integers: Integers, units: str, number: int, seed: int, density: float, start: str, tau: float, queue: int,
+    ahead: int, order: int,
 ) -> None:  # fmt: skip
     """SC R21, SC R23, SC R30, SC R34, SC R39, SC R40, SC R60, SC R62, SC R81, SC R128, SC R129: several maps after each
     other, processes in any order, queues of any depth."""
-    build, generator = builds()[number], np.random.default_rng(seed)
+    build, generator = builds(units)[number], np.random.default_rng(seed)
     numbers, work, expected, shapes, issued = build.numbers, ClusterWork(), [], [], 0
     kernel = tuple(int(generator.integers(1, side + 1)) for side in numbers.kernel)
     for _ in range(int(generator.integers(1, 3))):
@@ -77,7 +80,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
             weights = random_numbers(generator, (kernels, *kernel, channels), 0.7, build.weight_bits)
             work.maps.append(map_word(rows, columns, channels, kernels, numbers, keeps=group > 0))
             work.cells.append(map_cells(image, numbers))
-            work.steps += kernel_steps(weights, numbers)
+            work.steps += kernel_steps(weights, numbers, VARIANTS[units])
             sums = [
                 sum(np.array(full_grid(image[..., c].tolist(), weights[z, :, :, c].tolist())) for c in range(channels))
                 for z in range(kernels)
@@ -85,7 +88,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
             expected.append(wrap(np.array(sums), build.accumulator_bits))
             shapes.append((rows, columns, kernels))
             issued += np.count_nonzero(image)
-    sums, report = run_cluster(integers, number, work, queue, ahead, order)
+    sums, report = run_cluster(integers, number, work, queue, ahead, order, units)
     assert report[:, 0].sum() == issued
     begin = 0
     for (rows, columns, kernels), grid in zip(shapes, expected, strict=True):
@@ -96,6 +99,7 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
     assert begin == len(sums)
 
 
+@pytest.mark.parametrize("units", VARIANTS)
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=25, deadline=None)
 @given(
@@ -103,10 +107,10 @@ def test_pieces_without_a_common_cell_add_up_to_the_convolution(
     stride=st.tuples(st.integers(1, 2), st.integers(1, 2)), order=st.integers(0, 1 << 30),
 )  # fmt: skip
 def test_pieces_with_a_halo_own_their_outputs(
-    integers: Integers, number: int, seed: int, density: float, stride: tuple[int, int], order: int
+    integers: Integers, units: str, number: int, seed: int, density: float, stride: tuple[int, int], order: int
 ) -> None:
     """SC R29, SC R34, SC R35, SC R128: cells of two pieces go to both units, outputs are taken from their owner."""
-    build, generator = builds()[number], np.random.default_rng(seed)
+    build, generator = builds(units)[number], np.random.default_rng(seed)
     numbers = build.numbers
     image = random_map(generator, build, density)
     rows, columns, channels = image.shape
@@ -123,9 +127,9 @@ def test_pieces_with_a_halo_own_their_outputs(
     limits = halo_limits(cut.rectangles(), geometry, kernel, numbers, build.units, padding, stride)
     work = ClusterWork(
         [map_word(rows, columns, channels, kernels, numbers)], [limits], [map_cells(image, numbers)],
-        kernel_steps(weights, numbers),
+        kernel_steps(weights, numbers, VARIANTS[units]),
     )  # fmt: skip
-    sums, _ = run_cluster(integers, number, work, seed=order)
+    sums, _ = run_cluster(integers, number, work, seed=order, units=units)
     whole = whole_grid(sums, rows, columns, kernels, kernel, numbers)
     layer = SparseLayer(weights, padding, stride)
     expected = [

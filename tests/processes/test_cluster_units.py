@@ -7,6 +7,7 @@ import pytest
 from cluster_units import UnitError, builds, run_unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_pieces import largest_piece, piece_blocks, random_numbers
 from reference_sparse_cluster import full_grid
 from sparse_vectors import FOLDER, load_vector
 
@@ -15,13 +16,7 @@ from bfpga.engines.sparse_cluster.partition.geometry import Padding, Rectangle
 from bfpga.engines.sparse_cluster.units.cluster import SparseLayer
 from bfpga.engines.sparse_cluster.units.output import read_out
 from bfpga.engines.sparse_cluster.units.process_clocks import steps_of_channels, unit_clocks
-from bfpga.engines.sparse_cluster.units.process_words import (
-    UnitNumbers,
-    grid_of,
-    kernel_steps,
-    piece_words,
-    stop_word,
-)
+from bfpga.engines.sparse_cluster.units.process_words import grid_of, kernel_steps, piece_words, stop_word
 from bfpga.formats.rounding import wrap
 
 #: Vectors of one piece and one channel with results of variant E.
@@ -82,21 +77,6 @@ def test_a_unit_gives_the_results_and_rounds_of_the_vector(integers: Integers, n
     assert run.rounds == vector["expected"]["schedules"]["E"]["rounds"]
 
 
-def random_numbers(generator: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
-    values = generator.integers(-(1 << (bits - 1)), 1 << (bits - 1), shape)
-    return np.where(generator.random(shape) < density, values, 0)
-
-
-def largest_piece(numbers: UnitNumbers, generator: np.random.Generator, offset: tuple[int, int]) -> tuple[int, int]:
-    """Rows and columns of a piece at an offset that takes no more blocks than a unit has."""
-    rows = int(generator.integers(1, 14))
-    kernel_rows, kernel_columns = numbers.kernel
-    down = (offset[0] + rows + kernel_rows - 2) // kernel_rows - offset[0] // kernel_rows + 1
-    across = numbers.words // down
-    most = (across - 1) * kernel_columns - kernel_columns + 2 - offset[1] % kernel_columns
-    return rows, int(generator.integers(1, max(2, min(14, most + 1))))
-
-
 @pytest.mark.parametrize("integers", ALL_INTEGERS)
 @settings(max_examples=40, deadline=None)
 @given(
@@ -142,16 +122,6 @@ def test_pieces_of_random_layers(
         np.testing.assert_array_equal(got, sums)
         start += count
     assert start == len(run.sums)
-
-
-def piece_blocks(piece: Rectangle, numbers: UnitNumbers) -> list[tuple[int, int]]:
-    """Blocks that hold a cell to which a value of the piece may add, one by one."""
-    rows, columns = numbers.kernel
-    return [
-        (row, column)
-        for row in range(piece.row0 // rows, (piece.row1 + rows - 2) // rows + 1)
-        for column in range(piece.column0 // columns, (piece.column1 + columns - 2) // columns + 1)
-    ]
 
 
 @pytest.mark.parametrize(("density", "kept", "kernels"), [(0.5, 1.0, 8), (0.2, 0.1, 8), (0.9, 0.5, 3), (0.05, 1.0, 5)])

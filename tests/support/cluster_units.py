@@ -1,4 +1,4 @@
-"""Runs words of pieces and steps on a unit of a cluster of processes (tests/cpp/cluster_units.cpp)."""
+"""Runs words of pieces and steps on a unit of a cluster of processes (tests/cpp/cluster_units.hpp)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ class UnitRun:
     clocks: int
 
 
+#: Library of the units of variant E; that of variant B.
+DATA_STATIONARY, INDEXED = "cluster_units", "cluster_indexed"
+
+
 class UnitError(AssertionError):
     """What stopped a unit."""
 
@@ -47,21 +51,22 @@ class _Layer(ctypes.Structure):
 
 
 @functools.cache
-def builds() -> list[UnitBuild]:
-    """The builds of the library, the ZCU104's first."""
+def builds(units: str = DATA_STATIONARY) -> list[UnitBuild]:
+    """The builds of a library, the ZCU104's first."""
     found: list[UnitBuild] = []
     values = (ctypes.c_int32 * 9)()
-    while library("cluster_units", "native").cluster_unit_numbers(len(found), values) == 0:
+    while library(units, "native").cluster_unit_numbers(len(found), values) == 0:
         lanes, rows, columns, value, weight, accumulator, planes, words, steps = values
         found.append(UnitBuild(UnitNumbers(lanes, (rows, columns), planes, words, steps), value, weight, accumulator))
     return found
 
 
 def run_unit(
-    integers: Integers, number: int, pieces: np.ndarray, steps: np.ndarray, rarely: int = 2, room: int = 3
-) -> UnitRun:
+    integers: Integers, number: int, pieces: np.ndarray, steps: np.ndarray, rarely: int = 2, room: int = 3,
+    units: str = DATA_STATIONARY,
+) -> UnitRun:  # fmt: skip
     """pieces: (words, lanes + 7), the stop last; steps: (steps, cells + 3); ``UnitError`` with what a check says."""
-    numbers = builds()[number].numbers
+    numbers = builds(units)[number].numbers
     capacity = 4096
     sums = np.zeros((capacity, numbers.cells), np.int64)
     message = ctypes.create_string_buffer(256)
@@ -70,7 +75,7 @@ def run_unit(
         words.ctypes.data, len(words), lists.ctypes.data, len(lists), rarely, room, capacity, sums.ctypes.data,
         0, 0, 0, 0, ctypes.cast(message, ctypes.c_char_p),
     )  # fmt: skip
-    if library("cluster_units", integers).cluster_unit_run(number, ctypes.byref(layer)):
+    if library(units, integers).cluster_unit_run(number, ctypes.byref(layer)):
         raise UnitError(message.value.decode())
     assert layer.blocks <= capacity
     return UnitRun(sums[: layer.blocks], layer.issued, layer.rounds, layer.clocks)

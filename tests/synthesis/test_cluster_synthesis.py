@@ -76,7 +76,7 @@ def test_a_unit_of_variant_e_takes_a_step_a_clock() -> None:
     assert [(body.name, schedule.interval) for body, schedule in loops] == [("Sums_Clear", 1), ("Unit", 1)]
     assert all(schedule.slack >= 0 for _, schedule in loops)
     body, schedule = loops[1]
-    assert distance(body, schedule, "sums_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    assert distance(body, schedule, "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
     assert distance(body, schedule, "table_.cell_") < guard("step_table.hpp", "step_guard")
     assert memories_area([body], technology_of(PART)).bram18 == 9
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
@@ -92,10 +92,66 @@ def test_multipliers_of_other_kinds(multiplier: str, blocks: int) -> None:
     """SC R73: two products in a DSP block, or none, at the same interval and clock."""
     loops = scheduled(UNIT.replace("16>;", f"16, 1, bfpga::{multiplier}>;"))
     assert [schedule.interval for _, schedule in loops] == [1, 1]
-    assert distance(*loops[1], "sums_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
     (made,) = implement([loops[1]], "xcup", None)
     assert made.logic.dsp == blocks
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+
+
+#: Paths through selections of cells and banks need the share for wires of `post` on these devices.
+WIRES_OF_CHAINS = 46
+INDEXED = """\
+#include "bfpga/processes/cluster/indexed.hpp"
+#include "bfpga/processes/cluster/tile_gather.hpp"
+#include "cluster_build.hpp"
+using Config = IndexedBuild<ClusterBuild<4, 3, 3, 8, 8, 32, 8, 64, 72>, 4>;
+"""
+GATHER = f"""{INDEXED}
+void bfpga_gather(bfpga::stream<bfpga::wire_t<bfpga::PieceBeat<Config>>>& pieces,
+                  bfpga::stream<bfpga::wire_t<bfpga::TileBeat<Config>>>& tiles) {{
+    static bfpga::TileGather<Config> gather;
+    gather.run(pieces, tiles);
+}}
+"""
+INDEXED_UNIT = f"""{INDEXED}
+void bfpga_unit(bfpga::stream<bfpga::wire_t<bfpga::TileBeat<Config>>>& tiles,
+                bfpga::stream<bfpga::wire_t<bfpga::StepBeat<Config>>>& steps,
+                bfpga::stream<bfpga::wire_t<bfpga::BlockBeat<Config>>>& sums,
+                bfpga::stream<bfpga::int_t<32>>& reports) {{
+    static bfpga::IndexedProcess<Config> unit;
+    unit.run(tiles, steps, sums, reports);
+}}
+"""
+
+
+def test_a_unit_of_variant_b_takes_a_round_a_clock() -> None:
+    """SC R92, SC R93, SC R97: II 1 with slack, a multiplier a lane, a block memory a bank, the promised distances."""
+    loops = scheduled(INDEXED_UNIT, WIRES_OF_CHAINS)
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [("Sums_Clear", 1), ("Unit", 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
+    assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
+    assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 9
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement([loops[1]], "xcup", None)
+    assert made.logic.dsp == 4
+    assert made.logic.lut < 1100
+    assert made.path is not None
+    assert made.path.delay < PERIOD
+
+
+def test_micro_tiles_are_gathered_a_cell_a_clock() -> None:
+    """SC R49, SC R80: II 1 with slack while a set of memories is loaded and the other one leaves."""
+    loops = scheduled(GATHER, WIRES_OF_CHAINS)
+    assert [(body.name, schedule.interval) for body, schedule in loops] == [("Cells_Clear", 1), ("Gather", 1)]
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    assert distance(*loops[1], "cell_") < guard("tile_gather.hpp", "tile_guard")
+    assert distance(*loops[1], "list_") < guard("tile_gather.hpp", "tile_guard")
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    (made,) = implement([loops[1]], "xcup", None)
+    assert made.logic.dsp == 0
     assert made.path is not None
     assert made.path.delay < PERIOD
 
@@ -147,8 +203,6 @@ void bfpga_partition(bfpga::stream<bfpga::int_t<32>>& numbers,
     partition.run(numbers, cells, limits, grid_limits, reports);
 }
 """
-#: Its paths are chains of selections, as those of `post` on these devices, and need the same share for wires.
-WIRES_OF_CHAINS = 46
 
 
 def test_the_partition_weighs_a_piece_a_clock() -> None:

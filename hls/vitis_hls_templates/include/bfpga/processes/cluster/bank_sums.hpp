@@ -1,55 +1,33 @@
 // The sums of a piece in kernel rows x kernel columns banks, one for each cell of a block (SC R115).
 //
-// The products of a value and all weights of a kernel lie in a rectangle as large as a block, so every bank gets one of
-// them. Which one, the place of the value in its block says: the weights turn around, the banks stand.
+// A rectangle of cells as large as a block has a cell in every bank, wherever it begins: the products of a value and
+// all weights of a kernel lie in one, and those of a weight and all values of a block.
 #pragma once
-#include "bfpga/array/lane_multiplier.hpp"
 #include "bfpga/numeric/waivers.hpp"
-#include "bfpga/processes/cluster/piece_reader.hpp"
+#include "bfpga/processes/cluster/beats.hpp"
 
 namespace bfpga {
 
 // Clocks from a word's sum to its next one at least: reading, adding, writing.
 constexpr int sum_distance = 4;
 
-// Weights for the banks, of a value with some place in its block: bank (i, j) gets the weight whose product goes there.
+// The blocks where products go whose row or column lies behind the block of their value.
 template <class Config>
-struct TurnedWeights {
-    using T = ClusterUnitTypes<Config>;
-    typename T::weight_t weight[T::cells];
+struct BlocksAround {
+    using place_t = typename ClusterUnitTypes<Config>::place_t;
+    place_t here, beside, below, across;
 
-    void turn(const typename T::weight_t (&given)[T::cells], typename T::phase_t row, typename T::phase_t column) {
+    // `pitch`: blocks beside each other.
+    BlocksAround(place_t place, place_t pitch)
+        : here(place),
+          beside(ClusterUnitTypes<Config>::behind(place, 1)),
+          below(ClusterUnitTypes<Config>::behind(place, pitch)),
+          across(ClusterUnitTypes<Config>::behind(below, 1)) {}
+
+    place_t block(bool next_row, bool next_column) const {
 #pragma HLS INLINE
-#pragma HLS ARRAY_PARTITION variable=weight complete dim=0
-        typename T::weight_t turned[T::cells];
-#pragma HLS ARRAY_PARTITION variable=turned complete dim=0
-    Rows_Turn:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            turned[n] = given[from(n / T::columns, 0, T::rows) * T::columns + n % T::columns];
-        Rows_Choose:
-            for (int phase = 1; phase < T::rows; ++phase) {
-#pragma HLS UNROLL
-                const int other = from(n / T::columns, phase, T::rows) * T::columns + n % T::columns;
-                turned[n] = row == phase ? given[other] : turned[n];
-            }
-        }
-    Columns_Turn:
-        for (int n = 0; n < T::cells; ++n) {
-#pragma HLS UNROLL
-            weight[n] = turned[n / T::columns * T::columns + from(n % T::columns, 0, T::columns)];
-        Columns_Choose:
-            for (int phase = 1; phase < T::columns; ++phase) {
-#pragma HLS UNROLL
-                const int other = n / T::columns * T::columns + from(n % T::columns, phase, T::columns);
-                weight[n] = column == phase ? turned[other] : weight[n];
-            }
-        }
+        return next_row ? (next_column ? across : below) : (next_column ? beside : here);
     }
-
-   private:
-    // The line of a kernel of `lines` whose product meets line `bank` of the blocks (SC E2).
-    static constexpr int from(int bank, int phase, int lines) { return lines - 1 - (bank - phase + lines) % lines; }
 };
 
 template <class Config>
@@ -86,29 +64,14 @@ class BankSums {
         }
     }
 
-    // Adds `value` times the weights of a kernel, or takes the sums of a block, which start anew. `place`: the block of
-    // the value, or the one that is taken; `pitch`: blocks beside each other.
-    void step(bool adds, bool takes, place_t place, place_t pitch, typename T::plane_t plane,
-              const PieceTask<Config>& task, const StepBeat<Config>& step, BlockBeat<Config>& taken) {
+    // Adds a product to each bank, or takes the sums of a block, which start anew. `place`: the block of each bank.
+    void step(bool adds, bool takes, const place_t (&place)[T::cells], typename T::plane_t plane,
+              const typename T::product_t (&product)[T::cells], BlockBeat<Config>& taken) {
 #pragma HLS INLINE
-        if (native_integers && !adds && !takes) {  // a simulation saves the time
-            return;
-        }
-        TurnedWeights<Config> turned;
-        turned.turn(step.weight, task.row_phase, task.column_phase);
-        const place_t below = T::behind(place, pitch);
-        const place_t beside[2] = {T::behind(place, 1), T::behind(below, 1)};
-        typename T::product_t product[T::cells];
-#pragma HLS ARRAY_PARTITION variable=product complete dim=0
-        Config::Multiplier::template multiply<Config::weight_bits, Config::value_bits, T::cells>(turned.weight,
-                                                                                                 task.value, product);
     Banks_Step:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const bool next_row = !takes && n / T::columns < static_cast<int>(task.row_phase);
-            const bool next_column = !takes && n % T::columns < static_cast<int>(task.column_phase);
-            const place_t of_bank = next_row ? (next_column ? beside[1] : below) : (next_column ? beside[0] : place);
-            const int word = static_cast<int>(address(of_bank, plane));
+            const int word = static_cast<int>(address(place[n], plane));
             if (adds || takes) {
                 cell_waiver_.reads(n * memory_words + word);
                 cell_waiver_.writes(n * memory_words + word);

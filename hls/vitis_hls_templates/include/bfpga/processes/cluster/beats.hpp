@@ -127,6 +127,9 @@ struct StepBeat {
     bool last;                              // of its channel
     bool stop;                              // the start ends; no unit sees it
 
+    // What a unit keeps of a step: all.
+    static const StepBeat& of(const StepBeat& step) { return step; }
+
     template <class Bits>
     void pack(Bits& to) const {
 #pragma HLS INLINE

@@ -1,22 +1,20 @@
 // A sparse cluster in a simulation: what hardware has as separate blocks with streams between them.
 #pragma once
-#include <array>
 #include <deque>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bfpga/processes/cluster/broadcast.hpp"
 #include "bfpga/processes/cluster/collector.hpp"
-#include "bfpga/processes/cluster/data_stationary.hpp"
 #include "bfpga/processes/cluster/distributor.hpp"
+#include "bfpga/processes/cluster/unit_variants.hpp"
 #include "bfpga/simulation/process_scheduler.hpp"
 
 namespace bfpga {
 
-// `Unit`: the process of each unit, of whichever variant.
-template <class Config, class Unit = DataStationaryProcess<Config>>
+// `Unit`: the processes of each unit, of whichever variant.
+template <class Config, class Unit = DataStationaryUnit<Config>>
 class ClusterProcesses {
     static constexpr int units = Config::units;
     using Units = std::make_index_sequence<units>;
@@ -27,10 +25,11 @@ class ClusterProcesses {
         scheduler_.add("broadcast");
         scheduler_.add("collector");
         for (int u = 0; u < units; ++u) {
-            names_.push_back("unit " + std::to_string(u));
-        }
-        for (const std::string& name : names_) {
-            scheduler_.add(name);
+            unit_.emplace_back(u);
+            for (const std::string& name : unit_[u].names()) {
+                scheduler_.add(name);
+            }
+            const std::string name = "unit " + std::to_string(u);
             piece_.emplace_back((name + ": pieces").c_str());
             step_.emplace_back((name + ": steps").c_str());
             sum_.emplace_back((name + ": sums").c_str());
@@ -71,7 +70,8 @@ class ClusterProcesses {
             join(piece_[u], queue);
             join(step_[u], ahead);
             join(sum_[u], 2);
-            unit_[u] = std::make_unique<Unit>();
+            unit_[u].reset();
+            unit_[u].join([this](auto& wire, int depth) { this->join(wire, depth); });
         }
         outside(Joined{&scheduler_});
         std::vector<ProcessScheduler::Body> bodies = {
@@ -80,7 +80,7 @@ class ClusterProcesses {
             [&] { collector_.run(grids, grid_limits, blocks, sum_[U]...); },
         };
         for (int u = 0; u < units; ++u) {
-            bodies.push_back([this, u] { unit_[u]->run(piece_[u], step_[u], sum_[u], report[u]); });
+            unit_[u].add(bodies, piece_[u], step_[u], sum_[u], report[u]);
         }
         scheduler_.run(bodies);
         outside(Joined{nullptr});
@@ -104,11 +104,10 @@ class ClusterProcesses {
     }
 
     ProcessScheduler scheduler_{8192};
-    std::vector<std::string> names_;
     PieceDistributor<Config> distributor_;
     StepBroadcast<Config> broadcast_;
     BlockCollector<Config> collector_;
-    std::array<std::unique_ptr<Unit>, units> unit_;
+    std::deque<Unit> unit_;
     std::deque<stream<wire_t<PieceBeat<Config>>>> piece_;
     std::deque<stream<wire_t<StepBeat<Config>>>> step_;
     std::deque<stream<wire_t<BlockBeat<Config>>>> sum_;

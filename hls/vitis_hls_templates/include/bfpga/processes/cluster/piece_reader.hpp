@@ -19,15 +19,20 @@ struct PieceTask {
     typename T::place_t place;
     typename T::phase_t row_phase, column_phase;
     bool opens, ends, drains, stop;
+
+    int values() const { return 1; }  // that it issues
+    typename T::value_t last_kernel() const { return value; }
 };
 
 template <class Config>
 class PieceReader {
     using T = ClusterUnitTypes<Config>;
-    using Beat = PieceBeat<Config>;
     static constexpr int lanes = Config::lanes;
 
    public:
+    using Beat = PieceBeat<Config>;
+    using Task = PieceTask<Config>;
+
     PieceReader() : there_(false), task_(), word_() {
 #pragma HLS ARRAY_PARTITION variable=waits_ complete dim=0
         clear();

@@ -8,7 +8,8 @@ namespace bfpga {
 // Clocks between the write of a step and its first read: more than the loop has between these stages.
 constexpr int step_guard = 6;
 
-template <class Config>
+// `Stored`: what of a step a unit keeps.
+template <class Config, class Stored>
 class StepTable {
     using T = ClusterUnitTypes<Config>;
     using Beat = StepBeat<Config>;
@@ -19,6 +20,7 @@ class StepTable {
     static constexpr int words = sets * slots * list;
 
    public:
+    using Entry = Stored;
     using step_t = uint_t<bit_length(list)>;
 
     StepTable() : writing_(false), reading_(false), arriving_(false), lane_(0), step_(0) {
@@ -63,13 +65,13 @@ class StepTable {
         return last_[reading_ ? 1 : 0][static_cast<int>(channel)];
     }
 
-    Beat read(typename T::lane_t channel, step_t step, bool used) const {
+    Entry read(typename T::lane_t channel, step_t step, bool used) const {
 #pragma HLS INLINE
         const int word = address(reading_, channel, step);
         if (used) {
             cell_waiver_.reads(word);
         }
-        return from_wire<Beat>(cell_[word]);
+        return from_wire<Entry>(cell_[word]);
     }
 
     // A clock; `ends`: the values of the set that is read have ended.
@@ -101,7 +103,7 @@ class StepTable {
     void write(int word) {
 #pragma HLS INLINE
         cell_waiver_.writes(word);
-        cell_[word] = to_wire(held_.beat());
+        cell_[word] = to_wire(Entry::of(held_.beat()));
         last_[writing_ ? 1 : 0][static_cast<int>(lane_)] = step_;
     }
 
@@ -135,7 +137,7 @@ class StepTable {
     }
 
     HeldBeat<Beat> held_;
-    wire_t<Beat> cell_[words];
+    wire_t<Entry> cell_[words];
     mutable Waiver<InterFalseBefore<step_guard>, words> cell_waiver_;
     step_t last_[sets][lanes];
     bool writing_, reading_, arriving_;  // whether it is the second set

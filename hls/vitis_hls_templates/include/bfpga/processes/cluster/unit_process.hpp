@@ -1,0 +1,185 @@
+// The loop of a unit of the sparse cluster, whichever variant it is: values meet the steps of their channel, then the
+// sums of the piece leave.
+//
+// A unit has a piece of the map and runs by itself: it waits for values of its queue, for the set of steps that they
+// meet, and for room where its sums leave (SC R62). Steps are listed for each channel; kernels without a weight there
+// have none (SC R19). Between two steps of a kernel lie `sum_distance` clocks at least: whoever lists them sees to it,
+// with pauses where too few kernels are in flight, and a simulation stops if they do not.
+#pragma once
+#include "bfpga/processes/cluster/bank_sums.hpp"
+#include "bfpga/processes/cluster/beats.hpp"
+
+namespace bfpga {
+
+// Stands for the stream of reports where nobody hears them.
+struct NoReports {
+    void write(int_t<32>) const {}
+};
+
+// `Reader`: gives tasks, values or marks, out of beats; `Table`: what values meet, step after step; `Sums`: adds what a
+// step makes, and gives the blocks that leave.
+template <class Config, class Reader, class Table, class Sums>
+class UnitProcess {
+    using T = ClusterUnitTypes<Config>;
+    using Beats = typename Reader::Beat;
+    using Task = typename Reader::Task;
+    using Steps = StepBeat<Config>;
+    using Blocks = BlockBeat<Config>;
+    using step_t = typename Table::step_t;
+
+   public:
+    UnitProcess() : task_(), place_(0), pitch_(1), plane_(0), last_plane_(0), last_place_(0) { clear(); }
+
+    // Computes until a `stop` has come, and counts for nobody.
+    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums) {
+#pragma HLS INLINE
+        NoReports reports;
+        run(pieces, steps, sums, reports);
+    }
+
+    // As above; `reports`: values that were issued, and steps that they took (SC R153).
+    template <class Reports>
+    void run(stream<wire_t<Beats>>& pieces, stream<wire_t<Steps>>& steps, stream<wire_t<Blocks>>& sums,
+             Reports& reports) {
+#pragma HLS INLINE
+        clear();
+        sums_.clear();
+        bool running = true;
+        PipelinedLoop loop("Unit");
+    Unit:
+        while (running) {
+// II=1: what is decided in a clock are flags and counters of the one before; a sum is met again `sum_distance` clocks
+// later at the earliest.
+#pragma HLS PIPELINE II=1
+#pragma HLS LOOP_TRIPCOUNT min=16 max=1048576
+            loop.iteration();
+            running = !stops_;
+            compute(sums);
+            const bool free = !values_ || last_step_;
+            const bool takes = reader_.there() && free && !drains_ && !pauses_ && ready();
+            const bool ends = takes && !reader_.task().is_value && reader_.task().ends;
+            go_on();
+            if (takes) {
+                take();
+            }
+            reader_.step(takes, pieces);
+            table_.step(ends, steps);
+        }
+        reports.write(issued_);
+        reports.write(rounds_);
+    }
+
+   private:
+    void clear() {
+#pragma HLS INLINE
+        reader_.clear();
+        table_.clear();
+        values_ = false;
+        last_step_ = false;
+        drains_ = false;
+        pauses_ = false;
+        pause_ = 0;
+        last_number_ = 0;
+        step_ = 0;
+        stops_ = false;
+        issued_ = 0;
+        rounds_ = 0;
+    }
+
+    // Whether what waits can begin: a value, or the end of a set, needs the set.
+    bool ready() const {
+#pragma HLS INLINE
+        const bool needs = reader_.task().is_value || reader_.task().ends;
+        return !needs || table_.readable();
+    }
+
+    // The step of a value, or the block that leaves.
+    void compute(stream<wire_t<Blocks>>& sums) {
+#pragma HLS INLINE
+        const typename Table::Entry step = table_.read(task_.channel, step_, values_);
+        const bool adds = values_ && step.adds;
+        const bool leaves = drains_ && !pauses_;
+        Blocks block;
+        sums_.step(adds, leaves, leaves ? place_ : task_.place, pitch_, leaves ? plane_ : step.plane, task_, step,
+                   block);
+        if (leaves) {
+            sums.write(to_wire(block));
+        }
+        rounds_ += adds ? 1 : 0;
+        simulation_check(!values_ || step_ > 0 || !last_step_, "a channel", "has too few steps:", 1);
+    }
+
+    // What is computed goes on.
+    void go_on() {
+#pragma HLS INLINE
+        const bool leaves = drains_ && !pauses_;
+        const bool last = leaves && plane_ == last_plane_ && place_ == last_place_;
+        if (pauses_) {
+            pauses_ = pause_ != 1;
+            pause_ = static_cast<pause_t>(pause_ - 1);
+        }
+        if (leaves) {
+            const bool next = plane_ == last_plane_;
+            plane_ = next ? static_cast<typename T::plane_t>(0) : static_cast<typename T::plane_t>(plane_ + 1);
+            place_ = next ? T::behind(place_, 1) : place_;
+        }
+        if (last) {
+            drains_ = false;
+            pause();
+        }
+        const step_t following = static_cast<step_t>(step_ + 1);
+        const bool ends = last_step_;
+        last_step_ = values_ && following == last_number_;
+        step_ = values_ ? following : step_;
+        values_ = values_ && !ends;
+    }
+
+    // Between the last step of a value and the first block that leaves, and behind the last one.
+    void pause() {
+#pragma HLS INLINE
+        pauses_ = true;
+        pause_ = sum_distance;
+    }
+
+    void take() {
+#pragma HLS INLINE
+        const Task& next = reader_.task();
+        if (next.is_value) {
+            task_ = next;
+            values_ = true;
+            step_ = 0;
+            last_number_ = table_.last(next.channel);
+            last_step_ = false;
+            issued_ += next.values();
+        } else if (next.opens) {
+            pitch_ = next.place;
+        } else if (next.drains) {
+            drains_ = true;
+            place_ = 0;
+            plane_ = 0;
+            last_place_ = next.place;
+            last_plane_ = static_cast<typename T::plane_t>(next.last_kernel());
+            pause();
+        } else if (next.stop) {
+            stops_ = true;
+        }
+    }
+
+    using pause_t = uint_t<bit_length(sum_distance)>;
+
+    Reader reader_;
+    Table table_;
+    Sums sums_;
+    Task task_;                               // what is computed with
+    bool values_, last_step_;                 // there is one; it is in its last step
+    step_t step_, last_number_;               // its step; the last one
+    bool drains_, pauses_, stops_;            // sums leave; nothing happens; the start ends
+    pause_t pause_;                           // clocks of the pause that are left
+    typename T::place_t place_;               // the block that leaves
+    typename T::place_t pitch_;               // blocks beside each other
+    typename T::plane_t plane_, last_plane_;  // the kernel whose sums leave; the last one
+    typename T::place_t last_place_;
+    int_t<32> issued_, rounds_;
+};
+
+}  // namespace bfpga

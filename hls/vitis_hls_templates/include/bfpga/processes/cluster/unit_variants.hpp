@@ -1,0 +1,75 @@
+// The units of a cluster in a simulation: the processes of each variant, and the streams between those of one unit.
+//
+// All have the three streams of a unit (beats.hpp), so a cluster has whichever it likes.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bfpga/processes/cluster/data_stationary.hpp"
+#include "bfpga/processes/cluster/indexed.hpp"
+#include "bfpga/processes/cluster/tile_gather.hpp"
+
+namespace bfpga {
+
+// Variant E: one process.
+template <class Config>
+class DataStationaryUnit {
+   public:
+    explicit DataStationaryUnit(int number) : number_(std::to_string(number)) {}
+
+    // In the order of the bodies.
+    std::vector<std::string> names() const { return {"unit_" + number_}; }
+
+    // Calls `join` with each stream inside.
+    template <class Join>
+    void join(const Join&) {}
+
+    void reset() { process_ = std::make_unique<DataStationaryProcess<Config>>(); }
+
+    template <class Bodies, class Reports>
+    void add(Bodies& bodies, stream<wire_t<PieceBeat<Config>>>& pieces, stream<wire_t<StepBeat<Config>>>& steps,
+             stream<wire_t<BlockBeat<Config>>>& sums, Reports& reports) {
+        bodies.push_back([this, &pieces, &steps, &sums, &reports] { process_->run(pieces, steps, sums, reports); });
+    }
+
+   private:
+    std::string number_;
+    std::unique_ptr<DataStationaryProcess<Config>> process_ = std::make_unique<DataStationaryProcess<Config>>();
+};
+
+// Variant B: what gathers micro-tiles, and what computes with them.
+template <class Config>
+class IndexedUnit {
+   public:
+    static constexpr int tiles_depth = 16;  // groups that wait between the two
+
+    explicit IndexedUnit(int number) : number_(std::to_string(number)), tiles_(("tiles_" + number_).c_str()) {}
+
+    std::vector<std::string> names() const { return {"gather_" + number_, "unit_" + number_}; }
+
+    template <class Join>
+    void join(const Join& join) {
+        join(tiles_, tiles_depth);
+    }
+
+    void reset() {
+        gather_ = std::make_unique<TileGather<Config>>();
+        process_ = std::make_unique<IndexedProcess<Config>>();
+    }
+
+    template <class Bodies, class Reports>
+    void add(Bodies& bodies, stream<wire_t<PieceBeat<Config>>>& pieces, stream<wire_t<StepBeat<Config>>>& steps,
+             stream<wire_t<BlockBeat<Config>>>& sums, Reports& reports) {
+        bodies.push_back([this, &pieces] { gather_->run(pieces, tiles_); });
+        bodies.push_back([this, &steps, &sums, &reports] { process_->run(tiles_, steps, sums, reports); });
+    }
+
+   private:
+    std::string number_;
+    stream<wire_t<TileBeat<Config>>> tiles_;
+    std::unique_ptr<TileGather<Config>> gather_ = std::make_unique<TileGather<Config>>();
+    std::unique_ptr<IndexedProcess<Config>> process_ = std::make_unique<IndexedProcess<Config>>();
+};
+
+}  // namespace bfpga

@@ -1,0 +1,119 @@
+// Clusters of a list of builds, from the words of maps to the blocks of their full grids.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+
+#include "bfpga/processes/cluster/cluster.hpp"
+#include "cluster_beats.hpp"
+#include "cluster_build.hpp"
+
+template <class... Builds>
+struct List {};
+
+namespace {
+
+// Calls `action` for the build of a number; counts the number down along the list.
+template <class Action, class... Builds>
+int with_build(int number, const Action& action, const List<Builds...>*) {
+    int left = number;
+    int result = 1;
+    const int expand[] = {(left-- == 0 ? (result = action.template apply<Builds>(), 0) : 0)...};
+    static_cast<void>(expand);
+    return result;
+}
+
+struct Numbers {
+    int32_t* value;
+
+    template <class Config>
+    int apply() const {
+        const int32_t numbers[] = {Config::lanes,      Config::kernel_rows, Config::kernel_columns,
+                                   Config::value_bits, Config::weight_bits, Config::accumulator_bits,
+                                   Config::planes,     Config::unit_words,  Config::unit_steps,
+                                   Config::units};
+        std::memcpy(value, numbers, sizeof numbers);
+        return 0;
+    }
+};
+
+struct Layer {
+    const int32_t* map;  // (maps, 8): fields of a map
+    int32_t maps;
+    const int32_t* limit;  // (limits, 14): fields of the limits of a piece
+    int32_t limits;
+    const int32_t* cell;  // (cells, lanes)
+    int32_t cells;
+    const int32_t* step;  // (steps, cells of a block + 3)
+    int32_t steps;
+    int32_t queue, ahead;  // words and steps that wait for a unit
+    uint64_t seed;         // of the order of the processes
+    int32_t capacity;      // of `sum`, in blocks
+    int64_t* sum;          // (blocks, cells of a block)
+    int32_t blocks;        // that came
+    int32_t* report;       // (units, 2)
+    char* message;         // (256)
+};
+
+// `Unit`: of each piece.
+template <template <class> class Unit>
+struct Run {
+    Layer* layer;
+
+    template <class Config>
+    int apply() const {
+        try {
+            run<Config>();
+        } catch (const std::exception& error) {
+            std::strncpy(layer->message, error.what(), 255);
+            return 2;
+        }
+        return 0;
+    }
+
+    template <class Config>
+    void run() const {
+        using bfpga::to_wire;
+        constexpr int cells = bfpga::ClusterUnitTypes<Config>::cells;
+        const auto cluster = std::make_unique<bfpga::ClusterProcesses<Config, Unit<Config>>>();
+        for (int n = 0; n < layer->maps; ++n) {
+            cluster->maps.write(to_wire(map_of<Config>(layer->map + n * 8)));
+            cluster->grids.write(to_wire(map_of<Config>(layer->map + n * 8)));
+        }
+        for (int n = 0; n < layer->limits; ++n) {
+            cluster->limits.write(to_wire(limits_of<Config>(layer->limit + n * 14)));
+            cluster->grid_limits.write(to_wire(limits_of<Config>(layer->limit + n * 14)));
+        }
+        for (int n = 0; n < layer->cells; ++n) {
+            bfpga::MapCellBeat<Config> beat;
+            for (int l = 0; l < Config::lanes; ++l) {
+                beat.value[l] =
+                    static_cast<typename bfpga::ClusterUnitTypes<Config>::value_t>(layer->cell[n * Config::lanes + l]);
+            }
+            cluster->cells.write(to_wire(beat));
+        }
+        for (int n = 0; n < layer->steps; ++n) {
+            cluster->steps.write(to_wire(step_of<Config>(layer->step + n * (cells + 3))));
+        }
+        bfpga::StepBeat<Config> end = {};
+        end.stop = true;
+        cluster->steps.write(to_wire(end));
+        cluster->run(layer->queue, layer->ahead, layer->seed);
+        for (; !cluster->blocks.empty(); ++layer->blocks) {
+            const auto block = bfpga::from_wire<bfpga::BlockBeat<Config>>(cluster->blocks.read());
+            for (int n = 0; n < cells && layer->blocks < layer->capacity; ++n) {
+                layer->sum[layer->blocks * cells + n] = static_cast<int64_t>(block.sum[n]);
+            }
+        }
+        for (int u = 0; u < Config::units; ++u) {
+            layer->report[2 * u] = static_cast<int32_t>(cluster->report[u].read());
+            layer->report[2 * u + 1] = static_cast<int32_t>(cluster->report[u].read());
+        }
+        if (!cluster->cells.empty() || !cluster->limits.empty() || !cluster->grid_limits.empty()) {
+            throw bfpga::StreamError("the cluster has left words in its streams");
+        }
+    }
+};
+
+}  // namespace
