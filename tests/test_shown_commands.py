@@ -55,7 +55,7 @@ STAND_INS = {
         "compile net.onnx -a pynq_z2_zero_skip_loop -c samples.npz -o net.bfpga --explain",
     "evaluate net.onnx -a zcu104_dense -d samples.npz --workers 8": "evaluate net.onnx -a zcu104_dense -d samples.npz",
     "build pynq_z2_dense --until hls": f"build tiny --until hls {DRY}",
-    "build zcu104_hetero --accept Array": f"build tiny --accept Array {DRY}",
+    "build zcu104_hetero_loop --accept Array": f"build tiny --accept Array {DRY}",
     "synthesize ./small.yaml": "synthesize tiny",
 }  # fmt: skip
 #: Done by a test of its own, since a second time would cost seconds: workers, boards, netlists.

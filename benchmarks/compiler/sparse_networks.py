@@ -158,7 +158,7 @@ def agreement(baseline: Measured, item: Measured) -> str:
 def main(given: Sequence[str] | None = None) -> int:
     parser = command(__doc__, "--markdown")
     parser.add_argument("--network", nargs="+", default=["lenet_mnist_pruned90", "squeezenet_dc_sparse"])
-    parser.add_argument("--accelerator", nargs="+", default=["zcu104_hetero", "pynq_z2_zero_skip_loop"])
+    parser.add_argument("--accelerator", nargs="+", default=["zcu104_hetero_loop", "pynq_z2_zero_skip_loop"])
     parser.add_argument("--baseline", default="pynq_z2_dense")
     parser.add_argument("--engine", default="auto", help="engine that layers ask for on the other accelerators")
     parser.add_argument("--samples", type=int, default=16)

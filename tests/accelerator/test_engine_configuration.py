@@ -221,7 +221,7 @@ def test_three_ready_accelerators_have_several_engines() -> None:
     assert engines == {
         "pynq_z2_sparse_loop": ("sparse_cluster",),
         "pynq_z2_zero_skip_loop": ("zero_skip",),
-        "zcu104_hetero": ("zero_skip", "sparse_cluster"),
+        "zcu104_hetero_loop": ("zero_skip", "sparse_cluster"),
     }
 
 

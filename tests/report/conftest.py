@@ -38,7 +38,7 @@ def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-a",
         PROCESSES,
         "-a",
-        "zcu104_hetero",
+        "zcu104_hetero_loop",
         "-r",
         "adaptive",
         "-r",
@@ -54,5 +54,5 @@ def sparse_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an accelerator with three engines, layers on the one that skips zeros of inputs."""
     model, data = str(MODELS / "lenet_mnist_pruned90.onnx"), str(MODELS / "mnist_test.npz")
     folder = tmp_path_factory.mktemp("sparse")
-    words = ("evaluate", model, "-a", "zcu104_hetero", "-d", data, "-n", "20", "--engine", "sparse_cluster")
+    words = ("evaluate", model, "-a", "zcu104_hetero_loop", "-d", data, "-n", "20", "--engine", "sparse_cluster")
     return made(folder, "sparse", *words, "--report")

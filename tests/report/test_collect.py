@@ -29,7 +29,7 @@ from bfpga.runtime import compile as compile_model
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "examples" / "models"
-LOOP, PROCESSES = "zcu104_hetero", str(ROOT / "tests" / "data" / "tiny_processes.yaml")
+LOOP, PROCESSES = "zcu104_hetero_loop", str(ROOT / "tests" / "data" / "tiny_processes.yaml")
 
 
 @cache
@@ -127,7 +127,7 @@ def test_tensors_are_apart_in_memory_while_they_are_needed(accelerator: str) -> 
 
 
 def test_partitions_share_all_work_before_and_after() -> None:
-    _, program = compiled("lenet_mnist_pruned90", "zcu104_hetero", "sparse_cluster")
+    _, program = compiled("lenet_mnist_pruned90", "zcu104_hetero_loop", "sparse_cluster")
     network = read_network(MODELS / "lenet_mnist_pruned90.onnx", {})
     samples = load_inputs(MODELS / "mnist_test.npz", network.inputs, 1).inputs
     found = partitions(program, samples)

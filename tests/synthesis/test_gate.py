@@ -9,6 +9,7 @@ import pytest
 
 from bfpga.accelerator.loader import accelerator_names, load_accelerator
 from bfpga.cli import main
+from bfpga.contract.processes import kernel_processes
 from bfpga.estimate.hardware import findings
 from bfpga.synthesis.kept import kept_figures, package_path
 
@@ -47,7 +48,7 @@ def test_a_ready_accelerator_passes_the_gate(name: str, tmp_path: Path) -> None:
     figures = kept_figures(accelerator, tmp_path)
     assert figures is not None, f"no figures of the present kernel of {name}"
     assert figures.counted
-    assert {ip.name for ip in figures.ips} == {"sequencer", "scratchpad", "weights", "array", "post", "store"}
+    assert {ip.name for ip in figures.ips} == set(kernel_processes(accelerator.systolic))
     found = findings(figures, accelerator.board.resources)
     assert {text.split(":")[0].split(" ")[0] for text in found} == FOUND.get(name, set()), found
     # What the schedule takes for short levels of logic is not what they are with their wires.

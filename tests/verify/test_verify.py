@@ -229,7 +229,7 @@ def test_kernels_that_keep_accumulators_in_memory_are_drawn_and_do() -> None:
 def test_ready_accelerators_agree_with_exact_integers() -> None:
     """The smallest, and one with both engines beside a mixed array."""
     exact_compiler()
-    names = ("tiny", "zcu104_hetero")
+    names = ("tiny", "zcu104_hetero_loop")
     report = verify([load_accelerator(name).systolic for name in names], ["csim:exact"], cases=6, seed=1)
     assert report.mismatch is None
     assert report.accelerators == len(names)
