@@ -23,7 +23,9 @@ def test_every_accelerator_is_compared_with_every_recipe(comparison_page: Path) 
     found = json.loads((comparison_page.parent / "comparison.json").read_text())
     names = [item["name"] for item in found["entries"]]
     assert names == [
-        f"{name}, {recipe}" for name in ("tiny_processes", "zcu104_hetero_loop") for recipe in ("adaptive", "uncalibrated")
+        f"{name}, {recipe}"
+        for name in ("tiny_processes", "zcu104_hetero_loop")
+        for recipe in ("adaptive", "uncalibrated")
     ]
     assert [item["cycles_schedule"] is None for item in found["entries"]] == [False, False, True, True]
     text = comparison_page.read_text()
