@@ -11,7 +11,7 @@ from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 from bfpga.devices.csim import Integers
 from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, SUM_DISTANCE
 
-CASES: list[tuple[int, Integers]] = list(itertools.product(range(4), ("native", "exact")))
+CASES: list[tuple[int, Integers]] = list(itertools.product(range(6), ("native", "exact")))
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
@@ -28,20 +28,51 @@ def lists_of(steps: np.ndarray) -> list[np.ndarray]:
 
 def check_distances(lists: list[np.ndarray]) -> None:
     """Whatever list follows a list, no kernel is met before ``SUM_DISTANCE`` steps have passed."""
-    places = [{int(step[-3]): place for place, step in enumerate(each) if step[-2]} for each in lists]
-    for own, first in zip(places, lists, strict=True):
-        assert len(first) >= FEWEST_STEPS
-        for other in places:
-            for kernel in own.keys() & other.keys():
-                assert len(first) - own[kernel] + other[kernel] >= SUM_DISTANCE
+    earliest: dict[int, int] = {}
+    left: dict[int, int] = {}
+    for each in lists:
+        assert len(each) >= FEWEST_STEPS
+        met: dict[int, int] = {}
+        for place, step in enumerate(each):
+            kernel = int(step[-3])
+            if step[-2]:
+                assert place - met.get(kernel, -SUM_DISTANCE) >= SUM_DISTANCE
+                earliest[kernel] = min(earliest.get(kernel, place), place)
+                met[kernel] = place
+        for kernel, place in met.items():
+            left[kernel] = min(left.get(kernel, len(each)), len(each) - place)
+    assert all(left[kernel] + earliest[kernel] >= SUM_DISTANCE for kernel in left)
+
+
+def taps_apart(weights: np.ndarray) -> list[np.ndarray]:
+    """A channel's weights (rows, columns, kernels) as a list for each tap that has one, or the first one's."""
+    taps = [np.zeros_like(weights) for _ in range(weights.shape[0] * weights.shape[1])]
+    for number, tap in enumerate(taps):
+        place = np.unravel_index(number, weights.shape[:2])
+        tap[place] = weights[place]
+    return [tap for tap in taps if tap.any()] or taps[:1]
+
+
+def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int) -> int:
+    """The kernels of a list (rows, columns, kernels) have left, each at its place; how many steps they are."""
+    used = np.flatnonzero(weights.any(axis=(0, 1)))
+    many = max(np.count_nonzero(used >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1, SUM_DISTANCE)
+    count = many if len(used) else fewest
+    adds = steps[:count][steps[:count, -2] == 1]
+    np.testing.assert_array_equal(adds[:, -3], used)
+    for step in adds:
+        np.testing.assert_array_equal(step[:-3], weights[:, :, step[-3]].ravel())
+    return count
 
 
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
-    """SC R19: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them."""
+    """SC R19, SC R92: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them;
+    units of variant B get one weight a step, tap after tap."""
     kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
     layers, words, expected = [], [], []
+    fewest = FEWEST_STEPS + 1 if kernel.products else FEWEST_STEPS
     for rows, columns in itertools.product(range(1, kernel.kernel + 1), repeat=2):
         count = int(rng.integers(1, 4))
         taps = random_numbers(rng, (count, rows, columns, kernel.rows, kernel.lanes), density, kernel.weight_bits)
@@ -56,12 +87,9 @@ def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, de
         assert len(lists) == len(expected)
         check_distances(lists)
         for steps, weights in zip(lists, expected, strict=True):
-            adds = steps[steps[:, -2] == 1]
-            np.testing.assert_array_equal(adds[:, -3], np.flatnonzero(weights.any(axis=(0, 1))))
-            for step in adds:
-                np.testing.assert_array_equal(step[:-3], weights[:, :, step[-3]].ravel())
-            many = np.count_nonzero(adds[:, -3] >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1
-            assert len(steps) == (max(many, SUM_DISTANCE) if len(adds) else FEWEST_STEPS)
+            for each in taps_apart(weights) if kernel.products else [weights]:
+                steps = steps[check_steps(steps, each, fewest) :]
+            assert len(steps) == 0
 
 
 def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:
