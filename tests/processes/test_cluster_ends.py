@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices.csim import Integers
+from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
 from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, SUM_DISTANCE
 
 CASES: list[tuple[int, Integers]] = list(itertools.product(range(6), ("native", "exact")))
@@ -42,6 +46,25 @@ def check_distances(lists: list[np.ndarray]) -> None:
         for kernel, place in met.items():
             left[kernel] = min(left.get(kernel, len(each)), len(each) - place)
     assert all(left[kernel] + earliest[kernel] >= SUM_DISTANCE for kernel in left)
+
+
+def clock_config(kernel: ClusterKernel) -> SystolicConfig:
+    """What the clocks of a kernel follow from."""
+    return SystolicConfig(
+        cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
+        cluster_variant="B" if kernel.products else "E", cluster_products=kernel.products,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.8, 1.0])
+@pytest.mark.parametrize(("products", "tile"), [(1, 3), (4, 3), (9, 3), (3, 2)])
+def test_groups_of_a_piece_are_those_of_its_tiles(products: int, tile: int, share: float) -> None:
+    """SC R97: values of a micro-tile go to the lanes in as few groups as they fill; the mean of many pieces."""
+    config = replace(CLUSTER, cluster_variant="B", cluster_products=products, cluster_kernel=tile)
+    used = np.random.default_rng(3).random((4000, tile * tile)) < share
+    groups = -(-used.sum(axis=1) // products)
+    assert piece_groups(used.size, share, config) == pytest.approx(groups.sum(), rel=0.1)
+    assert piece_groups(used.size, share, CLUSTER) == used.size * share
 
 
 def taps_apart(weights: np.ndarray) -> list[np.ndarray]:
@@ -87,9 +110,13 @@ def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, de
         assert len(lists) == len(expected)
         check_distances(lists)
         for steps, weights in zip(lists, expected, strict=True):
+            length = len(steps)
             for each in taps_apart(weights) if kernel.products else [weights]:
                 steps = steps[check_steps(steps, each, fewest) :]
             assert len(steps) == 0
+            config = clock_config(kernel)
+            flat = weights.reshape(-1, weights.shape[2]).T[:, :, None]
+            assert length == steps_of_channels(flat, config)
 
 
 def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:
