@@ -18,7 +18,7 @@ struct StepCells {
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=lutram
 // A set is read when `step_guard` clocks have passed, and written anew when its values have ended.
 #pragma HLS DEPENDENCE variable=cell inter false
-        waiver.states("cell_", __FILE__, __LINE__ - 1);
+        waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 
     wire_t<Entry> cell[Words];
@@ -31,7 +31,7 @@ struct StepCells<Entry, Words, true> {
 #pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
 // As above.
 #pragma HLS DEPENDENCE variable=cell inter false
-        waiver.states("cell_", __FILE__, __LINE__ - 1);
+        waiver.states("cell", __FILE__, __LINE__ - 1);
     }
 
     wire_t<Entry> cell[Words];
