@@ -26,7 +26,7 @@ class ClusterArray {
     using C = ClusterConfig<Config>;
     static constexpr int units = C::units;
     using Units = std::make_index_sequence<units>;
-    using Unit = std::conditional_t<C::indexed, IndexedUnit<C>, DataStationaryUnit<C>>;
+    using Unit = std::conditional_t<C::indexed, IndexedProcesses<C>, DataStationaryProcesses<C>>;
     template <class Beat>
     using Streams = std::deque<stream<wire_t<Beat>>>;
 
