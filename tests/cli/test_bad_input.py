@@ -224,7 +224,14 @@ def structure_cases() -> Iterator[Case]:
         for wrong in ("-1", "100000", "'16'"):
             text = re.sub(f" {name}: .*", f" {name}: {wrong}", cluster)
             yield case(f"cluster, {name} {wrong}", text, f"engines[0].{name}: is ")
-    yield case("cluster of another variant", cluster.replace("variant: E", "variant: B"), "engines[0].variant: is B")
+    for variant in "ACD":
+        other = cluster.replace("variant: E", f"variant: {variant}")
+        yield case(f"cluster of variant {variant}", other, f"engines[0].variant: is {variant}; must be B or E")
+    lanes = cluster.replace("variant: E", "variant: B\n    products: 4")
+    for wrong in ("0", "10", "100000", "'4'"):
+        text = lanes.replace("products: 4", f"products: {wrong}")
+        yield case(f"cluster of variant B, products {wrong}", text, "engines[0].products: is ")
+    yield case("lanes of variant E", lanes.replace("variant: B", "variant: E"), "engines[0].products: is 4")
     yield case("cluster with halo", cluster.replace("overlap_add", "halo"), "engines[0].form: is halo")
     yield case("more than 32 units", cluster.replace("[4, 4]", "[8, 8]"), "engines[0].grid: has 64 units")
     yield case("narrow sums of a cluster", cluster.replace("accumulator_bits: 24", "accumulator_bits: 18"),

@@ -15,11 +15,13 @@ namespace {
 template <class... Kernels>
 struct List {};
 
-// 2 x 2 units; one whose numbers all differ, with kernels of 2 x 2; 16 kernels in flight; two of them.
+// 2 x 2 units; one whose numbers all differ, with kernels of 2 x 2; 16 kernels in flight; two of them; two with units
+// of variant B.
 using All =
     List<ClusterKernel<4, 4, 4, 2, 2, 3, 64, 64, 32, 8, 8, 32>, ClusterKernel<3, 2, 8, 2, 3, 2, 128, 128, 16, 6, 5, 24>,
-         ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32>,
-         ClusterKernel<2, 1, 2, 1, 2, 3, 64, 32, 16, 8, 8, 24>>;
+         ClusterKernel<12, 4, 16, 4, 4, 3, 64, 64, 64, 8, 8, 32>, ClusterKernel<2, 1, 2, 1, 2, 3, 64, 32, 16, 8, 8, 24>,
+         ClusterKernel<4, 4, 16, 2, 2, 3, 64, 64, 32, 8, 8, 32, bfpga::LaneDsp, 4>,
+         ClusterKernel<3, 2, 4, 2, 3, 2, 128, 128, 16, 6, 5, 24, bfpga::LaneDsp, 2>>;
 
 // Calls `action` for the kernel of a number; counts the number down along the list.
 template <class Action, class... Kernels>
@@ -36,10 +38,11 @@ struct Numbers {
 
     template <class Config>
     int apply() const {
-        const int32_t numbers[] = {Config::columns,       Config::lanes,           Config::rows,
-                                   Config::cluster_rows,  Config::cluster_columns, Config::cluster_kernel,
-                                   Config::cluster_words, Config::cluster_blocks,  Config::cluster_lines,
-                                   Config::mantissa_bits, Config::weight_bits,     Config::accumulator_bits};
+        const int32_t numbers[] = {Config::columns,         Config::lanes,           Config::rows,
+                                   Config::cluster_rows,    Config::cluster_columns, Config::cluster_kernel,
+                                   Config::cluster_words,   Config::cluster_blocks,  Config::cluster_lines,
+                                   Config::mantissa_bits,   Config::weight_bits,     Config::accumulator_bits,
+                                   Config::cluster_products};
         std::memcpy(value, numbers, sizeof numbers);
         return 0;
     }

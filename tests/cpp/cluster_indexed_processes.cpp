@@ -18,7 +18,7 @@ int cluster_numbers(int number, int32_t* numbers) {
 }
 
 int cluster_run(int number, Layer* layer) {
-    return with_build(number, Run<bfpga::IndexedUnit>{layer}, static_cast<const All*>(nullptr));
+    return with_build(number, Run<bfpga::IndexedProcesses>{layer}, static_cast<const All*>(nullptr));
 }
 
 }  // extern "C"

@@ -3,14 +3,16 @@
 #include "bfpga/array/lane_multiplier.hpp"
 
 template <int COLUMNS, int LANES, int ROWS, int GRID_ROWS, int GRID_COLUMNS, int KERNEL, int WORDS, int BLOCKS,
-          int LINES, int MANTISSA, int WEIGHT, int ACC, class MULTIPLIER = bfpga::LaneDsp>
+          int LINES, int MANTISSA, int WEIGHT, int ACC, class MULTIPLIER = bfpga::LaneDsp, int PRODUCTS = 0>
 struct ClusterKernel {
     static constexpr bool has_cluster = true;
     static constexpr int cluster_rows = GRID_ROWS;
     static constexpr int cluster_columns = GRID_COLUMNS;
     static constexpr int cluster_kernel = KERNEL;
     static constexpr int cluster_words = WORDS;
-    static constexpr int cluster_steps = ROWS < 4 ? 4 : ROWS;
+    static constexpr bool cluster_indexed = PRODUCTS > 0;
+    static constexpr int cluster_products = PRODUCTS;
+    static constexpr int cluster_steps = (ROWS < 4 ? 4 : ROWS) * (PRODUCTS > 0 ? KERNEL * KERNEL : 1);
     static constexpr int cluster_lines = LINES;
     static constexpr int cluster_blocks = BLOCKS;
     static constexpr int cluster_queue = 16;

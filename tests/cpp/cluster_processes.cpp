@@ -17,7 +17,7 @@ int cluster_numbers(int number, int32_t* numbers) {
 }
 
 int cluster_run(int number, Layer* layer) {
-    return with_build(number, Run<bfpga::DataStationaryUnit>{layer}, static_cast<const All*>(nullptr));
+    return with_build(number, Run<bfpga::DataStationaryProcesses>{layer}, static_cast<const All*>(nullptr));
 }
 
 }  // extern "C"

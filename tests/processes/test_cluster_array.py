@@ -11,8 +11,8 @@ from cluster_ends import ClusterKernel
 
 from bfpga.devices.csim import Integers
 
-SMALL, ODD, LARGE = range(3)
-CASES: list[tuple[int, Integers]] = [*itertools.product((SMALL, ODD), ("native", "exact")), (LARGE, "native")]
+SMALL, ODD, LARGE, INDEXED = range(4)
+CASES: list[tuple[int, Integers]] = [*itertools.product((SMALL, ODD, INDEXED), ("native", "exact")), (LARGE, "native")]
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:

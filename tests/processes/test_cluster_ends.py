@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from cluster_configs import CLUSTER
 from cluster_ends import ClusterKernel, kernels, made_steps, sent_sums
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.devices.csim import Integers
+from bfpga.engines.skip_array.unit_clocks import piece_groups, steps_of_channels
 from bfpga.engines.sparse_cluster.units.process_words import FEWEST_STEPS, SUM_DISTANCE
 
-CASES: list[tuple[int, Integers]] = list(itertools.product(range(4), ("native", "exact")))
+CASES: list[tuple[int, Integers]] = list(itertools.product(range(6), ("native", "exact")))
 
 
 def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], density: float, bits: int) -> np.ndarray:
@@ -28,20 +32,70 @@ def lists_of(steps: np.ndarray) -> list[np.ndarray]:
 
 def check_distances(lists: list[np.ndarray]) -> None:
     """Whatever list follows a list, no kernel is met before ``SUM_DISTANCE`` steps have passed."""
-    places = [{int(step[-3]): place for place, step in enumerate(each) if step[-2]} for each in lists]
-    for own, first in zip(places, lists, strict=True):
-        assert len(first) >= FEWEST_STEPS
-        for other in places:
-            for kernel in own.keys() & other.keys():
-                assert len(first) - own[kernel] + other[kernel] >= SUM_DISTANCE
+    earliest: dict[int, int] = {}
+    left: dict[int, int] = {}
+    for each in lists:
+        assert len(each) >= FEWEST_STEPS
+        met: dict[int, int] = {}
+        for place, step in enumerate(each):
+            kernel = int(step[-3])
+            if step[-2]:
+                assert place - met.get(kernel, -SUM_DISTANCE) >= SUM_DISTANCE
+                earliest[kernel] = min(earliest.get(kernel, place), place)
+                met[kernel] = place
+        for kernel, place in met.items():
+            left[kernel] = min(left.get(kernel, len(each)), len(each) - place)
+    assert all(left[kernel] + earliest[kernel] >= SUM_DISTANCE for kernel in left)
+
+
+def clock_config(kernel: ClusterKernel) -> SystolicConfig:
+    """What the clocks of a kernel follow from."""
+    return SystolicConfig(
+        cluster_rows=kernel.grid_rows, cluster_columns=kernel.grid_columns, cluster_kernel=kernel.kernel,
+        cluster_variant="B" if kernel.products else "E", cluster_products=kernel.products,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.8, 1.0])
+@pytest.mark.parametrize(("products", "tile"), [(1, 3), (4, 3), (9, 3), (3, 2)])
+def test_groups_of_a_piece_are_those_of_its_tiles(products: int, tile: int, share: float) -> None:
+    """SC R97: values of a micro-tile go to the lanes in as few groups as they fill; the mean of many pieces."""
+    config = replace(CLUSTER, cluster_variant="B", cluster_products=products, cluster_kernel=tile)
+    used = np.random.default_rng(3).random((4000, tile * tile)) < share
+    groups = -(-used.sum(axis=1) // products)
+    assert piece_groups(used.size, share, config) == pytest.approx(groups.sum(), rel=0.1)
+    assert piece_groups(used.size, share, CLUSTER) == used.size * share
+
+
+def taps_apart(weights: np.ndarray) -> list[np.ndarray]:
+    """A channel's weights (rows, columns, kernels) as a list for each tap that has one, or the first one's."""
+    taps = [np.zeros_like(weights) for _ in range(weights.shape[0] * weights.shape[1])]
+    for number, tap in enumerate(taps):
+        place = np.unravel_index(number, weights.shape[:2])
+        tap[place] = weights[place]
+    return [tap for tap in taps if tap.any()] or taps[:1]
+
+
+def check_steps(steps: np.ndarray, weights: np.ndarray, fewest: int) -> int:
+    """The kernels of a list (rows, columns, kernels) have left, each at its place; how many steps they are."""
+    used = np.flatnonzero(weights.any(axis=(0, 1)))
+    many = max(np.count_nonzero(used >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1, SUM_DISTANCE)
+    count = many if len(used) else fewest
+    adds = steps[:count][steps[:count, -2] == 1]
+    np.testing.assert_array_equal(adds[:, -3], used)
+    for step in adds:
+        np.testing.assert_array_equal(step[:-3], weights[:, :, step[-3]].ravel())
+    return count
 
 
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize(("number", "integers"), CASES)
 def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, density: float) -> None:
-    """SC R19: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them."""
+    """SC R19, SC R92: kernels of all sizes one after the other; lists keep the distance of sums, whatever follows them;
+    units of variant B get one weight a step, tap after tap."""
     kernel, rng = kernels()[number], np.random.default_rng(int(100 * density) + number)
     layers, words, expected = [], [], []
+    fewest = FEWEST_STEPS + 1 if kernel.products else FEWEST_STEPS
     for rows, columns in itertools.product(range(1, kernel.kernel + 1), repeat=2):
         count = int(rng.integers(1, 4))
         taps = random_numbers(rng, (count, rows, columns, kernel.rows, kernel.lanes), density, kernel.weight_bits)
@@ -56,12 +110,13 @@ def test_steps_are_the_kernels_with_a_weight(number: int, integers: Integers, de
         assert len(lists) == len(expected)
         check_distances(lists)
         for steps, weights in zip(lists, expected, strict=True):
-            adds = steps[steps[:, -2] == 1]
-            np.testing.assert_array_equal(adds[:, -3], np.flatnonzero(weights.any(axis=(0, 1))))
-            for step in adds:
-                np.testing.assert_array_equal(step[:-3], weights[:, :, step[-3]].ravel())
-            many = np.count_nonzero(adds[:, -3] >= SUM_DISTANCE - 1) + SUM_DISTANCE - 1
-            assert len(steps) == (max(many, SUM_DISTANCE) if len(adds) else FEWEST_STEPS)
+            length = len(steps)
+            for each in taps_apart(weights) if kernel.products else [weights]:
+                steps = steps[check_steps(steps, each, fewest) :]
+            assert len(steps) == 0
+            config = clock_config(kernel)
+            flat = weights.reshape(-1, weights.shape[2]).T[:, :, None]
+            assert length == steps_of_channels(flat, config)
 
 
 def random_grid(rng: np.random.Generator, kernel: ClusterKernel) -> tuple[np.ndarray, tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ from bfpga.engines.sparse_cluster.partition.in_kernel import kernel_partition
 from bfpga.engines.sparse_cluster.units.process_maps import overlap_add_limits
 from bfpga.verify.check import verify
 
+#: Units of variant B.
+INDEXED: dict[str, Any] = {"cluster_variant": "B", "cluster_products": 4}
+
 
 @pytest.mark.parametrize(
     ("target", "changes", "cases"),
@@ -21,10 +25,15 @@ from bfpga.verify.check import verify
         ("csim", {}, 40),
         ("csim:exact", {"cluster_moves": 0, "columns": 3}, 10),
         ("virtual", {"count_registers": 2}, 6),
+        ("csim", INDEXED, 20),
+        ("csim:exact", {**INDEXED, "cluster_products": 9, "rows": 8, "columns": 3}, 8),
+        ("csim", {**INDEXED, "cluster_products": 3, "cluster_kernel": 2, "cluster_queue": 16, "lanes": 2}, 12),
+        ("virtual", INDEXED, 6),
     ],
 )  # fmt: skip
-def test_random_networks(target: str, changes: dict[str, int], cases: int) -> None:
-    """SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves."""
+def test_random_networks(target: str, changes: dict[str, Any], cases: int) -> None:
+    """SC R15, SC R34, SC R62, SC R152: no other array is in the kernel, and units go on by themselves. SC R91, SC R92,
+    SC R93, SC R96, SC R97: units of variant B give the same bits, a weight a step with several values."""
     report = verify([replace(CLUSTER, **changes)], [target], cases)
     assert report.mismatch is None, report.mismatch
     assert report.cases == cases

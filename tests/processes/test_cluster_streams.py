@@ -4,24 +4,30 @@ however short, keeps its processes waiting for each other."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from cluster_configs import CLUSTER
 from stream_depths import DepthTrial, sufficient_depths
 
+from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.processes import POST, SCRATCHPAD, SEQUENCER, STORE, process_streams
 from bfpga.devices.csim import CSimulation
 
 #: Between processes that every kernel has; and the operands, which credits fill.
 OTHERS = {SEQUENCER, SCRATCHPAD, POST, STORE}
-#: Streams of the cluster, and the parameters, which its weights do not wait for.
-OWN = [stream.name for stream in process_streams(CLUSTER) if not {stream.source, stream.target} & OTHERS]
+INDEXED = replace(CLUSTER, cluster_variant="B")
 
 
-@pytest.fixture
-def kernel() -> Iterator[CSimulation]:
-    simulation = CSimulation(CLUSTER)
+def own_streams(config: SystolicConfig) -> list[str]:
+    """Streams of the cluster, and the parameters, which its weights do not wait for."""
+    return [stream.name for stream in process_streams(config) if not {stream.source, stream.target} & OTHERS]
+
+
+@pytest.fixture(params=[CLUSTER, INDEXED], ids=["E", "B"])
+def kernel(request: pytest.FixtureRequest) -> Iterator[CSimulation]:
+    simulation = CSimulation(request.param)
     yield simulation
     simulation.disturb(0)
     simulation.hold({})
@@ -32,16 +38,18 @@ def test_streams_as_deep_as_stated_or_deeper_never_keep_processes_waiting(kernel
     rng = np.random.default_rng(14)
     for _ in range(3):
         trial = DepthTrial(rng, kernel)
-        assert [trial.run(sufficient_depths(rng, CLUSTER), int(rng.integers(9))) for _ in range(5)] == [None] * 5
+        assert [trial.run(sufficient_depths(rng, kernel.config), int(rng.integers(9))) for _ in range(5)] == [None] * 5
 
 
 @pytest.mark.parametrize("words", [1, 2])
 def test_a_cluster_needs_no_room_but_for_its_operands(kernel: CSimulation, words: int) -> None:
     """SC R62: whatever stands in a stream of the cluster belongs to a block, and needs nothing of a later one; weights
     of a block do not wait behind its parameters, though these fill their stream."""
-    assert {"cells", "steps_0", "sums_3", "blocks", "limits"} <= set(OWN)
+    own = own_streams(kernel.config)
+    assert {"cells", "steps_0", "sums_3", "blocks", "limits"} <= set(own)
+    assert ("tiles_2" in own) == (kernel.config.cluster_variant == "B")
     rng = np.random.default_rng(words)
-    depths = dict.fromkeys([*OWN, "parameters", "sums"], words)
+    depths = dict.fromkeys([*own, "parameters", "sums"], words)
     for _ in range(3):
         trial = DepthTrial(rng, kernel)
         assert [trial.run(depths, order) for order in (0, 1, 2)] == [None] * 3

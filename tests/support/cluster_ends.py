@@ -28,6 +28,7 @@ class ClusterKernel:
     value_bits: int
     weight_bits: int
     accumulator_bits: int
+    products: int  # of a unit of variant B; 0: units are of variant E
 
     @property
     def cells(self) -> int:
@@ -51,7 +52,7 @@ class _Work(ctypes.Structure):
 def kernels() -> list[ClusterKernel]:
     """The kernels of the library."""
     found: list[ClusterKernel] = []
-    values = (ctypes.c_int32 * 12)()
+    values = (ctypes.c_int32 * 13)()
     while _library("native").cluster_ends_numbers(len(found), values) == 0:
         found.append(ClusterKernel(*values))
     return found

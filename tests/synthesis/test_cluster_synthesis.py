@@ -8,7 +8,7 @@ import pytest
 from cpp_units import SOURCES, rendered_headers
 
 pytest.importorskip("llvmlite", reason="the synthesis extra is not installed")
-from bfpga.accelerator.clocks import WIRE_PERCENT
+from bfpga.accelerator.clocks import WIRE_PERCENT, wire_percent
 from bfpga.synthesis.body import LoopBody, Opcode
 from bfpga.synthesis.delays import technology_of
 from bfpga.synthesis.frontend.kernel import analyse_files
@@ -247,19 +247,34 @@ IN_KERNEL = {
 }  # fmt: skip
 
 
+#: The same kernel with units of variant B, of four lanes.
+INDEXED_KERNEL = KERNEL.replace("Packed>", "Packed, 4>")
+#: Of a kernel with such units alone; the maker of steps is another one there.
+IN_INDEXED_KERNEL = {
+    "step_maker": (*IN_KERNEL["step_maker"][:4], 3700),
+    "gather_0": (
+        "TileGather<C>", "tile_gather", "PieceBeat<C> pieces, TileBeat<C> tiles", ["Cells_Clear", "Gather"], 800,
+    ),
+    "unit_0": (
+        "IndexedProcess<C>", "indexed", "TileBeat<C> tiles, StepBeat<C> steps, BlockBeat<C> sums",
+        ["Sums_Clear", "Unit"], 1300,
+    ),
+}  # fmt: skip
+
+
 def stream_of(kind: str) -> str:
     """The type of a stream of beats, of words of commands or of truths."""
     return f"bfpga::stream<bfpga::wire_t<bfpga::{kind}>>" if kind.endswith(">") else f"bfpga::stream<{kind}>"
 
 
-def top_in_kernel(name: str) -> str:
+def top_in_kernel(name: str, process_row: tuple[str, str, str, list[str], int], kernel: str = KERNEL) -> str:
     """A top function of a process of a kernel with a cluster."""
-    process, header, own, _, _ = IN_KERNEL[name]
+    process, header, own, _, _ = process_row
     streams = [each.split() for each in own.replace("command_t", "bfpga::command_t").split(", ")]
     ports = ", ".join(f"{stream_of(kind)}& {stream}" for kind, stream in streams)
     return (
         f'#include "bfpga/processes/cluster/layer.hpp"\n#include "bfpga/processes/cluster/{header}.hpp"\n'
-        f'#include "cluster_kernel_config.hpp"\n{KERNEL}\nusing C = bfpga::ClusterConfig<Config>;\n'
+        f'#include "cluster_kernel_config.hpp"\n{kernel}\nusing C = bfpga::ClusterConfig<Config>;\n'
         f"void bfpga_{name}({ports}) {{\n    static bfpga::{process} process;\n"
         f"    process.run({', '.join(stream for _, stream in streams)});\n}}\n"
     )
@@ -268,7 +283,7 @@ def top_in_kernel(name: str) -> str:
 @pytest.mark.parametrize("name", IN_KERNEL)
 def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     """SC R62, SC 7.1: cells, steps and pixels leave one a clock; memories keep the distance that they are promised."""
-    loops = scheduled(top_in_kernel(name), WIRES_OF_CHAINS if name == "partition" else WIRE_PERCENT)
+    loops = scheduled(top_in_kernel(name, IN_KERNEL[name]), WIRES_OF_CHAINS if name == "partition" else WIRE_PERCENT)
     assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(IN_KERNEL[name][3], 1)
     assert all(schedule.slack >= 0 for _, schedule in loops)
     if name == "step_maker":
@@ -282,5 +297,28 @@ def test_the_processes_of_a_kernel_take_a_word_a_clock(name: str) -> None:
     pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
     for made in implement(loops, "xcup", None):
         assert made.logic.lut < IN_KERNEL[name][4]
+        assert made.path is not None
+        assert made.path.delay < PERIOD
+
+
+@pytest.mark.parametrize("name", IN_INDEXED_KERNEL)
+def test_the_processes_of_variant_b_in_a_kernel_take_a_word_a_clock(name: str) -> None:
+    """SC R92, SC R97, SC 7.1: steps of one weight, micro-tiles and rounds, one a clock each, with 16 kernels in flight;
+    144 steps of a channel lie in block memory."""
+    row = IN_INDEXED_KERNEL[name]
+    loops = scheduled(top_in_kernel(name, row, INDEXED_KERNEL), wire_percent("zynqmp", name))
+    assert {body.name: schedule.interval for body, schedule in loops} == dict.fromkeys(row[3], 1)
+    assert all(schedule.slack >= 0 for _, schedule in loops)
+    if name == "step_maker":
+        assert distance(*loops[0], "sets_.cell_") < guard("step_maker.hpp", "kernel_guard")
+    elif name == "gather_0":
+        assert distance(*loops[1], "cell_") < guard("tile_gather.hpp", "tile_guard")
+    else:
+        assert distance(*loops[1], "sums_.banks_.cell_") < guard("bank_sums.hpp", "sum_distance")
+        assert distance(*loops[1], "table_.cell_") < guard("step_table.hpp", "step_guard")
+        assert memories_area([loops[1][0]], technology_of(PART)).bram18 == 21
+    pytest.importorskip("pyosys", reason="the synthesis extra is not installed")
+    for made in implement(loops, "xcup", None):
+        assert made.logic.lut < row[4]
         assert made.path is not None
         assert made.path.delay < PERIOD

@@ -17,8 +17,9 @@ LARGEST_DIVIDER = 63
 WIRE_PERCENT = 27
 #: That of the output stage on UltraScale+, by the name of its IP. Its chains there are of many short levels, each of
 #: which the tool takes for half of what it has with its wire: such a chain fits the clock and is too long when it is
-#: mapped (docs/synthesis.md). So are the comparisons of work in the partition of a sparse cluster.
-_WIDER = {("zynqmp", "post"): 46, ("zynqmp", "partition"): 46}
+#: mapped (docs/synthesis.md). So are the comparisons of work in the partition of a sparse cluster, and selections of
+#: cells where its micro-tiles are gathered, which each unit of variant B has a numbered IP for.
+_WIDER = {("zynqmp", part): 46 for part in ("post", "partition", "gather")}
 #: How far the clock may be from what an accelerator asks for, as a part of it.
 TOLERANCE = 0.02
 
@@ -47,7 +48,7 @@ def wire_percent(system: str, part: str) -> int:
 
     ``part``: the IP's name in a kernel of several, or nothing.
     """
-    return _WIDER.get((system, part), WIRE_PERCENT)
+    return _WIDER.get((system, part.rstrip("0123456789").rstrip("_")), WIRE_PERCENT)
 
 
 def clock_setting(system: str, mhz: float) -> ClockSetting:

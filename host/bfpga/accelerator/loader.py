@@ -296,6 +296,8 @@ def cluster_config(section: ClusterArraySection, config: SystolicConfig) -> Syst
         cluster_blocks=section.map_blocks,
         cluster_threshold=section.threshold,
         cluster_moves=section.moves,
+        cluster_variant="B" if section.variant == "B" else "E",
+        cluster_products=section.products,
     )
 
 

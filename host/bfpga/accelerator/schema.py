@@ -196,7 +196,12 @@ class ClusterArraySection(Section):
 
     kind: Literal["sparse_cluster_array"] = Field(description="which engine this section describes")
     format: FormatSection = Field(description="number format of activations and weights, of 8 mantissa bits at most")
-    variant: Literal["A", "B", "C", "D", "E"] = Field("E", description="how units work; E is the one that is built")
+    variant: Literal["A", "B", "C", "D", "E"] = Field(
+        "E", description="E: a value meets all weights of a kernel at once; B: several values meet one weight"
+    )
+    products: int = Field(
+        4, ge=1, le=25, description="lanes of a unit of variant B: values of a block of the map that one weight meets"
+    )
     form: Literal["overlap_add", "halo"] = Field(
         "overlap_add",
         description="whether sums at the border of pieces are added or computed twice; overlap_add is built",
@@ -244,9 +249,12 @@ class ClusterArraySection(Section):
     def refusals(self) -> list[tuple[str, str]]:
         """Values that are possible in models and not in a kernel: keys, and what would be right."""
         found = []
-        if self.variant != "E":
-            text = f"is {self.variant}; must be E: variants A to D are models and C++ units, no kernel has them"
+        if self.variant not in ("B", "E"):
+            text = f"is {self.variant}; must be B or E: A, C and D are models and C++ units, no kernel has them"
             found.append(("variant", text))
+        if self.variant != "B" and "products" in self.model_fields_set:
+            text = f"is {self.products}; belongs to variant B: a unit of variant E has kernel x kernel products"
+            found.append(("products", text))
         if self.form != "overlap_add":
             text = f"is {self.form}; must be overlap_add: the partition of a kernel makes pieces that share no cell"
             found.append(("form", text))

@@ -49,7 +49,8 @@ OVERLAPPED_SAMPLES = 16
 def array_text(config: SystolicConfig) -> str:
     """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each."""
     if config.has_cluster:
-        return f"{config.cluster_units} x {config.cluster_kernel} x {config.cluster_kernel}"
+        kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
+        return f"{config.cluster_units} x {config.cluster_products if config.indexes_products else kernel}"
     if config.skips_activations and not config.dense_beside:
         return f"{config.skip_groups} x {config.rows}"
     if config.skips_weights:

@@ -28,6 +28,8 @@ Dsp = Literal["DSP48E1", "DSP48E2", "DSP58"]
 KernelForm = Literal["loop", "processes"]
 #: Which zeros a skip array skips: those of stored weights, or those of activations.
 SkipSource = Literal["weights", "activations"]
+#: How the units of a sparse cluster in the place of the array work.
+ClusterVariant = Literal["B", "E"]
 #: Mode of the shift units for each format of theirs.
 SHIFT_MODES = {"two_hot": WeightMode.TWO_HOT, "power_of_two": WeightMode.POW2}
 
@@ -101,7 +103,8 @@ class SystolicConfig:
     #: ``cluster_lines`` rows and columns at most, and ``cluster_blocks`` blocks of its full grid have room. Pieces are
     #: balanced until they differ by ``cluster_threshold`` percentage points at most, with ``cluster_moves`` moves at
     #: most; 0: they are of equal size. A cluster counts as a skip array of source activations with a group for each
-    #: unit, which reads whole maps as one run.
+    #: unit, which reads whole maps as one run. Units of variant E multiply one value by the weights of a kernel, those
+    #: of variant B ``cluster_products`` values of a block of the map by one weight.
     cluster_rows: int = 0
     cluster_columns: int = 0
     cluster_kernel: int = 3
@@ -111,6 +114,8 @@ class SystolicConfig:
     cluster_blocks: int = 512
     cluster_threshold: int = 3
     cluster_moves: int = 256
+    cluster_variant: ClusterVariant = "E"
+    cluster_products: int = 4
     #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
@@ -194,6 +199,16 @@ class SystolicConfig:
     def cluster_units(self) -> int:
         """Units of the sparse cluster, each for a piece of a map."""
         return self.cluster_rows * self.cluster_columns
+
+    @property
+    def indexes_products(self) -> bool:
+        """Whether the units of the sparse cluster are of variant B."""
+        return self.has_cluster and self.cluster_variant == "B"
+
+    @property
+    def unit_products(self) -> int:
+        """Products of a unit of the sparse cluster in a clock."""
+        return self.cluster_products if self.indexes_products else self.cluster_kernel * self.cluster_kernel
 
     @property
     def keeps(self) -> bool:
@@ -291,7 +306,7 @@ class SystolicConfig:
     def skip_macs(self) -> int:
         """Products of a skip array in a clock."""
         if self.has_cluster:
-            return self.cluster_units * self.cluster_kernel * self.cluster_kernel
+            return self.cluster_units * self.unit_products
         return self.skip_groups * (self.rows if self.skips_activations else self.skip_halves * self.columns)
 
     @property

@@ -88,13 +88,18 @@ def process_function(process: str) -> str:
 def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
     if config.has_cluster:
-        return (*PROCESSES, *CLUSTER, *cluster_units(config))
+        return (*PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config))
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
 
 
 def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of the units of a sparse cluster, band by band."""
     return tuple(f"unit_{unit}" for unit in range(config.cluster_units))
+
+
+def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
+    """The processes in front of units of variant B, which put micro-tiles together."""
+    return tuple(f"gather_{unit}" for unit in range(config.cluster_units if config.indexes_products else 0))
 
 
 def process_streams(config: SystolicConfig) -> tuple[ProcessStream, ...]:
@@ -178,6 +183,8 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     place, phase = (config.cluster_words - 1).bit_length(), (config.cluster_kernel - 1).bit_length() + 1
     piece, step = cell + place + 2 * phase + 5, taps * config.weight_bits + (config.rows - 1).bit_length() + 4
     block = taps * config.accumulator_bits
+    lane = max(1, (config.lanes - 1).bit_length())
+    tile = config.cluster_products * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
     yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
     yield ProcessStream("limits", PARTITION, DISTRIBUTOR, LIMITS_BITS, SHALLOW)
@@ -189,7 +196,11 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
     for number, unit in enumerate(cluster_units(config)):
-        yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, unit, piece, config.cluster_queue)
+        gather = f"gather_{number}"
+        takes = gather if config.indexes_products else unit
+        yield ProcessStream(f"pieces_{number}", DISTRIBUTOR, takes, piece, config.cluster_queue)
+        if config.indexes_products:
+            yield ProcessStream(f"tiles_{number}", gather, unit, tile, SHALLOW)
         yield ProcessStream(f"steps_{number}", BROADCAST, unit, step, CLUSTER_AHEAD)
         yield ProcessStream(f"sums_{number}", unit, COLLECTOR, block, SHALLOW)
     yield ProcessStream("blocks", COLLECTOR, GRID_SUMS, block, SHALLOW)

@@ -55,7 +55,9 @@ def _shape_text(config: SystolicConfig) -> str:
         arrays = f"{config.columns} x {config.rows} x {config.lanes}"
         return f"{arrays}, {config.skip_groups} groups x {config.rows} channels beside"
     if config.has_cluster:
-        return f"{config.cluster_units} units x {config.cluster_kernel} x {config.cluster_kernel} products"
+        kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
+        products = config.cluster_products if config.indexes_products else kernel
+        return f"{config.cluster_units} units x {products} products"
     if config.skips_activations:
         return f"{config.skip_groups} groups x {config.rows} channels"
     if config.skips_weights:

@@ -37,6 +37,7 @@ from bfpga.contract.processes import (
     START_GUARD,
     STORE_CREDITS,
     WAITING_COUNTS,
+    cluster_gathers,
     cluster_units,
     kernel_processes,
     process_function,
@@ -251,20 +252,23 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
     """Numbers of a sparse cluster in the place of the array."""
     if not config.has_cluster:
         return []
+    cells = config.cluster_kernel * config.cluster_kernel
     return [
         _group(
             "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
             "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
-            "full grid",
+            "full grid; whether units are of variant B, and products of these in a clock",
             cluster_rows=config.cluster_rows,
             cluster_columns=config.cluster_columns,
             cluster_kernel=config.cluster_kernel,
             cluster_words=config.cluster_words,
             cluster_queue=config.cluster_queue,
-            cluster_steps=max(config.rows, LEAST_STEPS),
+            cluster_steps=max(config.rows, LEAST_STEPS) * (cells if config.indexes_products else 1),
             cluster_ahead=CLUSTER_AHEAD,
             cluster_lines=config.cluster_lines,
             cluster_blocks=config.cluster_blocks,
+            cluster_indexed=config.indexes_products,
+            cluster_products=config.cluster_products,
         )
     ]
 
@@ -402,6 +406,8 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
     beats = dict(_CLUSTER_TYPES)
     for unit in range(config.cluster_units):
         beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
+        if config.indexes_products:
+            beats[f"tiles_{unit}"] = "TileBeat"
     return {name: f"bfpga::wire_t<bfpga::{beat}<{CLUSTER_CONFIG}>>" for name, beat in beats.items()}
 
 
@@ -475,6 +481,7 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "skip_array": config.skips_weights,
         "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
         "cluster": config.has_cluster,
+        "indexed": config.indexes_products,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
@@ -539,7 +546,9 @@ def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
     if not config.has_cluster:
         return {}
     tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in CLUSTER}
-    return tops | {f"src/{unit}.cpp": "processes/unit.cpp.j2" for unit in cluster_units(config)}
+    unit = "processes/indexed_unit.cpp.j2" if config.indexes_products else "processes/unit.cpp.j2"
+    tops |= {f"src/{gather}.cpp": "processes/gather.cpp.j2" for gather in cluster_gathers(config)}
+    return tops | {f"src/{name}.cpp": unit for name in cluster_units(config)}
 
 
 def kernel_sources(rendered: Mapping[str, str]) -> dict[str, str]:

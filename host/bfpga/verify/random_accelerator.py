@@ -116,6 +116,7 @@ def with_cluster(rng: Generator, config: SystolicConfig) -> SystolicConfig:
         cluster_kernel=kernel, cluster_words=int(rng.choice([16, 64])), cluster_queue=int(rng.choice([16, 64])),
         cluster_lines=lines, cluster_blocks=int(rng.choice([32, 64])),
         cluster_threshold=int(rng.choice([0, 3, 20])), cluster_moves=int(rng.choice([0, 2, 256])),
+        cluster_variant="B" if rng.random() < 0.5 else "E", cluster_products=int(rng.integers(1, kernel * kernel + 1)),
     )  # fmt: skip
 
 

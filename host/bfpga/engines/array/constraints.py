@@ -123,6 +123,9 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     if not 1 <= config.cluster_kernel <= MOST_KERNEL:
         yield Finding("kernel", f"is {config.cluster_kernel}; must be 1..{MOST_KERNEL}")
         return
+    if not 1 <= config.cluster_products <= config.cluster_kernel**2 and config.indexes_products:
+        text = f"is {config.cluster_products}; must be 1..{config.cluster_kernel**2}: values of a block of the map"
+        yield Finding("products", text)
     sizes = {"unit_words": config.cluster_words, "map_lines": config.cluster_lines, "map_blocks": config.cluster_blocks}
     for key, number in sizes.items():
         if not _is_power(number):

@@ -6,14 +6,14 @@ the whole map lie in a memory then, from which outputs leave while the next bloc
 
 from __future__ import annotations
 
-from math import gcd
+from math import comb, gcd
 
 import numpy as np
 
 from bfpga.contract.configuration import SystolicConfig
 from bfpga.contract.descriptor import Descriptor
 from bfpga.contract.program import ArrayNode
-from bfpga.engines.skip_array.unit_maps import equal_piece, grid_blocks
+from bfpga.engines.skip_array.unit_maps import equal_piece, grid_blocks, piece_blocks
 from bfpga.formats.arrays import Int64Array, IntArray
 
 #: Clocks of a value at least: of a channel without weights, of one with some; from a sum of a kernel to its next one.
@@ -24,18 +24,48 @@ BLOCK_LATENCY = 48
 LEAVING = 10
 #: Clocks from the last cell of a row that is counted to the next row.
 ROW_PAUSE = 8
+#: Clocks from the last micro-tile of a word of channels to the first one of the next word.
+GATHER_PAUSE = 10
 #: Clocks in which the first limits of pieces are weighed, about: a piece of a candidate each, twice.
 MOVE_CLOCKS = 200
 
 
-def steps_of_channels(weights: IntArray) -> Int64Array:
-    """Clocks of a value of each channel (channels,); weights: (kernels in flight, taps, channels).
+def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
+    """Clocks of a value of each channel (channels,), or of a group of values; weights: (kernels, taps, channels).
 
-    Kernels without a weight take none, but kernels 0 to 2 keep their places: no sum is met again too early.
+    A list has the kernels in flight with a weight, but kernels 0 to 2 keep their places: no sum is met again too early.
+    A channel has one list, or with units of variant B one for each tap that has weights.
     """
-    used = (weights != 0).any(axis=1)
-    steps = np.maximum(LEAST_STEPS, used[3:].sum(axis=0) + LEAST_STEPS - 1)
-    return np.where(used.any(axis=0), steps, EMPTY_STEPS)
+    used = weights != 0
+    if not config.indexes_products:
+        used = used.any(axis=1, keepdims=True)
+    lists = np.maximum(LEAST_STEPS, used[3:].sum(axis=0) + LEAST_STEPS - 1)
+    fewest = EMPTY_STEPS + 1 if config.indexes_products else EMPTY_STEPS
+    steps: Int64Array = np.where(used.any(axis=0), lists, 0).sum(axis=0)
+    return np.maximum(fewest, steps)
+
+
+def piece_groups(area: int, share: float, config: SystolicConfig) -> float:
+    """Groups in which the values of a piece and channel are computed; share: of values that are not zero.
+
+    Units of variant E take each value by itself, those of variant B up to ``cluster_products`` of a micro-tile: values
+    are taken to lie anywhere in it.
+    """
+    if not config.indexes_products:
+        return area * share
+    cells, more, share = config.cluster_kernel * config.cluster_kernel, max(share, 1.0), min(share, 1.0)
+    chances = [comb(cells, count) * share**count * (1 - share) ** (cells - count) for count in range(cells + 1)]
+    groups = sum(chance * -(-count // config.cluster_products) for count, chance in enumerate(chances))
+    return more * area / cells * groups
+
+
+def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks in which a unit of variant B gathers the micro-tiles of its piece, all words of channels of a block."""
+    if not config.indexes_products:
+        return 0
+    tiles = piece_blocks(*equal_piece(descriptor.input_height, descriptor.input_width, config), config)
+    groups = -(-config.cluster_kernel * config.cluster_kernel // config.cluster_products)
+    return descriptor.channel_words * (tiles * config.lanes * groups + GATHER_PAUSE)
 
 
 def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
@@ -48,7 +78,7 @@ def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> li
         groups = np.arange(first, last) // outputs
         found.append(
             sum(
-                int(steps_of_channels(weights[first:last][groups == group]).sum())
+                int(steps_of_channels(weights[first:last][groups == group], config).sum())
                 for group in np.unique(groups).tolist()
             )
         )
@@ -61,7 +91,8 @@ def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> i
     steps: of all channels of the block together.
     """
     taps = descriptor.kernel_height * descriptor.kernel_width
-    return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + descriptor.channel_words)
+    between = 3 if config.indexes_products else 1
+    return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + between * descriptor.channel_words)
 
 
 def left_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
@@ -92,12 +123,13 @@ def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
 def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> int:
     """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
     rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
-    feed, area = feed_clocks(config, descriptor), rows * columns
+    feed, gathered = feed_clocks(config, descriptor), gather_clocks(config, descriptor)
+    groups = piece_groups(rows * columns, node.input_share, config)
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [
-        max(feed, made_clocks(config, descriptor, step), round(area * step * node.input_share))
+        max(feed, made_clocks(config, descriptor, step), gathered, round(groups * step))
         + sums * config.rows
         + BLOCK_LATENCY
         for step in steps
@@ -110,5 +142,6 @@ def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor:
 def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """The most that ``cluster_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
     cells = descriptor.map_cells * descriptor.channel_words * config.lanes
+    taps = config.cluster_kernel * config.cluster_kernel if config.indexes_products else 1
     moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
-    return descriptor.blocks * cells * max(config.rows, LEAST_STEPS) + moves + 2 * descriptor.steps
+    return descriptor.blocks * cells * max(config.rows, LEAST_STEPS) * taps + moves + 2 * descriptor.steps

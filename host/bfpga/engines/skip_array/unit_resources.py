@@ -7,11 +7,25 @@ Look-up tables and flip-flops are those of single processes with 3 x 3 kernels a
 from __future__ import annotations
 
 from bfpga.contract.configuration import SystolicConfig
-from bfpga.contract.processes import BROADCAST, COLLECTOR, DISTRIBUTOR, GRID_SUMS, PARTITION, STEP_MAKER, cluster_units
+from bfpga.contract.processes import (
+    BROADCAST,
+    COLLECTOR,
+    DISTRIBUTOR,
+    GRID_SUMS,
+    PARTITION,
+    STEP_MAKER,
+    cluster_gathers,
+    cluster_units,
+)
 from bfpga.engines.interface.resource_units import Resources, half_blocks
 
 #: Tables, flip-flops of each cell of a kernel in a unit whose products share DSP blocks.
 UNIT_CELL = 107, 135
+#: The same of a unit of variant B, of each of its lanes, and of what gathers its micro-tiles.
+INDEXED_UNIT, INDEXED_LANE = (625, 581), (139, 102)
+GATHER_UNIT, GATHER_LANE = (1173, 377), (71, 41)
+#: The maker of their steps; steps of a unit beyond which these lie in block memory.
+TAP_STEPS_CELLS, TABLE_WORDS = (3980, 2520), 1024
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
@@ -32,16 +46,38 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
     sums = cells * half_blocks(config.cluster_words * config.rows, bits)
     grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
     table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
-    unit = Resources((cells + 1) // 2, -(-sums // 2), UNIT_CELL[0] * cells, UNIT_CELL[1] * cells)
+    maker = TAP_STEPS_CELLS if config.indexes_products else STEP_MAKER_CELLS
+    unit = _indexed_unit(config, sums) if config.indexes_products else _unit(cells, sums)
     return {
         PARTITION: Resources(PARTITION_DSP, -(-table // 2), *PARTITION_CELLS),
         DISTRIBUTOR: _shared(DISTRIBUTOR_UNIT, units),
-        STEP_MAKER: Resources(lut=STEP_MAKER_CELLS[0], ff=STEP_MAKER_CELLS[1]),
+        STEP_MAKER: Resources(lut=maker[0], ff=maker[1]),
         BROADCAST: _shared(BROADCAST_UNIT, units),
         COLLECTOR: _shared(COLLECTOR_UNIT, units),
         GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
         **dict.fromkeys(cluster_units(config), unit),
+        **dict.fromkeys(cluster_gathers(config), _of_lanes(GATHER_UNIT, GATHER_LANE, config.cluster_products)),
     }
+
+
+def _unit(cells: int, sums: int) -> Resources:
+    """A unit of variant E; sums: halves of block memories."""
+    return Resources((cells + 1) // 2, -(-sums // 2), UNIT_CELL[0] * cells, UNIT_CELL[1] * cells)
+
+
+def _indexed_unit(config: SystolicConfig, sums: int) -> Resources:
+    """A unit of variant B; its steps, one for each weight of a channel, lie in block memory where they are many."""
+    cells, lanes = config.cluster_kernel * config.cluster_kernel, config.cluster_products
+    steps = 1 << (cells * config.rows - 1).bit_length()
+    words = 2 * config.lanes * steps
+    phase = (config.cluster_kernel - 1).bit_length() + 1
+    bits = config.weight_bits + 2 * phase + (config.rows - 1).bit_length() + 2
+    table = half_blocks(words, bits) if words > TABLE_WORDS else 0
+    return _of_lanes(INDEXED_UNIT, INDEXED_LANE, lanes) + Resources((lanes + 1) // 2, -(-(sums + table) // 2))
+
+
+def _of_lanes(unit: tuple[int, int], lane: tuple[int, int], lanes: int) -> Resources:
+    return Resources(lut=unit[0] + lane[0] * lanes, ff=unit[1] + lane[1] * lanes)
 
 
 def cells_logic(config: SystolicConfig) -> Resources:

@@ -14,7 +14,7 @@
 namespace bfpga {
 
 // `Unit`: the processes of each unit, of whichever variant.
-template <class Config, class Unit = DataStationaryUnit<Config>>
+template <class Config, class Unit = DataStationaryProcesses<Config>>
 class ClusterProcesses {
     static constexpr int units = Config::units;
     using Units = std::make_index_sequence<units>;
@@ -63,6 +63,16 @@ class ClusterProcesses {
         }
     };
 
+    // Streams between the processes of a unit.
+    struct JoinedInside {
+        ClusterProcesses* cluster;
+
+        template <class Wire>
+        void operator()(Wire& wire, int depth) const {
+            cluster->join(wire, depth);
+        }
+    };
+
     template <std::size_t... U>
     void run(int queue, int ahead, uint64_t seed, std::index_sequence<U...>) {
         scheduler_.disturb(seed);
@@ -71,7 +81,7 @@ class ClusterProcesses {
             join(step_[u], ahead);
             join(sum_[u], 2);
             unit_[u].reset();
-            unit_[u].join([this](auto& wire, int depth) { this->join(wire, depth); });
+            unit_[u].join(JoinedInside{this});
         }
         outside(Joined{&scheduler_});
         std::vector<ProcessScheduler::Body> bodies = {

@@ -22,6 +22,8 @@ struct ClusterConfig {
     static constexpr int units = grid_rows * grid_columns;
     static constexpr int map_lines = Config::cluster_lines;
     static constexpr int work_bits = 24;
+    static constexpr bool indexed = Config::cluster_indexed;   // units of variant B, else of E
+    static constexpr int products = Config::cluster_products;  // of a unit of variant B in a clock
     using Multiplier = typename Config::ClusterMultiplier;
 };
 

@@ -1,9 +1,9 @@
 // A sparse cluster in the place of the array, in a simulation of a kernel, with the process of its weights.
 #pragma once
-#include <array>
 #include <deque>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -11,12 +11,12 @@
 #include "bfpga/processes/cluster/broadcast.hpp"
 #include "bfpga/processes/cluster/cell_feeder.hpp"
 #include "bfpga/processes/cluster/collector.hpp"
-#include "bfpga/processes/cluster/data_stationary.hpp"
 #include "bfpga/processes/cluster/distributor.hpp"
 #include "bfpga/processes/cluster/grid_sums.hpp"
 #include "bfpga/processes/cluster/kernel_words.hpp"
 #include "bfpga/processes/cluster/partition.hpp"
 #include "bfpga/processes/cluster/step_maker.hpp"
+#include "bfpga/processes/cluster/unit_variants.hpp"
 
 namespace bfpga {
 
@@ -26,12 +26,14 @@ class ClusterArray {
     using C = ClusterConfig<Config>;
     static constexpr int units = C::units;
     using Units = std::make_index_sequence<units>;
+    using Unit = std::conditional_t<C::indexed, IndexedProcesses<C>, DataStationaryProcesses<C>>;
     template <class Beat>
     using Streams = std::deque<stream<wire_t<Beat>>>;
 
    public:
     ClusterArray() : processes_(std::make_unique<Processes>()) {
         for (int u = 0; u < units; ++u) {
+            unit_.emplace_back(u);
             pieces_.emplace_back(("pieces_" + std::to_string(u)).c_str());
             steps_of_.emplace_back(("steps_" + std::to_string(u)).c_str());
             sums_of_.emplace_back(("sums_" + std::to_string(u)).c_str());
@@ -57,6 +59,7 @@ class ClusterArray {
             join(pieces_[u], Config::cluster_queue);
             join(steps_of_[u], Config::cluster_ahead);
             join(sums_of_[u], shallow);
+            unit_[u].join(join);
         }
     }
 
@@ -65,7 +68,9 @@ class ClusterArray {
         names.insert(names.end(),
                      {"array", "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums"});
         for (int u = 0; u < units; ++u) {
-            names.push_back("unit_" + std::to_string(u));
+            for (const std::string& own : Unit(u).names()) {
+                names.push_back(own);
+            }
         }
     }
 
@@ -75,7 +80,12 @@ class ClusterArray {
         add(bodies, commands, operands, windows, words, sums, Units());
     }
 
-    void reset() { processes_ = std::make_unique<Processes>(); }
+    void reset() {
+        processes_ = std::make_unique<Processes>();
+        for (Unit& unit : unit_) {
+            unit.reset();
+        }
+    }
 
    private:
     struct Processes {
@@ -86,7 +96,6 @@ class ClusterArray {
         StepBroadcast<C> broadcast;
         BlockCollector<C> collector;
         GridSums<Config> grid;
-        std::array<DataStationaryProcess<C>, units> unit;
     };
 
     template <class Bodies, std::size_t... U>
@@ -104,13 +113,13 @@ class ClusterArray {
         bodies.push_back([this] { processes_->collector.run(grid_maps_, grid_limits_, blocks_, sums_of_[U]...); });
         bodies.push_back([this, &sums] { processes_->grid.run(outputs_, blocks_, sums); });
         for (int u = 0; u < units; ++u) {
-            bodies.push_back([this, u] {
-                processes_->unit[static_cast<std::size_t>(u)].run(pieces_[u], steps_of_[u], sums_of_[u]);
-            });
+            unit_[u].add(bodies, pieces_[u], steps_of_[u], sums_of_[u], reports_);
         }
     }
 
     std::unique_ptr<Processes> processes_;
+    std::deque<Unit> unit_;
+    NoReports reports_;
     stream<wire_t<PartitionBeat<C>>> partitions_{"partitions"};
     stream<wire_t<MapCellBeat<C>>> counted_{"counted"}, cells_{"cells"};
     stream<wire_t<LimitsBeat<C>>> limits_{"limits"}, grid_limits_{"grid_limits"};

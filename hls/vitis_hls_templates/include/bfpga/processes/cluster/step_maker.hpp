@@ -8,6 +8,9 @@
 // list of four. In the place of one of the first kernels without a weight is a pause. A channel without any weight has
 // two pauses, which keep no kernel from its distance.
 //
+// Units of variant B meet one weight a step: a channel has such a list for each tap that has weights, one list behind
+// the other, and one list of three pauses where no tap has any.
+//
 // Nothing waits here but for words, and for room where the steps go: words come block by block as the operations do,
 // and whoever sends them has nothing to wait for but results of the blocks before.
 #pragma once
@@ -120,14 +123,23 @@ class StepMaker {
     static constexpr int planes = C::planes;
     static constexpr int places = planes > sum_distance ? planes : sum_distance;
     static constexpr int first_places = sum_distance - 1;
-    static_assert(C::unit_steps >= places, "a unit has a step for each kernel in flight, and four");
+    // Lists of a channel: one, or one for each tap.
+    static constexpr int parts = C::indexed ? T::cells : 1;
+    static_assert(C::unit_steps >= parts * places,
+                  "a unit has a step for each kernel in flight, and four, of each list");
+    // Pauses of a list without weights: one more where a clock finds the list and one its kernels.
+    static constexpr int empty_places = parts > 1 ? 3 : 2;
+    // Bit n: list n of a channel has weights, or is still to come.
+    using parts_t = uint_t<parts>;
     // Bit z: kernel z has a place in the list, or a weight in the channel.
     using places_t = uint_t<places>;
 
    public:
-    StepMaker() : valid_(), any_() {
+    StepMaker() : valid_(), any_(), used_() {
 #pragma HLS ARRAY_PARTITION variable=valid_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=any_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=used_ complete dim=0
+#pragma HLS ARRAY_PARTITION variable=found_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=guard_ complete dim=0
@@ -181,6 +193,13 @@ class StepMaker {
         list_ = 0;
         rest_ = 0;
         next_list_ = 0;
+        part_ = 0;
+        parts_ = 0;
+        next_part_ = 0;
+        next_parts_ = 0;
+        next_lane_ = 0;
+        found_[0] = false;
+        found_[1] = false;
         lane_ = 0;
         slot_ = 0;
     Sets_Clear:
@@ -204,7 +223,7 @@ class StepMaker {
         const bool few = static_cast<places_t>(any >> static_cast<unsigned>(first_places)) == 0;
         const places_t more = static_cast<places_t>(few ? 1U << first_places : 0U);
         const places_t whole = static_cast<places_t>(any | static_cast<places_t>(first) | more);
-        return none ? static_cast<places_t>(3) : whole;
+        return none ? static_cast<places_t>((1U << empty_places) - 1) : whole;
     }
 
     // A list without its first place.
@@ -214,7 +233,37 @@ class StepMaker {
         return static_cast<places_t>(list & less);
     }
 
-    places_t any(int lane) const { return any_[reading_ ? 1 : 0][lane]; }
+    // Kernels with a weight in a list of a channel. `part`: its bit.
+    places_t any(int lane, parts_t part) const {
+#pragma HLS INLINE
+        places_t found = 0;
+    Parts_Choose:
+        for (int n = 0; n < parts; ++n) {
+#pragma HLS UNROLL
+            const bool here = parts == 1 || bit_of(part, n);
+            found = static_cast<places_t>(found | (here ? any_[reading_ ? 1 : 0][lane][n] : static_cast<places_t>(0)));
+        }
+        return found;
+    }
+
+    // The lists of a channel, of which there is one at least.
+    parts_t parts_of(int lane) const {
+#pragma HLS INLINE
+        const parts_t used = used_[reading_ ? 1 : 0][lane];
+        return parts == 1 || used == 0 ? static_cast<parts_t>(1) : used;
+    }
+
+    static bool bit_of(parts_t of, int number) {
+#pragma HLS INLINE
+        return (static_cast<unsigned>(of) >> static_cast<unsigned>(number) & 1U) != 0;
+    }
+
+    // Lists without the first of them.
+    static parts_t behind_first(parts_t of) {
+#pragma HLS INLINE
+        const parts_t less = static_cast<parts_t>(of - 1);
+        return static_cast<parts_t>(of & less);
+    }
 
     // The step of the list's first place.
     Steps made(bool stops) const {
@@ -225,13 +274,14 @@ class StepMaker {
     Weights_Choose:
         for (int n = 0; n < T::cells; ++n) {
 #pragma HLS UNROLL
-            const bool valid = valid_[reading_ ? 1 : 0][n] && leaves_;
+            const bool meets = parts == 1 || bit_of(part_, n);
+            const bool valid = valid_[reading_ ? 1 : 0][n] && leaves_ && meets;
             step.weight[n] =
                 valid ? sets_.read(reading_, n, plane, static_cast<int>(lane_)) : static_cast<typename T::weight_t>(0);
         }
         step.plane = static_cast<typename T::plane_t>(plane);
-        step.adds = static_cast<places_t>(any(static_cast<int>(lane_)) & first) != 0;
-        step.last = rest_ == 0;
+        step.adds = static_cast<places_t>(any(static_cast<int>(lane_), part_) & first) != 0;
+        step.last = rest_ == 0 && last_part();
         step.stop = stops;
         return step;
     }
@@ -258,23 +308,48 @@ class StepMaker {
         return number;
     }
 
+    // Whether no list of the channel is left behind the one that leaves.
+    bool last_part() const { return parts == 1 || parts_ == 0; }
+
     // A step leaves, or the first list of a set is made; whether the set has left with it.
     bool send() {
 #pragma HLS INLINE
-        const bool starts = !leaves_ && readable_[reading_ ? 1 : 0];
+        const bool starts = !leaves_ && readable_[reading_ ? 1 : 0] && (parts == 1 || found_[1]);
         const bool ends = leaves_ && rest_ == 0;
         const bool last_lane = lane_ == lanes - 1;
-        const bool ended = ends && last_lane;
-        // A list has two places at least, so the one behind it is known when it ends.
-        const places_t next = starts ? list_of(any(0)) : next_list_;
-        next_list_ = list_of(any(last_lane ? 0 : static_cast<int>(lane_) + 1));
+        const bool ends_lane = ends && last_part();
+        const bool ended = ends_lane && last_lane;
+        // A list has as many places as it takes to find the one behind it.
+        const places_t next = starts && parts == 1 ? list_of(any(0, 1)) : next_list_;
         list_ = starts || ends ? next : rest_;
         rest_ = rest_of(starts || ends ? next : rest_);
+        part_ = starts || ends ? next_part_ : part_;
+        const parts_t left = starts || ends ? next_parts_ : parts_;
+        find_next(last_lane || !leaves_ ? 0 : static_cast<int>(lane_) + 1);
+        parts_ = left;
         lane_ = starts || ended ? static_cast<typename T::lane_t>(0)
-                : ends          ? static_cast<typename T::lane_t>(lane_ + 1)
+                : ends_lane     ? static_cast<typename T::lane_t>(lane_ + 1)
                                 : lane_;
         leaves_ = starts || (leaves_ && !ended);
         return ended;
+    }
+
+    // The list behind the one that leaves, of the channel or of the one behind it, or the first one of a set: in a
+    // clock the bits of the list, in the next one its kernels.
+    void find_next(int next_lane) {
+#pragma HLS INLINE
+        if (parts == 1) {
+            next_list_ = list_of(any(next_lane, 1));
+            return;
+        }
+        const bool behind = last_part() || !leaves_;
+        const parts_t all = behind ? parts_of(next_lane) : parts_;
+        next_list_ = list_of(any(static_cast<int>(next_lane_), next_part_));
+        next_parts_ = behind_first(all);
+        next_part_ = static_cast<parts_t>(all ^ next_parts_);
+        next_lane_ = static_cast<typename T::lane_t>(behind ? next_lane : static_cast<int>(lane_));
+        found_[1] = found_[0] && !leaves_;
+        found_[0] = !leaves_;
     }
 
     // Some kernels of a tap are written, or other kernels begin; whether a set is whole with them.
@@ -332,10 +407,27 @@ class StepMaker {
         Lanes_Mark:
             for (int l = 0; l < lanes; ++l) {
 #pragma HLS UNROLL
-                const places_t before = first_ ? static_cast<places_t>(0) : any_[s][l];
-                any_[s][l] = here ? static_cast<places_t>(before | marks(weights, l)) : any_[s][l];
+                if (here) {
+                    mark(s, l, marks(weights, l), tap);
+                }
             }
         }
+    }
+
+    // Kernels with a weight in a channel come to its list.
+    void mark(int set, int lane, places_t kernels, const bool (&tap)[T::cells]) {
+#pragma HLS INLINE
+        parts_t used = first_ ? static_cast<parts_t>(0) : used_[set][lane];
+    Parts_Mark:
+        for (int n = 0; n < parts; ++n) {
+#pragma HLS UNROLL
+            const places_t before = first_ ? static_cast<places_t>(0) : any_[set][lane][n];
+            const bool here = parts == 1 || tap[n];
+            const places_t more = here ? kernels : static_cast<places_t>(0);
+            any_[set][lane][n] = static_cast<places_t>(before | more);
+            used = static_cast<parts_t>(used | (static_cast<unsigned>(more != 0 ? 1 : 0) << static_cast<unsigned>(n)));
+        }
+        used_[set][lane] = used;
     }
 
     // Kernels of the slot that have a weight in a channel.
@@ -384,12 +476,17 @@ class StepMaker {
     // The words: those that are left, with the one that comes; the kernel in the largest one; where the tap lies
     line_t words_left_;
     line_t first_row_, first_column_, row_, column_;
-    slot_t slot_;              // of the tap's kernels
-    bool first_;               // the set's first slot
-    bool valid_[2][T::cells];  // the kernels of a set have this tap
-    places_t any_[2][lanes];   // kernels of a set with a weight in a channel
-    places_t list_, rest_;     // places that are left; without the first of them
-    places_t next_list_;       // those of the next channel
+    slot_t slot_;                    // of the tap's kernels
+    bool first_;                     // the set's first slot
+    bool valid_[2][T::cells];        // the kernels of a set have this tap
+    places_t any_[2][lanes][parts];  // kernels of a set with a weight in a list of a channel
+    parts_t used_[2][lanes];         // lists of a channel with weights
+    places_t list_, rest_;           // places that are left; without the first of them
+    places_t next_list_;             // those of the next list
+    parts_t part_, parts_;           // the list that leaves; those of its channel behind it
+    parts_t next_part_, next_parts_;
+    typename T::lane_t next_lane_;
+    bool found_[2];  // the bits of the set's first list; its kernels
     typename T::lane_t lane_;
 };
 

@@ -8,6 +8,36 @@ namespace bfpga {
 // Clocks between the write of a step and its first read: more than the loop has between these stages.
 constexpr int step_guard = 6;
 
+// Words of steps beyond which they lie in block memory: look-up tables would be too many.
+constexpr int most_table_words = 1024;
+
+// The memory of the steps.
+template <class Entry, int Words, bool InBlocks>
+struct StepCells {
+    StepCells() {
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=lutram
+// A set is read when `step_guard` clocks have passed, and written anew when its values have ended.
+#pragma HLS DEPENDENCE variable=cell inter false
+        waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+
+    wire_t<Entry> cell[Words];
+    mutable Waiver<InterFalseBefore<step_guard>, Words> waiver;
+};
+
+template <class Entry, int Words>
+struct StepCells<Entry, Words, true> {
+    StepCells() {
+#pragma HLS BIND_STORAGE variable=cell type=ram_s2p impl=bram
+// As above.
+#pragma HLS DEPENDENCE variable=cell inter false
+        waiver.states("cell", __FILE__, __LINE__ - 1);
+    }
+
+    wire_t<Entry> cell[Words];
+    mutable Waiver<InterFalseBefore<step_guard>, Words> waiver;
+};
+
 // `Stored`: what of a step a unit keeps.
 template <class Config, class Stored>
 class StepTable {
@@ -24,10 +54,6 @@ class StepTable {
     using step_t = uint_t<bit_length(list)>;
 
     StepTable() : writing_(false), reading_(false), arriving_(false), lane_(0), step_(0) {
-#pragma HLS BIND_STORAGE variable=cell_ type=ram_s2p impl=lutram
-// A set is read when `step_guard` clocks have passed, and written anew when its values have ended.
-#pragma HLS DEPENDENCE variable=cell_ inter false
-        cell_waiver_.states("cell_", __FILE__, __LINE__ - 1);
 #pragma HLS ARRAY_PARTITION variable=last_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=full_ complete dim=0
 #pragma HLS ARRAY_PARTITION variable=readable_ complete dim=0
@@ -69,9 +95,9 @@ class StepTable {
 #pragma HLS INLINE
         const int word = address(reading_, channel, step);
         if (used) {
-            cell_waiver_.reads(word);
+            cell_.waiver.reads(word);
         }
-        return from_wire<Entry>(cell_[word]);
+        return from_wire<Entry>(cell_.cell[word]);
     }
 
     // A clock; `ends`: the values of the set that is read have ended.
@@ -102,8 +128,8 @@ class StepTable {
 
     void write(int word) {
 #pragma HLS INLINE
-        cell_waiver_.writes(word);
-        cell_[word] = to_wire(Entry::of(held_.beat()));
+        cell_.waiver.writes(word);
+        cell_.cell[word] = to_wire(Entry::of(held_.beat()));
         last_[writing_ ? 1 : 0][static_cast<int>(lane_)] = step_;
     }
 
@@ -137,8 +163,7 @@ class StepTable {
     }
 
     HeldBeat<Beat> held_;
-    wire_t<Entry> cell_[words];
-    mutable Waiver<InterFalseBefore<step_guard>, words> cell_waiver_;
+    StepCells<Entry, words, (words > most_table_words)> cell_;
     step_t last_[sets][lanes];
     bool writing_, reading_, arriving_;  // whether it is the second set
     bool full_[sets], readable_[sets];

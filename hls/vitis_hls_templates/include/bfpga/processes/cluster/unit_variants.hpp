@@ -14,9 +14,9 @@ namespace bfpga {
 
 // Variant E: one process.
 template <class Config>
-class DataStationaryUnit {
+class DataStationaryProcesses {
    public:
-    explicit DataStationaryUnit(int number) : number_(std::to_string(number)) {}
+    explicit DataStationaryProcesses(int number) : number_(std::to_string(number)) {}
 
     // In the order of the bodies.
     std::vector<std::string> names() const { return {"unit_" + number_}; }
@@ -40,11 +40,11 @@ class DataStationaryUnit {
 
 // Variant B: what gathers micro-tiles, and what computes with them.
 template <class Config>
-class IndexedUnit {
+class IndexedProcesses {
    public:
     static constexpr int tiles_depth = 16;  // groups that wait between the two
 
-    explicit IndexedUnit(int number) : number_(std::to_string(number)), tiles_(("tiles_" + number_).c_str()) {}
+    explicit IndexedProcesses(int number) : number_(std::to_string(number)), tiles_(("tiles_" + number_).c_str()) {}
 
     std::vector<std::string> names() const { return {"gather_" + number_, "unit_" + number_}; }
 
