@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,20 @@ PROCESS_LOOPS = {
     "post": "Rows",
     "store": "Store",
 }
+#: The same of processes that some kernels have besides; units of a cluster have numbers behind their names.
+OTHER_LOOPS = {
+    "skip_array": "Sparse",
+    "partition": "Terms",
+    "distributor": "Cells",
+    "step_maker": "Make",
+    "broadcast": "Steps",
+    "collector": "Blocks",
+    "grid_sums": "Grid",
+    "unit": "Unit",
+    "gather": "Gather",
+}
+#: What stands in the place of a systolic array under its name.
+ARRAY_LOOPS = frozenset({"Array", "Skip", "Sparse", "Feed"})
 #: Name under which a user accepts the clock; loops and resources have their own.
 CLOCK = "clock"
 _ADVICE = "see the warnings of C synthesis in its log; `--accept {name}` builds it as it is"
@@ -72,7 +87,10 @@ def hls_gate(design: BlockDesign, reports: Sequence[IpReport], accepted: Collect
 
 def computing_loops(ip: KernelIp) -> frozenset[str]:
     """Labels of loops without which a report is not that of this IP."""
-    return frozenset({PROCESS_LOOPS[ip.part]}) if ip.part else COMPUTING_LOOPS
+    if not ip.part:
+        return COMPUTING_LOOPS
+    kind = re.sub(r"_\d+$", "", ip.part)
+    return ARRAY_LOOPS if kind == "array" else frozenset({{**PROCESS_LOOPS, **OTHER_LOOPS}[kind]})
 
 
 def intervals(reports: Iterable[IpReport]) -> dict[str, int | None]:

@@ -64,6 +64,8 @@ class ExchangeSearch {
         }
     Rounds:
         while (left) {
+// Not pipelined: each round is a pipelined loop of its own, and the next one needs what it has found.
+#pragma HLS LOOP_TRIPCOUNT min=1 max=64
             left = round(partition, table, distance);
             distance = static_cast<line_t>(distance + 1);
         }

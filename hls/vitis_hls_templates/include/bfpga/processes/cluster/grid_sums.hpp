@@ -186,6 +186,7 @@ class OutputWalk {
         for (int s = 1; s < T::columns; ++s) {
             bool common = false;
             for (int factor = 2; factor <= s; ++factor) {
+                // lint: allow(division) known when the kernel is compiled
                 common = common || (s % factor == 0 && T::columns % factor == 0);
             }
             found |= static_cast<uint64_t>(common ? 0 : 1) << s;

@@ -61,6 +61,8 @@ class PartitionProcess {
         bool running = true;
     Maps_Cut:
         while (running) {
+// Not pipelined: a map is cut by pipelined loops, one after the other.
+#pragma HLS LOOP_TRIPCOUNT min=1 max=1024
             const Maps map = from_wire<Maps>(maps.read());
             running = !map.stop;
             if (running) {
@@ -82,6 +84,8 @@ class PartitionProcess {
         bool moving = true;
     Moves:
         while (moving) {
+// Not pipelined: a move needs the loads that the one before has left.
+#pragma HLS LOOP_TRIPCOUNT min=1 max=256
             find_loads();
             moving = !met(threshold) && moves < most && search_.move(partition_, table_);
             moves += moving ? 1 : 0;

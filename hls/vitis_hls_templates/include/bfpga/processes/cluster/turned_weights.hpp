@@ -46,6 +46,7 @@ struct TurnedWeights {
 
    private:
     // The line of a kernel of `lines` whose product meets line `bank` of the blocks (SC E2).
+    // lint: allow(division) known when the kernel is compiled
     static constexpr int from(int bank, int phase, int lines) { return lines - 1 - (bank - phase + lines) % lines; }
 };
 
