@@ -10,6 +10,7 @@ struct ClusterKernel {
     static constexpr int cluster_columns = GRID_COLUMNS;
     static constexpr int cluster_kernel = KERNEL;
     static constexpr int cluster_words = WORDS;
+    static constexpr bool has_tile = false;
     static constexpr bool cluster_indexed = PRODUCTS > 0;
     static constexpr int cluster_products = PRODUCTS;
     static constexpr int cluster_steps = (ROWS < 4 ? 4 : ROWS) * (PRODUCTS > 0 ? KERNEL * KERNEL : 1);

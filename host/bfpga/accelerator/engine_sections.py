@@ -70,7 +70,7 @@ def engine_sections(document: Document, described: AcceleratorFile) -> EngineSec
     for kind, other in beside.items():
         for key, text in other.refusals():
             document.refuse(("engines", places[kind], key), text)
-    if isinstance(array, ClusterArraySection):
+    if isinstance(array, SkipArraySection | ClusterArraySection):
         for key, text in array.refusals():
             document.refuse(("engines", places[ARRAY], key), text)
     document.raise_problems("an accelerator")

@@ -38,11 +38,8 @@ PROFILES = {"bfp8": (8, 8), "bfp16": (16, 8), "bfp16e5": (16, 5)}
 FIRST_LIGHT = "_first_light"
 #: Rows of a skip array whose file leaves them open, by its source.
 SKIP_ROWS: dict[SkipSource, int] = {"weights": 128, "activations": 16}
-#: Keys that a skip array of one source alone has, and what is said where they are given with the other one.
-SOURCE_KEYS: dict[SkipSource, tuple[str, str]] = {
-    "weights": ("groups", "is of `source: weights`; with activations each pixel of a pass has its own group"),
-    "activations": ("passes", "is of `source: activations`; stored weights come with every pass"),
-}
+#: Of a tile: kernels in flight.
+TILE_ROWS = 16
 #: Of a sparse cluster: steps that await credits.
 MAP_QUEUE = 16
 #: Widest activations of a shift unit (SM 2.1).
@@ -224,7 +221,7 @@ def array_config(document: Document, engines: EngineSections, board: Board) -> S
         ultra_ram=tuple(sorted(set(section.ultra_ram))),
     )
     if isinstance(section, SkipArraySection):
-        return skip_config(document, engines, section, config)
+        return tile_config(section, config) if section.form == "tile" else skip_config(section, config)
     if isinstance(section, ClusterArraySection):
         return cluster_config(section, config)
     return systolic_config(document, engines, section, config)
@@ -251,17 +248,12 @@ def systolic_config(
 def array_rows(section: ArraySection) -> int:
     """Output channels of an operation or of a pass."""
     if isinstance(section, SkipArraySection) and section.rows == "auto":
-        return SKIP_ROWS[section.source]
+        return TILE_ROWS if section.form == "tile" else SKIP_ROWS[section.source]
     return int(section.rows)
 
 
-def skip_config(
-    document: Document, engines: EngineSections, section: SkipArraySection, config: SystolicConfig
-) -> SystolicConfig:
+def skip_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
     """With what a skip array has besides; its kernel is always one of processes."""
-    for source, (key, text) in SOURCE_KEYS.items():
-        if section.source != source and key in section.model_fields_set:
-            document.refuse(engines.path(ARRAY, key), text)
     groups = section.groups if section.source == "weights" else config.skip_halves * section.columns
     return replace(
         config,
@@ -273,6 +265,32 @@ def skip_config(
         skip_queue=section.queue,
         skip_passes=section.passes,
         dense_beside=section.dense_beside,
+    )
+
+
+def tile_config(section: SkipArraySection, config: SystolicConfig) -> SystolicConfig:
+    """With what a tile has besides: it counts as a sparse cluster of one unit."""
+    rows, columns = section.tile
+    lines = 1 << (max(section.tile) - 1).bit_length()
+    blocks = max(1, rows // section.kernel) * max(1, columns // section.kernel)
+    return replace(
+        config,
+        multiplier="dsp_packed",
+        kernel="processes",
+        skip_groups=1,
+        skip_source="activations",
+        skip_chunk=section.lanes,
+        skip_queue=MAP_QUEUE,
+        skip_passes=run_passes(section.columns, lines, section.kernel),
+        cluster_rows=1,
+        cluster_columns=1,
+        cluster_kernel=section.kernel,
+        cluster_lines=lines,
+        cluster_blocks=1 << (blocks - 1).bit_length(),
+        cluster_moves=0,
+        tile_rows=rows,
+        tile_columns=columns,
+        tile_parallel=section.rows_parallel,
     )
 
 

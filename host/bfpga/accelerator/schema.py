@@ -140,6 +140,15 @@ class SystolicSection(Section):
     ultra_ram: UltraMemories = Field([])
 
 
+#: Keys that a skip array of one source alone has, and what is said where they are given with the other one.
+SOURCE_KEYS: dict[SkipSource, tuple[str, str]] = {
+    "weights": ("groups", "is of `source: weights`; with activations each pixel of a pass has its own group"),
+    "activations": ("passes", "is of `source: activations`; stored weights come with every pass"),
+}
+#: Keys of windows, which a tile has not.
+WINDOW_KEYS = ("groups", "chunk", "queue", "passes", "dense_beside", "wide_words")
+
+
 class SkipArraySection(Section):
     """A skip array, in the place of the systolic array: groups that each multiply by one number that is not zero."""
 
@@ -148,9 +157,23 @@ class SkipArraySection(Section):
     source: SkipSource = Field(
         "weights", description="whose zeros take no time: weights, stored without them, or activations, as they come"
     )
-    columns: int = Field(
-        ge=2, le=128, description="half of the output pixels computed at once; of source weights an even number"
+    form: Literal["windows", "tile"] = Field(
+        "windows",
+        description="windows: groups multiply a weight each by all pixels of a pass; tile: one weight at a time meets all "
+        "cells of a map, of source weights",
     )
+    columns: int = Field(
+        ge=2, le=128, description="half of the output pixels computed at once; of source weights an even number; of a "
+        "tile the pixels that are read and leave at once"
+    )  # fmt: skip
+    tile: TileSize = Field(
+        [36, 36],
+        description="of a tile: rows and columns of sums of the largest map, kernel - 1 more than it has cells",
+    )
+    rows_parallel: int = Field(
+        6, ge=1, le=256, description="of a tile: rows of sums computed at once, a multiple of kernel"
+    )
+    kernel: int = Field(3, ge=1, le=5, description="of a tile: rows, and columns, of the largest kernel")
     groups: int = Field(
         16, ge=1, le=64,
         description="of source weights: weights multiplied at once, each by all output pixels of a pass",
@@ -158,7 +181,7 @@ class SkipArraySection(Section):
     rows: Annotated[int, Field(ge=2, le=255)] | Literal["auto"] = Field(
         "auto",
         description="a multiple of lanes; of source weights output channels of one operation at most, auto: 128; of "
-        "source activations those that each activation is multiplied for at once, auto: 16",
+        "source activations those that each activation is multiplied for at once, of a tile those in flight, auto: 16",
     )
     lanes: Literal[1, 2, 4] = Field(4, description="input channels of a word of an activation memory")
     chunk: Literal[64, 128, 256] = Field(256, description="channels and taps of a window that groups hold at once")
@@ -189,6 +212,18 @@ class SkipArraySection(Section):
     wide_words: WideWords = 0
     count_registers: CountRegisters = 0
     ultra_ram: UltraMemories = Field([])
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Keys that belong to another form or source: keys, and what is said of them."""
+        given = self.model_fields_set
+        if self.form == "tile":
+            found = [(key, "is of `form: windows`; a tile has one weight at a time") for key in WINDOW_KEYS]
+            if self.source != "weights":
+                return [("form", "is tile, which is of `source: weights`: it multiplies zero activations too")]
+        else:
+            found = [(key, "is of `form: tile`") for key in ("tile", "rows_parallel", "kernel")]
+            found += [SOURCE_KEYS[source] for source in SOURCE_KEYS if source != self.source]
+        return [(key, text) for key, text in found if key in given]
 
 
 class ClusterArraySection(Section):

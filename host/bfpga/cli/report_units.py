@@ -16,7 +16,7 @@ HEADERS = (
 
 def unit_report(job: Job) -> list[dict[str, Any]]:
     """Print how units share the layers of the first samples, and give it for JSON; nothing without a cluster."""
-    if not job.program.config.has_cluster or job.program.side_by_side > 1:
+    if not job.program.config.cuts_maps or job.program.side_by_side > 1:
         return []
     shares = unit_shares(job.program, input_arrays(job.program, job.samples.inputs))
     if shares:

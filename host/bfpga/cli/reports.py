@@ -47,7 +47,12 @@ OVERLAPPED_SAMPLES = 16
 
 
 def array_text(config: SystolicConfig) -> str:
-    """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each."""
+    """`12 x 8 x 4`: columns, rows and lanes; `16 x 24`: groups of a skip array and the lanes of each.
+
+    Of a tile rows and columns at once.
+    """
+    if config.has_tile:
+        return f"{config.tile_parallel} x {config.tile_columns}"
     if config.has_cluster:
         kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
         return f"{config.cluster_units} x {config.cluster_products if config.indexes_products else kernel}"
@@ -91,7 +96,7 @@ def accelerator_estimate(accelerator: Accelerator) -> dict[str, Any]:
     if config.dense_beside:
         title += f", beside a skip array of {config.skip_groups} x {config.rows}"
     elif config.skip_groups:
-        kind = "sparse cluster" if config.has_cluster else "skip array"
+        kind = "tile" if config.has_tile else "sparse cluster" if config.has_cluster else "skip array"
         title = f"{accelerator.name}: a {kind} of {array_text(config)}"
     table(f"{title} at {accelerator.clock_mhz:g} MHz", ["part", *kinds_of(limits).values()], rows)
     if origin:

@@ -116,6 +116,12 @@ class SystolicConfig:
     cluster_moves: int = 256
     cluster_variant: ClusterVariant = "E"
     cluster_products: int = 4
+    #: A tile in the place of the array (processes/tile): the zero-skip engine in tile form. Rows and columns of the sums of
+    #: a map, and rows that are computed at once; 0: none. It counts as a sparse cluster with one unit, whose piece is the
+    #: map: each weight that is not zero meets all cells of it.
+    tile_rows: int = 0
+    tile_columns: int = 0
+    tile_parallel: int = 0
     #: Memories of UltraRAM, which some devices have beside their block memories. Of a kernel of processes.
     ultra_ram: tuple[UltraRam, ...] = ()
     #: Count registers, by which operations may be skipped (contract/predicates.py); 0: none. Of a kernel of processes.
@@ -201,13 +207,30 @@ class SystolicConfig:
         return self.cluster_rows * self.cluster_columns
 
     @property
+    def has_tile(self) -> bool:
+        """Whether a tile stands in the place of the array, which is a sparse cluster of one unit."""
+        return self.tile_parallel > 0
+
+    @property
+    def cuts_maps(self) -> bool:
+        """Whether the kernel cuts maps into pieces, one for each unit of the sparse cluster."""
+        return self.has_cluster and not self.has_tile
+
+    @property
     def indexes_products(self) -> bool:
         """Whether the units of the sparse cluster are of variant B."""
-        return self.has_cluster and self.cluster_variant == "B"
+        return self.has_cluster and self.cluster_variant == "B" and not self.has_tile
+
+    @property
+    def single_weights(self) -> bool:
+        """Whether a step of the sparse cluster is one weight, not all weights of a kernel."""
+        return self.indexes_products or self.has_tile
 
     @property
     def unit_products(self) -> int:
         """Products of a unit of the sparse cluster in a clock."""
+        if self.has_tile:
+            return self.tile_parallel * self.tile_columns
         return self.cluster_products if self.indexes_products else self.cluster_kernel * self.cluster_kernel
 
     @property

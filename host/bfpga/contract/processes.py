@@ -23,6 +23,9 @@ PARTITION, DISTRIBUTOR, STEP_MAKER, BROADCAST, COLLECTOR, GRID_SUMS = CLUSTER = 
     "partition", "distributor", "step_maker", "broadcast", "collector", "grid_sums",
 )  # fmt: skip
 
+#: The process of a tile in the place of the array, beside those of a sparse cluster that make steps and keep sums.
+TILE = "tile"
+
 #: Streams from and to the host, each with the process that reads or writes it. The registers are the sequencer's.
 HOST_STREAMS = {INPUT_STREAM: SEQUENCER, WEIGHT_STREAM: WEIGHTS, OUTPUT_STREAM: STORE}
 #: Bits of a word of a command, of a report and of an exponent.
@@ -87,6 +90,8 @@ def process_function(process: str) -> str:
 
 def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of a kernel."""
+    if config.has_tile:
+        return (*PROCESSES, STEP_MAKER, TILE, GRID_SUMS)
     if config.has_cluster:
         return (*PROCESSES, *CLUSTER, *cluster_gathers(config), *cluster_units(config))
     return (*PROCESSES, SKIP_ARRAY) if config.dense_beside else PROCESSES
@@ -94,7 +99,7 @@ def kernel_processes(config: SystolicConfig) -> tuple[str, ...]:
 
 def cluster_units(config: SystolicConfig) -> tuple[str, ...]:
     """The processes of the units of a sparse cluster, band by band."""
-    return tuple(f"unit_{unit}" for unit in range(config.cluster_units))
+    return tuple(f"unit_{unit}" for unit in range(0 if config.has_tile else config.cluster_units))
 
 
 def cluster_gathers(config: SystolicConfig) -> tuple[str, ...]:
@@ -177,7 +182,7 @@ def _entry_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
 
 
 def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
-    """The streams between the processes of a sparse cluster; bits as in bfpga/processes/cluster."""
+    """The streams between the processes of a sparse cluster, or of a tile; bits as in bfpga/processes/cluster."""
     cell = config.lanes * config.format.mantissa_bits
     taps = config.cluster_kernel * config.cluster_kernel
     place, phase = (config.cluster_words - 1).bit_length(), (config.cluster_kernel - 1).bit_length() + 1
@@ -185,6 +190,14 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     block = taps * config.accumulator_bits
     lane = max(1, (config.lanes - 1).bit_length())
     tile = config.cluster_products * (config.format.mantissa_bits + 2 * phase) + lane + place + 6
+    yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
+    yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
+    if config.has_tile:
+        yield ProcessStream("maps", ARRAY, TILE, MAP_BITS, SHALLOW)
+        yield ProcessStream("cells", ARRAY, TILE, cell, SHALLOW)
+        yield ProcessStream("steps", STEP_MAKER, TILE, step, SHALLOW)
+        yield ProcessStream("blocks", TILE, GRID_SUMS, block, SHALLOW)
+        return
     yield ProcessStream("partitions", ARRAY, PARTITION, PARTITION_BITS, SHALLOW)
     yield ProcessStream("counted", ARRAY, PARTITION, cell, SHALLOW)
     yield ProcessStream("limits", PARTITION, DISTRIBUTOR, LIMITS_BITS, SHALLOW)
@@ -192,8 +205,6 @@ def _cluster_streams(config: SystolicConfig) -> Iterator[ProcessStream]:
     yield ProcessStream("maps", ARRAY, DISTRIBUTOR, MAP_BITS, SHALLOW)
     yield ProcessStream("grid_maps", ARRAY, COLLECTOR, MAP_BITS, SHALLOW)
     yield ProcessStream("cells", ARRAY, DISTRIBUTOR, cell, SHALLOW)
-    yield ProcessStream("kernels", ARRAY, STEP_MAKER, COMMAND_BITS, SHALLOW)
-    yield ProcessStream("outputs", ARRAY, GRID_SUMS, OUTPUT_BITS, SHALLOW)
     yield ProcessStream("steps", STEP_MAKER, BROADCAST, step, SHALLOW)
     for number, unit in enumerate(cluster_units(config)):
         gather = f"gather_{number}"

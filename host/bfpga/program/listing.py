@@ -54,6 +54,8 @@ def _shape_text(config: SystolicConfig) -> str:
     if config.dense_beside:
         arrays = f"{config.columns} x {config.rows} x {config.lanes}"
         return f"{arrays}, {config.skip_groups} groups x {config.rows} channels beside"
+    if config.has_tile:
+        return f"tile of {config.tile_parallel} x {config.tile_columns} sums at once"
     if config.has_cluster:
         kernel = f"{config.cluster_kernel} x {config.cluster_kernel}"
         products = config.cluster_products if config.indexes_products else kernel

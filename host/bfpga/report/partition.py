@@ -47,7 +47,7 @@ def partitions(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[An
     inputs are those of the program: samples that travel side by side are one.
     """
     nodes = [node for node in program.nodes if isinstance(node, ArrayNode)]
-    if program.config.has_cluster:
+    if program.config.cuts_maps:
         return _cluster_partitions(program, nodes, {name: values[:1] for name, values in inputs.items()})
     if not any(depends_on_inputs(node.engine) for node in nodes):
         return []

@@ -64,7 +64,7 @@ def spread(loads: Int64Array) -> float:
 
 def unit_shares(program: Program, inputs: Mapping[str, npt.NDArray[np.floating[Any]]]) -> list[LayerShares]:
     """The layers of a program that a cluster computes; inputs: samples by name, the first of them are looked at."""
-    if not program.config.has_cluster:
+    if not program.config.cuts_maps:
         return []
     samples = {name: values[:MOST_SAMPLES] for name, values in inputs.items()}
     traced = Emulator(program).run(samples, trace=True).tensors

@@ -30,12 +30,15 @@ from bfpga.contract.processes import (
     AWAITED_PASSES,
     CLUSTER,
     CLUSTER_AHEAD,
+    GRID_SUMS,
     HOST_STREAMS,
     PROCESSES,
     SEQUENCER,
     SKIP_ARRAY,
     START_GUARD,
+    STEP_MAKER,
     STORE_CREDITS,
+    TILE,
     WAITING_COUNTS,
     cluster_gathers,
     cluster_units,
@@ -257,18 +260,23 @@ def _cluster(config: SystolicConfig) -> list[dict[str, Any]]:
         _group(
             "Sparse cluster: grid of its units, rows and columns of the largest kernel, blocks of sums of a piece, "
             "words that wait for a unit, steps of a channel, steps that wait, lines of the largest map, blocks of its "
-            "full grid; whether units are of variant B, and products of these in a clock",
+            "full grid; whether steps are single weights, as of variant B, and products of its units in a clock; whether "
+            "a tile takes the place of the units, rows and columns of its sums, rows at once",
             cluster_rows=config.cluster_rows,
             cluster_columns=config.cluster_columns,
             cluster_kernel=config.cluster_kernel,
             cluster_words=config.cluster_words,
             cluster_queue=config.cluster_queue,
-            cluster_steps=max(config.rows, LEAST_STEPS) * (cells if config.indexes_products else 1),
+            cluster_steps=max(config.rows, LEAST_STEPS) * (cells if config.single_weights else 1),
             cluster_ahead=CLUSTER_AHEAD,
             cluster_lines=config.cluster_lines,
             cluster_blocks=config.cluster_blocks,
-            cluster_indexed=config.indexes_products,
+            cluster_indexed=config.single_weights,
             cluster_products=config.cluster_products,
+            has_tile=config.has_tile,
+            tile_rows=config.tile_rows,
+            tile_columns=config.tile_columns,
+            tile_parallel=config.tile_parallel,
         )
     ]
 
@@ -404,7 +412,7 @@ def _cluster_types(config: SystolicConfig) -> dict[str, str]:
     if not config.has_cluster:
         return {}
     beats = dict(_CLUSTER_TYPES)
-    for unit in range(config.cluster_units):
+    for unit in range(0 if config.has_tile else config.cluster_units):
         beats |= {f"pieces_{unit}": "PieceBeat", f"steps_{unit}": "StepBeat", f"sums_{unit}": "BlockBeat"}
         if config.indexes_products:
             beats[f"tiles_{unit}"] = "TileBeat"
@@ -481,7 +489,8 @@ def _context(name: str, digest: str, config: SystolicConfig) -> dict[str, Any]:
         "skip_array": config.skips_weights,
         "sparse_array": config.skips_activations and not config.dense_beside and not config.has_cluster,
         "cluster": config.has_cluster,
-        "indexed": config.indexes_products,
+        "tile": config.has_tile,
+        "indexed": config.single_weights,
         "cluster_multiplier": "LaneDspPacked" if config.format.mantissa_bits <= 8 else "LaneDsp",
         "both_arrays": config.dense_beside,
         "counts": config.count_registers > 0,
@@ -545,7 +554,8 @@ def _cluster_tops(config: SystolicConfig) -> dict[str, str]:
     """The top functions of a sparse cluster; units have one template."""
     if not config.has_cluster:
         return {}
-    tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in CLUSTER}
+    around = (STEP_MAKER, TILE, GRID_SUMS) if config.has_tile else CLUSTER
+    tops = {f"src/{process}.cpp": f"processes/{process}.cpp.j2" for process in around}
     unit = "processes/indexed_unit.cpp.j2" if config.indexes_products else "processes/unit.cpp.j2"
     tops |= {f"src/{gather}.cpp": "processes/gather.cpp.j2" for gather in cluster_gathers(config)}
     return tops | {f"src/{name}.cpp": unit for name in cluster_units(config)}

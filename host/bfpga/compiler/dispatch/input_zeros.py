@@ -25,9 +25,9 @@ def measure_zeros(
     """Give every layer of products the density of its input and the share of its products that are made.
 
     inputs: mantissas (samples, height, width, channels) by tensor name; layers without any keep what is theirs. Nothing
-    on arrays that multiply by every activation.
+    on arrays that multiply by every activation, and on a tile.
     """
-    if not config.skips_activations:
+    if not config.skips_activations or config.has_tile:
         return
     for node in nodes:
         mantissas, spec = inputs.get(node.inputs[0]), tensors[node.inputs[0]]

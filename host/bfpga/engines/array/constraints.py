@@ -48,7 +48,9 @@ def shape_findings(config: SystolicConfig) -> Iterator[Finding]:
     if config.parameter_rows < config.accumulator_rows:
         needed = config.accumulator_rows
         yield Finding("parameter_rows", f"is {config.parameter_rows}; must be at least the {needed} channels of a pass")
-    if config.has_cluster:
+    if config.has_tile:
+        yield from tile_findings(config)
+    elif config.has_cluster:
         yield from cluster_findings(config)
     elif config.skip_groups:
         yield from skip_findings(config)
@@ -114,14 +116,8 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
     """Numbers of a sparse cluster in the place of the array."""
     if not LEAST_UNITS <= config.cluster_units <= MOST_UNITS:
         yield Finding("grid", f"has {config.cluster_units} units; must have {LEAST_UNITS}..{MOST_UNITS}")
-    if not LEAST_KERNELS <= config.rows <= MOST_LANES or not _is_power(config.rows):
-        text = f"is {config.rows}; must be a power of two, {LEAST_KERNELS}..{MOST_LANES}: kernels in flight of a unit"
-        yield Finding("rows", text)
-    if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
-        text = f"has mantissas of {config.format.mantissa_bits} bits; a unit takes {SKIP_MANTISSA_BITS} at most"
-        yield Finding("format", text)
+    yield from unit_findings(config)
     if not 1 <= config.cluster_kernel <= MOST_KERNEL:
-        yield Finding("kernel", f"is {config.cluster_kernel}; must be 1..{MOST_KERNEL}")
         return
     if not 1 <= config.cluster_products <= config.cluster_kernel**2 and config.indexes_products:
         text = f"is {config.cluster_products}; must be 1..{config.cluster_kernel**2}: values of a block of the map"
@@ -131,20 +127,57 @@ def cluster_findings(config: SystolicConfig) -> Iterator[Finding]:
         if not _is_power(number):
             yield Finding(key, f"is {number}; must be a power of two")
     kernel = config.cluster_kernel
-    if config.skip_passes < run_passes(config.columns, config.cluster_lines, kernel):
-        yield Finding("map_lines", f"is {config.cluster_lines}; a run of {config.skip_passes} passes holds fewer cells")
-    if 2 * config.skip_passes > largest_coordinate(config):
-        text = f"is {config.cluster_lines}; activation memories of {config.activation_words} words hold no such map"
-        yield Finding("map_lines", text)
+    yield from run_findings(config, "map_lines", config.cluster_lines)
     if not map_fits(kernel, kernel, config):
         text = f"is {config.cluster_words}; sums of a map of {kernel} x {kernel} cells must have room in a unit"
         yield Finding("unit_words", text)
+
+
+def unit_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a unit with kernels in flight, of a cluster's or of a tile."""
+    if not LEAST_KERNELS <= config.rows <= MOST_LANES or not _is_power(config.rows):
+        text = f"is {config.rows}; must be a power of two, {LEAST_KERNELS}..{MOST_LANES}: kernels in flight of a unit"
+        yield Finding("rows", text)
+    if config.format.mantissa_bits > SKIP_MANTISSA_BITS:
+        text = f"has mantissas of {config.format.mantissa_bits} bits; a unit takes {SKIP_MANTISSA_BITS} at most"
+        yield Finding("format", text)
+    kernel = config.cluster_kernel
+    if not 1 <= kernel <= MOST_KERNEL:
+        yield Finding("kernel", f"is {kernel}; must be 1..{MOST_KERNEL}")
     least = 2 * config.format.mantissa_bits + (kernel * kernel - 1).bit_length()
     if config.accumulator_bits < least:
         text = f"is {config.accumulator_bits}; must be {least} at least for products of {kernel} x {kernel} weights"
         yield Finding("accumulator_bits", text)
     if config.wide_memory or config.wide_words:
-        yield Finding("wide_words", f"is {config.wide_words}; must be 0: a sparse cluster keeps no accumulators")
+        name = "a tile" if config.has_tile else "a sparse cluster"
+        yield Finding("wide_words", f"is {config.wide_words}; must be 0: {name} keeps no accumulators")
+
+
+def run_findings(config: SystolicConfig, key: str, lines: object) -> Iterator[Finding]:
+    """Whether a map of the largest size can be read as one run; key, lines: what the file says of that size."""
+    if config.skip_passes < run_passes(config.columns, config.cluster_lines, config.cluster_kernel):
+        yield Finding(key, f"is {lines}; a run of {config.skip_passes} passes holds fewer cells")
+    if 2 * config.skip_passes > largest_coordinate(config):
+        text = f"is {lines}; activation memories of {config.activation_words} words hold no such map"
+        yield Finding(key, text)
+
+
+def tile_findings(config: SystolicConfig) -> Iterator[Finding]:
+    """Numbers of a tile in the place of the array."""
+    yield from unit_findings(config)
+    kernel, rows, columns = config.cluster_kernel, config.tile_rows, config.tile_columns
+    if not 1 <= kernel <= MOST_KERNEL:
+        return
+    tile = f"is [{rows}, {columns}]"
+    if config.tile_parallel % kernel:
+        yield Finding("rows_parallel", f"is {config.tile_parallel}; must be a multiple of kernel = {kernel}")
+    if rows % config.tile_parallel:
+        yield Finding("tile", f"{tile}; its rows must be a multiple of rows_parallel = {config.tile_parallel}")
+    if columns % kernel:
+        yield Finding("tile", f"{tile}; its columns must be a multiple of kernel = {kernel}")
+    if min(rows, columns) < 2 * kernel - 1:
+        yield Finding("tile", f"{tile}; a map of {kernel} x {kernel} cells has {2 * kernel - 1} rows and columns of sums")
+    yield from run_findings(config, "tile", f"[{rows}, {columns}]")
 
 
 def _is_power(number: int) -> bool:

@@ -34,15 +34,21 @@ def steps_of_channels(weights: IntArray, config: SystolicConfig) -> Int64Array:
     """Clocks of a value of each channel (channels,), or of a group of values; weights: (kernels, taps, channels).
 
     A list has the kernels in flight with a weight, but kernels 0 to 2 keep their places: no sum is met again too early.
-    A channel has one list, or with units of variant B one for each tap that has weights.
+    A channel has one list, or where steps are single weights one for each tap that has weights.
     """
     used = weights != 0
-    if not config.indexes_products:
+    if not config.single_weights:
         used = used.any(axis=1, keepdims=True)
     lists = np.maximum(LEAST_STEPS, used[3:].sum(axis=0) + LEAST_STEPS - 1)
-    fewest = EMPTY_STEPS + 1 if config.indexes_products else EMPTY_STEPS
+    fewest = EMPTY_STEPS + 1 if config.single_weights else EMPTY_STEPS
     steps: Int64Array = np.where(used.any(axis=0), lists, 0).sum(axis=0)
     return np.maximum(fewest, steps)
+
+
+def row_groups(config: SystolicConfig, descriptor: Descriptor) -> int:
+    """Clocks of a weight on a tile: groups of rows of sums that the map has."""
+    rows = -(-(descriptor.input_height + config.cluster_kernel - 1) // config.cluster_kernel) * config.cluster_kernel
+    return -(-rows // config.tile_parallel)
 
 
 def piece_groups(area: int, share: float, config: SystolicConfig) -> float:
@@ -70,18 +76,28 @@ def gather_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def block_steps(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
     """Clocks of a cell without zeros in each block of output channels [m0, m1)."""
+    return [
+        sum(int(steps_of_channels(kernels, config).sum()) for kernels in groups)
+        for groups in _blocks(node, m0, m1, config)
+    ]
+
+
+def block_weights(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[int]:
+    """Weights that are not zero in each block of output channels [m0, m1)."""
+    return [
+        sum(int(np.count_nonzero(kernels)) for kernels in groups) for groups in _blocks(node, m0, m1, config)
+    ]
+
+
+def _blocks(node: ArrayNode, m0: int, m1: int, config: SystolicConfig) -> list[list[IntArray]]:
+    """Weights (kernels, taps, channels) of each block of output channels, those of a group of the layer together."""
     assert node.weights is not None
     weights = node.weights.reshape(node.channels, -1, node.weights.shape[3])
     outputs, found = node.channels // node.groups, []
     for first in range(m0, m1, config.rows):
         last = min(first + config.rows, m1)
         groups = np.arange(first, last) // outputs
-        found.append(
-            sum(
-                int(steps_of_channels(weights[first:last][groups == group], config).sum())
-                for group in np.unique(groups).tolist()
-            )
-        )
+        found.append([weights[first:last][groups == group] for group in np.unique(groups).tolist()])
     return found
 
 
@@ -91,7 +107,7 @@ def made_clocks(config: SystolicConfig, descriptor: Descriptor, steps: int) -> i
     steps: of all channels of the block together.
     """
     taps = descriptor.kernel_height * descriptor.kernel_width
-    between = 3 if config.indexes_products else 1
+    between = 3 if config.single_weights else 1
     return max(descriptor.channel_words * (taps * config.rows // 2 + 1), steps + between * descriptor.channel_words)
 
 
@@ -122,26 +138,42 @@ def beats(config: SystolicConfig, descriptor: Descriptor) -> int:
 
 def cluster_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> int:
     """Clocks of an operation by itself: field ``steps`` of its descriptor; m0: its first output channel."""
-    rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
-    feed, gathered = feed_clocks(config, descriptor), gather_clocks(config, descriptor)
-    groups = piece_groups(rows * columns, node.input_share, config)
+    feed = feed_clocks(config, descriptor)
+    met = _tile_clocks(config, node, m0, descriptor) if config.has_tile else _unit_clocks(config, node, m0, descriptor)
     steps = block_steps(node, m0, m0 + descriptor.output_rows, config)
     sums = grid_blocks(descriptor.input_height, descriptor.input_width, config)
     left = left_clocks(config, descriptor)
     computed = [
-        max(feed, made_clocks(config, descriptor, step), gathered, round(groups * step))
-        + sums * config.rows
-        + BLOCK_LATENCY
-        for step in steps
+        max(feed, made_clocks(config, descriptor, step), clocks) + sums * config.rows + BLOCK_LATENCY
+        for step, clocks in zip(steps, met, strict=True)
     ]
     counted = feed + descriptor.channel_words * descriptor.input_height * ROW_PAUSE + MOVE_CLOCKS
     counted *= descriptor.most_moves > 0
-    return counted + computed[0] + sum(max(each, left) for each in computed[1:]) + left
+    # A tile begins with a whole word of channels; those of later blocks come while the sums of the one before leave.
+    first_word = feed // descriptor.channel_words * config.has_tile
+    return counted + first_word + computed[0] + sum(max(each, left) for each in computed[1:]) + left
+
+
+def _unit_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
+    """Clocks in which the slowest unit computes each block."""
+    rows, columns = equal_piece(descriptor.input_height, descriptor.input_width, config)
+    groups = piece_groups(rows * columns, node.input_share, config)
+    gathered = gather_clocks(config, descriptor)
+    return [
+        max(gathered, round(groups * step)) for step in block_steps(node, m0, m0 + descriptor.output_rows, config)
+    ]
+
+
+def _tile_clocks(config: SystolicConfig, node: ArrayNode, m0: int, descriptor: Descriptor) -> list[int]:
+    """Clocks in which a tile meets the weights of each block: a group of rows a clock, a pause one."""
+    m1, more = m0 + descriptor.output_rows, row_groups(config, descriptor) - 1
+    steps, weights = block_steps(node, m0, m1, config), block_weights(node, m0, m1, config)
+    return [step + more * weight for step, weight in zip(steps, weights, strict=True)]
 
 
 def most_clocks(config: SystolicConfig, descriptor: Descriptor) -> int:
     """The most that ``cluster_clocks`` may be, whatever the data: one unit has all values, of all kernels."""
     cells = descriptor.map_cells * descriptor.channel_words * config.lanes
-    taps = config.cluster_kernel * config.cluster_kernel if config.indexes_products else 1
+    taps = config.cluster_kernel * config.cluster_kernel if config.single_weights else 1
     moves = descriptor.most_moves * (2 * config.cluster_units + 2) * config.cluster_lines
     return descriptor.blocks * cells * max(config.rows, LEAST_STEPS) * taps + moves + 2 * descriptor.steps

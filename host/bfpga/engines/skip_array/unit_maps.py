@@ -53,6 +53,9 @@ def equal_piece(rows: int, columns: int, config: SystolicConfig) -> tuple[int, i
 
 def map_fits(rows: int, columns: int, config: SystolicConfig) -> bool:
     """Whether a map has room: its lines, the sums of equal pieces in their units, those of its full grid."""
+    if config.has_tile:
+        halo = config.cluster_kernel - 1
+        return rows + halo <= config.tile_rows and columns + halo <= config.tile_columns
     if max(rows, columns) > config.cluster_lines or grid_blocks(rows, columns, config) > config.cluster_blocks:
         return False
     return piece_blocks(*equal_piece(rows, columns, config), config) <= config.cluster_words

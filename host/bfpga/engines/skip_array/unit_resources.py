@@ -14,6 +14,7 @@ from bfpga.contract.processes import (
     GRID_SUMS,
     PARTITION,
     STEP_MAKER,
+    TILE,
     cluster_gathers,
     cluster_units,
 )
@@ -26,6 +27,8 @@ INDEXED_UNIT, INDEXED_LANE = (625, 581), (139, 102)
 GATHER_UNIT, GATHER_LANE = (1173, 377), (71, 41)
 #: The maker of their steps; steps of a unit beyond which these lie in block memory.
 TAP_STEPS_CELLS, TABLE_WORDS = (3980, 2520), 1024
+#: Of each lane of a tile, and of each memory of its cells: of a bank of rows and a column.
+TILE_LANE, TILE_CELLS = (75, 110), (40, 10)
 #: Of each unit in the process that deals out cells, that gives steps on, that adds sums.
 DISTRIBUTOR_UNIT, BROADCAST_UNIT, COLLECTOR_UNIT = (120, 173), (1, 5), (907, 808)
 #: Of the others, and DSP blocks: of the squares of work, of a walk over cells.
@@ -43,6 +46,8 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
     """Resources of every process of a cluster but that of the cells, which is the array's."""
     units, cells = config.cluster_units, config.cluster_kernel * config.cluster_kernel
     bits = config.accumulator_bits
+    if config.has_tile:
+        return _tile_resources(config)
     sums = cells * half_blocks(config.cluster_words * config.rows, bits)
     grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, bits)
     table = WORK_COPIES * half_blocks(config.cluster_lines * config.cluster_lines, WORK_BITS)
@@ -57,6 +62,21 @@ def cluster_resources(config: SystolicConfig) -> dict[str, Resources]:
         GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
         **dict.fromkeys(cluster_units(config), unit),
         **dict.fromkeys(cluster_gathers(config), _of_lanes(GATHER_UNIT, GATHER_LANE, config.cluster_products)),
+    }
+
+
+def _tile_resources(config: SystolicConfig) -> dict[str, Resources]:
+    """Of the processes of a tile."""
+    cells, lanes = config.cluster_kernel * config.cluster_kernel, config.unit_products
+    grid = cells * half_blocks(GRID_SETS * config.cluster_blocks * config.rows, config.accumulator_bits)
+    words = config.tile_rows // config.tile_parallel * config.rows
+    sums = half_blocks(words, lanes * config.accumulator_bits)
+    memories = config.tile_parallel * (config.tile_columns - config.cluster_kernel + 1)
+    lut, ff = (TILE_LANE[kind] * lanes + TILE_CELLS[kind] * memories for kind in range(2))
+    return {
+        STEP_MAKER: Resources(lut=TAP_STEPS_CELLS[0], ff=TAP_STEPS_CELLS[1]),
+        TILE: Resources((lanes + 1) // 2, -(-sums // 2), lut, ff),
+        GRID_SUMS: Resources(0, -(-grid // 2), *GRID_SUMS_CELLS),
     }
 
 

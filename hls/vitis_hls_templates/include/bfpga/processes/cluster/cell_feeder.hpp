@@ -22,6 +22,12 @@
 
 namespace bfpga {
 
+// Stands for a stream where nobody hears what is written.
+struct NoWire {
+    template <class Word>
+    void write(const Word&) const {}
+};
+
 template <class Config>
 class CellFeeder {
     using C = ClusterConfig<Config>;
@@ -48,11 +54,12 @@ class CellFeeder {
 #pragma HLS ARRAY_PARTITION variable=incoming_ complete dim=0
     }
 
-    // Until the command that ends the start, and the operand that does. `windows`: credits for segments of operands.
+    // Until the command that ends the start, and the operand that does. `windows`: credits for segments of operands;
+    // `partitions`, `counted`, `grid_maps`: streams, where a map is cut into pieces.
+    template <class ToPartition, class ToCount, class ToGrid>
     void run(stream<command_t>& commands, stream<wire_t<Operands>>& operands, stream<bool>& windows,
-             stream<wire_t<Partitions>>& partitions, stream<wire_t<Cells>>& counted, stream<wire_t<Maps>>& maps,
-             stream<wire_t<Maps>>& grid_maps, stream<wire_t<Cells>>& cells, stream<wire_t<Kernels>>& kernels,
-             stream<wire_t<Outputs>>& outputs) {
+             ToPartition& partitions, ToCount& counted, stream<wire_t<Maps>>& maps, ToGrid& grid_maps,
+             stream<wire_t<Cells>>& cells, stream<wire_t<Kernels>>& kernels, stream<wire_t<Outputs>>& outputs) {
 #pragma HLS INLINE
         clear();
         bool running = true;

@@ -17,6 +17,7 @@
 #include "bfpga/processes/cluster/partition.hpp"
 #include "bfpga/processes/cluster/step_maker.hpp"
 #include "bfpga/processes/cluster/unit_variants.hpp"
+#include "bfpga/processes/tile/tile_array.hpp"
 
 namespace bfpga {
 
@@ -133,9 +134,11 @@ class ClusterArray {
     Streams<BlockBeat<C>> sums_of_;
 };
 
-// Has what `SystolicMultiplying` has.
+// Has what `SystolicMultiplying` has, for a cluster and for a tile.
 template <class Config, class Storage>
 class ClusterMultiplying {
+    using Array = std::conditional_t<Config::has_tile, TileArray<Config>, ClusterArray<Config>>;
+
    public:
     template <class Join>
     void join(const Join& join) {
@@ -158,7 +161,7 @@ class ClusterMultiplying {
         weights_.run(commands, source, parameters, reports, trace, weight_words_);
     }
 
-    static void name_arrays(std::vector<std::string>& names) { ClusterArray<Config>::name(names); }
+    static void name_arrays(std::vector<std::string>& names) { Array::name(names); }
 
     template <class Bodies>
     void add_arrays(Bodies& bodies, stream<wire_t<OperandBeat<Config>>>& operands,
@@ -175,7 +178,7 @@ class ClusterMultiplying {
 
    private:
     WeightsProcess<Config, StoredKernels<Config>> weights_;
-    ClusterArray<Config> array_;
+    Array array_;
     stream<command_t> array_commands_{"array_commands"};
     stream<bool> windows_{"windows"};
     stream<wire_t<WeightBeat<Config>>> weight_words_{"weight_words"};

@@ -1,0 +1,79 @@
+// The sums of a tile for all kernels in flight: products of one weight are added in place (ZS R6, R37-R41).
+//
+// A word has the sums of a group of rows for one kernel. It is written as zero in the clock in which the last of its
+// blocks leaves.
+#pragma once
+#include "bfpga/numeric/waivers.hpp"
+#include "bfpga/processes/cluster/bank_sums.hpp"
+#include "bfpga/processes/tile/types.hpp"
+
+namespace bfpga {
+
+template <class Config>
+class TileSums {
+    using D = TileTypes<Config>;
+    using T = typename D::T;
+    using accumulator_t = typename D::accumulator_t;
+    using group_t = typename D::group_t;
+    using plane_t = typename D::plane_t;
+    static constexpr int words = D::groups * T::planes;
+
+   public:
+    TileSums() {
+#pragma HLS ARRAY_RESHAPE variable=sum_ complete dim=2
+#pragma HLS BIND_STORAGE variable=sum_ type=ram_s2p impl=bram
+// A word is read again `sum_distance` clocks later at the earliest; its write has left the pipeline then.
+#pragma HLS DEPENDENCE variable=sum_ inter false
+        sum_waiver_.states("sum_", __FILE__, __LINE__ - 1);
+    }
+
+    // All sums are zero.
+    void clear() {
+#pragma HLS INLINE
+        PipelinedLoop loop("Sums_Clear");
+    Sums_Clear:
+        for (int word = 0; word < words; ++word) {
+// II=1: a word a clock.
+#pragma HLS PIPELINE II=1
+            loop.iteration();
+            sum_waiver_.writes(word);
+        Lanes_Clear:
+            for (int l = 0; l < D::lanes; ++l) {
+#pragma HLS UNROLL
+                sum_[word][l] = 0;
+            }
+        }
+    }
+
+    // Adds a product to each sum of a word, or takes the word: `taken`; `clears`: for the last time.
+    void step(bool adds, bool takes, bool clears, group_t group, plane_t plane,
+              const typename D::product_t (&product)[D::lanes], accumulator_t (&taken)[D::lanes]) {
+#pragma HLS INLINE
+        const int word = static_cast<int>(group) * T::planes + static_cast<int>(plane);
+        if (adds || takes) {
+            sum_waiver_.reads(word);
+        }
+        const bool writes = adds || clears;
+        if (writes) {
+            sum_waiver_.writes(word);
+        }
+    Lanes_Step:
+        for (int l = 0; l < D::lanes; ++l) {
+#pragma HLS UNROLL
+            const accumulator_t old = sum_[word][l];
+            const accumulator_t more = low_bits<D::C::accumulator_bits>(
+                static_cast<int_t<D::C::accumulator_bits + 1>>(static_cast<int_t<D::C::accumulator_bits + 1>>(old) +
+                                                               product[l]));
+            taken[l] = old;
+            if (writes) {
+                sum_[word][l] = clears ? static_cast<accumulator_t>(0) : more;
+            }
+        }
+    }
+
+   private:
+    accumulator_t sum_[words][D::lanes];
+    mutable Waiver<InterFalseBefore<sum_distance>, words> sum_waiver_;
+};
+
+}  // namespace bfpga
